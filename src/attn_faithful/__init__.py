@@ -1,0 +1,2 @@
+"""attn_faithful"""
+__version__ = "0.1.0"

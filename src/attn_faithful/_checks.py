@@ -1,0 +1,48 @@
+"""Checks of what users pass in, with one wording of errors: what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+
+class InputError(ValueError):
+    """Something a user passed is wrong; the message says what was expected, what came and what to do.
+
+    The command line prints its message on one line and exits with status 2, without a traceback.
+    """
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """``" Did you mean 'softmax'?"`` for the nearest known name, or the list of all known names."""
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(names)}."
+
+
+def check_shape(name: str, value: Any, letters: str, hint: str = "") -> None:
+    """Raise unless ``value`` has one axis for each letter of ``letters`` (for example ``"B S T"``)."""
+    axes = letters.split()
+    if len(value.shape) != len(axes):
+        expected = ", ".join(axes)
+        raise InputError(
+            f"Expected `{name}` of shape ({expected}), but got {tuple(value.shape)}{'; ' + hint if hint else ''}."
+        )
+
+
+def check_same_length(names: Sequence[str], values: Sequence[Any], example: object = None) -> None:
+    """Raise unless all ``values`` have one length; names both lengths and, where given, the example."""
+    lengths = [len(v) for v in values]
+    if len(set(lengths)) > 1:
+        where = "" if example is None else f" in example {example!r}"
+        pairs = ", ".join(f"`{n}` has {k}" for n, k in zip(names, lengths, strict=True))
+        raise InputError(f"Expected equal lengths{where}, but {pairs}; they must describe the same items in order.")
+
+
+def check_choice(name: str, value: str, known: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``known``; otherwise raise and name the nearest."""
+    known = list(known)
+    if value not in known:
+        raise InputError(f"Unknown {name} {value!r}.{did_you_mean(value, known)}")
+    return value

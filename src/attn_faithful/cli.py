@@ -1,0 +1,315 @@
+"""The command line: ``attn-faithful run``, ``train``, ``attefa``, ``ls``, ``check``, ``install-metrics``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from attn_faithful._checks import InputError
+
+# The heavy imports stand inside the commands: --help must answer at once.
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 2 for bad input, 130 when interrupted."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    try:
+        return int(given.command(given) or 0)
+    except (InputError, OSError) as error:
+        if given.debug:
+            raise
+        print(f"attn-faithful: {_sentence(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nattn-faithful: stopped; the same command goes on from the last whole epoch.", file=sys.stderr)
+        return 130
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename}" if error.filename else ""
+        return f"cannot write or read{where}: {error.strerror}. Nothing half-written was kept; free the disk or choose --output."
+    return str(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="attn-faithful",
+        description="May this model's attention be shown as an explanation of its predictions?",
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="carry out a recipe and print its tables")
+    run.add_argument("recipe", help="a YAML file")
+    run.set_defaults(command=_run)
+    _shared(run)
+    run.add_argument("--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid")
+    run.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
+
+    train = commands.add_parser("train", help="train attention classifiers, without twins")
+    train.set_defaults(command=_train)
+    _shared(train)
+    _single(train)
+
+    attefa = commands.add_parser("attefa", help="train a classifier and its adversarial twins, report AtteFa")
+    attefa.set_defaults(command=_attefa)
+    _shared(attefa)
+    _single(attefa)
+    attefa.add_argument("--twin-seeds", metavar="N,N", help="twins of each base (default: one)")
+    attefa.add_argument("--twin-epochs", type=int, metavar="N", help="at most this many (default: 80)")
+    attefa.add_argument("--max-tvd", type=float, metavar="X", help="also a constrained twin: the largest JSD at this mean TVD")
+    attefa.add_argument("--weights", metavar="X,X", help="also twins at these weights of JSD: the curve of TVD against JSD")
+    attefa.add_argument("--controls", metavar="NAME,NAME", help="uniform, imposed")
+
+    ls = commands.add_parser("ls", help="list finished runs")
+    ls.set_defaults(command=_ls)
+    ls.add_argument("folder", nargs="*", default=["runs"], help="folders of runs (default: runs)")
+
+    check = commands.add_parser("check", help="tell what is wrong with a recipe or a data set, before any work")
+    check.set_defaults(command=_check)
+    check.add_argument("what", help="a recipe (.yaml), or a data set: a Hub id, folder, file, mock-1 ...")
+    _shared(check)
+    check.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
+    check.add_argument("--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid")
+    _columns(check)
+
+    install = commands.add_parser("install-metrics", help='make evaluate.load("attefa") work from any folder, offline too')
+    install.set_defaults(command=_install_metrics)
+    install.add_argument("metric", nargs="*", help="names (default: all)")
+    return parser
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("shared by the commands")
+    group.add_argument("--output", default="runs", metavar="DIR", help="folder of the run folders (default: runs)")
+    group.add_argument("--batch-size", type=int, metavar="N")
+    group.add_argument("--limit", type=int, metavar="N", help="at most this many texts of each split")
+    group.add_argument("--smoke", action="store_true", help="a run of seconds that shows that everything works")
+    group.add_argument("--seeds", metavar="N,N", help="one base model each")
+    group.add_argument("--vectors", metavar="FILE", help="word vectors: GloVe, word2vec or fastText text, .gz too")
+    group.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the recipe, such as twin.epochs=20")
+    group.add_argument("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
+
+
+def _single(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("data and model")
+    group.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
+    _columns(group)
+    group.add_argument("--encoder", default="lstm", help="lstm, gru, mlp, average, cnn, transformer, none (several: a,b)")
+    group.add_argument("--attention", help="additive, dot, uniform")
+    group.add_argument("--projection", help="softmax, sparsemax, sparsegen, entmax15, entmax")
+    group.add_argument("--epochs", type=int, metavar="N", help="of the base (default: 8)")
+    group.add_argument("--learning-rate", type=float, metavar="X", help="of base and twin (default: 0.001)")
+    group.add_argument("--name", help="folder below --output (default: the command's name)")
+
+
+def _columns(parser: Any) -> None:
+    parser.add_argument("--text-column")
+    parser.add_argument("--label-column")
+    parser.add_argument("--keep", metavar="LABEL,LABEL", help="only these labels")
+    parser.add_argument("--drop", metavar="LABEL,LABEL", help="all but these labels")
+    parser.add_argument("--map", metavar="LABEL=NAME,LABEL=NAME", help="rename or merge labels")
+
+
+def _overrides(given: argparse.Namespace) -> dict[str, Any]:
+    """What the flags say, as dotted keys of a recipe."""
+    import yaml
+
+    from attn_faithful.experiments.recipe import _Loader
+
+    found: dict[str, Any] = {}
+
+    def put(key: str, value: Any) -> None:
+        if value is not None:
+            found[key] = value
+
+    put("train.batch_size", given.batch_size)
+    put("twin.batch_size", given.batch_size)
+    put("data.limit", given.limit)
+    put("seeds", _numbers("--seeds", given.seeds, int))
+    put("vectors.path", given.vectors)
+    for name in ("text_column", "label_column"):
+        put(f"data.{name}", getattr(given, name, None))
+    for name in ("keep", "drop"):
+        put(f"data.{name}", _names(getattr(given, name, None)))
+    if getattr(given, "map", None):
+        found["data.label_map"] = dict(_pair("--map", part) for part in given.map.split(","))
+    for text in given.set:
+        key, value = _pair("--set", text)
+        found[key] = yaml.load(value, Loader=_Loader)
+    return found
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _numbers(flag: str, text: str | None, kind: type) -> list[Any] | None:
+    try:
+        return None if text is None else [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{flag} expects numbers with commas between, such as 10,50, but got {text!r}.") from None
+
+
+def _pair(flag: str, text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise InputError(f"{flag} expects NAME=VALUE, but got {text!r}.")
+    return key.strip(), value.strip()
+
+
+def _run(given: argparse.Namespace) -> None:
+    from attn_faithful.experiments.recipe import load_recipe
+
+    _carry_out(load_recipe(given.recipe, _overrides(given), given.smoke), given)
+
+
+def _train(given: argparse.Namespace) -> None:
+    _carry_out(_single_recipe(given, twin=False), given)
+
+
+def _attefa(given: argparse.Namespace) -> None:
+    _carry_out(_single_recipe(given, twin=True), given)
+
+
+def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:
+    from attn_faithful.experiments.recipe import make_recipe
+
+    encoders = _names(given.encoder) or ["lstm"]
+    model = {name: getattr(given, name) for name in ("attention", "projection") if getattr(given, name) is not None}
+    raw: dict[str, Any] = {
+        "name": given.name or ("attefa" if twin else "train"),
+        "data": {"source": given.data},
+        "model": model,
+        "grid": {"model.encoder": encoders},
+        "smoke": {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200} if twin else {"train.epochs": 1, "data.limit": 200},
+    }
+    if given.epochs is not None:
+        raw.setdefault("train", {})["epochs"] = given.epochs
+    if given.learning_rate is not None:
+        raw.setdefault("train", {})["learning_rate"] = given.learning_rate
+    overrides = _overrides(given)
+    if not twin:
+        raw["twin"] = None
+        overrides = {key: value for key, value in overrides.items() if not key.startswith("twin.")}
+        return make_recipe(raw, "train", overrides, given.smoke)
+    settings = {"epochs": given.twin_epochs, "learning_rate": given.learning_rate}
+    raw["twin"] = {key: value for key, value in settings.items() if value is not None}
+    raw["twin_seeds"] = _numbers("--twin-seeds", given.twin_seeds, int)
+    weights = _numbers("--weights", given.weights, float) or []
+    raw["variants"] = [{"weight": weight} for weight in weights if weight != 1]
+    if given.max_tvd is not None:
+        raw["variants"].append({"objective": "constrained", "max_tvd": given.max_tvd})
+    raw["controls"] = _names(given.controls) or []
+    return make_recipe(raw, "attefa", overrides, given.smoke)
+
+
+def _only(texts: Sequence[str]) -> dict[str, list[str]]:
+    return {axis: labels.split(",") for axis, labels in (_pair("--only", text) for text in texts)}
+
+
+def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from attn_faithful.experiments.launch import processes, run_cells
+    from attn_faithful.experiments.plan import expand
+    from attn_faithful.reports.progress import Progress
+
+    with processes(given.processes) as team:
+        cells = expand(recipe, getattr(given, "data_dir", None), _only(getattr(given, "only", [])))
+        with Progress(cells, team.rank, team.world) as progress:
+            folders = run_cells(cells, Path(given.output), progress.tell, team)
+        if team.main:
+            _print_tables(folders, asdict(recipe))
+            print(f"Run folders: {Path(given.output) / recipe.name}")
+
+
+def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from attn_faithful.experiments.aggregate import aggregate
+    from attn_faithful.reports import tables
+
+    records = aggregate(folders)
+    shown = [tables.base_table(records), tables.attefa_table(records), tables.constrained_table(records)]
+    shown.append(tables.pairs_table(records))
+    if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
+        shown.append(tables.seeds_table(records))
+    if recipe["expected"] is not None:
+        shown.append(tables.expected_table(records, recipe["expected"], recipe["claim"]))
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # a file or a pipe has no width of its own
+    for table in shown:
+        if table is not None:
+            console.print(table.rich())
+
+
+def _ls(given: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from attn_faithful.reports.tables import runs_table
+    from attn_faithful.store import find_runs
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    console.print(runs_table(find_runs(given.folder)).rich())
+
+
+def _check(given: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from attn_faithful.experiments.estimate import estimate
+    from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.recipe import load_recipe, make_recipe
+    from attn_faithful.reports.tables import Table, number
+
+    overrides = _overrides(given)
+    is_recipe = given.what.endswith((".yaml", ".yml"))
+    if is_recipe:
+        recipe = load_recipe(given.what, overrides, given.smoke)
+    else:
+        recipe = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides)
+    cells = expand(recipe, given.data_dir, _only(given.only))
+    estimates, prepared = estimate(cells)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    seen = set()
+    for data in prepared:
+        if data.texts.fingerprint in seen:
+            continue
+        seen.add(data.texts.fingerprint)
+        rows = []
+        for split, encoded in data.rows.items():
+            counts = ", ".join(f"{name} {n}" for name, n in data.texts.class_counts(split).items())
+            lengths = encoded["length"]
+            rows.append([split, str(len(encoded)), counts, number(sum(lengths) / max(1, len(lengths)), 1),
+                         str(sum(encoded["truncated"])), str(sum(1 for n in lengths if n == 0))])  # fmt: skip
+        notes = [*data.texts.notes, f"Vocabulary: {len(data.tokenizer)} words."]
+        if data.coverage is not None:
+            notes.append(f"The word vectors hold {100 * data.coverage:.0f}% of it.")
+        console.print(Table(data.texts.name, ["split", "Texts", "Classes", "Tokens", "Cut", "Empty"], rows, notes).rich())
+    if is_recipe:
+        rows = [[cell.title, cell.folder, number(e.minutes, 1), number(e.megabytes, 0)] for cell, e in zip(cells, estimates, strict=True)]
+        total = [f"{len(cells)} cells", "", number(sum(e.minutes for e in estimates), 1), number(sum(e.megabytes for e in estimates), 0)]
+        notes = ["Minutes on this machine with all epochs; early stopping makes it less."]
+        console.print(Table(f"Plan of {recipe.name}", ["cell", "folder", "Minutes", "MB"], [*rows, total], notes).rich())
+    print("No fault found.")
+
+
+def _install_metrics(given: argparse.Namespace) -> None:
+    from attn_faithful.hub import install_metrics
+
+    for path in install_metrics(given.metric or None):
+        print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

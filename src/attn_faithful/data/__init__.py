@@ -1,0 +1,1 @@
+"""Texts, labels, tokenizers and word vectors."""

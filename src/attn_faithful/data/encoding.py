@@ -1,0 +1,416 @@
+"""Word-level fast tokenizers, spans of tokens in the raw text, encoded data sets and their collator."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .._checks import InputError, check_choice
+
+if TYPE_CHECKING:
+    import datasets
+    import torch
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+PAD, UNK, DIGITS = "[PAD]", "[UNK]", "qqq"
+PRE_TOKENIZERS = ("words", "whitespace")
+SANE_LENGTH = 1_000_000  # a tokenizer without a limit reports 1e30
+
+
+def _either_case(pattern: str) -> str:
+    """Lower-case letters of a pattern as ``[aA]``; Oniguruma's ``(?i)`` is ten times slower."""
+    return re.sub("[a-z]", lambda match: f"[{match[0]}{match[0].upper()}]", pattern)
+
+
+# Oniguruma patterns. Letters carry their marks and joiners; scripts written without spaces go character by character.
+_ALONE = r"\p{Han}\p{Hiragana}\p{Katakana}\x{30FC}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_LETTER = rf"[\p{{L}}\p{{M}}\x{{200C}}\x{{200D}}&&[^{_ALONE}]]"
+_CLITIC = rf"['\u2019](?:{_either_case('s|re|ve|ll|d|m')})(?!{_LETTER})"
+_NOT = rf"[nN]['\u2019][tT](?!{_LETTER})"
+_NUMBER = rf"(?<!{_LETTER}){_LETTER}*\p{{Nd}}+(?:[.,:/]\p{{Nd}}+)*(?:{_LETTER}|\p{{Nd}})*"
+_EMOJI = (
+    r"\p{Regional_Indicator}{2}"
+    r"|\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]*(?:\x{200D}\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]*)*"
+)
+_WORDS = "|".join(
+    [
+        _either_case("(?:https?://|www[.])") + r"[^\s<>\x22]*[^\s<>\x22.,;:!?)\]']",
+        r"(?<![a-zA-Z0-9._+-])[a-zA-Z0-9._+-]+@[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+",
+        r"</?[a-zA-Z][a-zA-Z0-9]*\s?/?>",
+        _either_case("(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|etc|inc|ltd)[.]"),
+        r"(?:[a-zA-Z]\.){2,}",
+        _NOT,
+        _CLITIC,
+        _NUMBER,
+        rf"{_LETTER}+(?={_NOT})",
+        rf"{_LETTER}+(?:(?!{_CLITIC})['\u2019]{_LETTER}+)*",
+        rf"[{_ALONE}]\p{{M}}*",
+        _EMOJI,
+        r"\.{2,}|-{2,}|``|['\u2019]{2}",
+        r"[^\s\p{Cc}\p{Cf}]",
+    ]
+)
+_DIGIT_WORD = {"words": _NUMBER, "whitespace": r"(?<!\S)\S*\p{Nd}\S*"}
+
+
+def train_tokenizer(
+    texts: Iterable[str],
+    *,
+    pre_tokenizer: str = "words",
+    min_df: int = 1,
+    lowercase: bool = True,
+    digits: str | None = DIGITS,
+    max_vocabulary: int | None = None,
+) -> PreTrainedTokenizerFast:
+    """A word-level fast tokenizer whose vocabulary is the words of ``texts``, saved and loaded like any other.
+
+    Ids: 0 ``[PAD]``, 1 ``[UNK]``, then words by falling document frequency, equal ones by spelling. Nothing is added
+    around a text, and a literal ``[PAD]`` in a text is never the padding.
+
+    Args:
+        texts: the training texts.
+        pre_tokenizer: ``words`` splits off punctuation, English clitics (``do n't``) and hyphens, keeps abbreviations,
+            numbers, addresses and mark-up tags whole, and takes Han, kana, Thai and emoji one by one; ``whitespace``
+            is for texts that are tokens joined by spaces.
+        min_df: a word must stand in at least this many texts.
+        lowercase: fold case.
+        digits: what every word with a digit becomes; None keeps such words.
+        max_vocabulary: at most this many entries, the two special ones included.
+
+    Raises:
+        InputError: for an unknown pre-tokenizer, a text that is no string, or a number out of range.
+
+    Example:
+        >>> tokenizer = train_tokenizer(["It isn't good, it's 20% bad.", "bad bad"])
+        >>> tokenizer.tokenize("Isn't it 300 bad?")
+        ['is', "n't", 'it', 'qqq', 'bad', '[UNK]']
+        >>> tokenizer("bad [PAD]")["input_ids"]
+        [2, 1, 1, 1]
+    """
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    check_choice("pre-tokenizer", pre_tokenizer, PRE_TOKENIZERS)
+    if min_df < 1 or (max_vocabulary is not None and max_vocabulary < 2):
+        raise InputError(
+            f"Expected min_df >= 1 and max_vocabulary >= 2 (two are special), but got {min_df} and {max_vocabulary}."
+        )
+    if isinstance(texts, str):
+        raise InputError("Expected a list of texts, but got one text; put it into a list.")
+    texts = list(texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"Expected texts, but row {row} is {text!r}; drop or fill it.")
+    steps: list[Any] = [normalizers.Replace("\u2019", "'")]
+    if not lowercase:
+        steps.append(normalizers.Replace(PAD, PAD.lower()))
+    if digits is not None:
+        if not digits or digits.split() != [digits] or any(c.isdigit() for c in digits):
+            raise InputError(f"Expected `digits` to be one word without digits or None, but got {digits!r}.")
+        steps.append(normalizers.Replace(Regex(_DIGIT_WORD[pre_tokenizer]), digits))
+    if lowercase:
+        digits = digits and digits.lower()
+        steps.append(normalizers.Lowercase())
+    backend = Tokenizer(models.WordLevel({PAD: 0, UNK: 1}, unk_token=UNK))
+    backend.normalizer = normalizers.Sequence(steps)
+    backend.pre_tokenizer = (
+        pre_tokenizers.Split(Regex(_WORDS), "removed", invert=True)
+        if pre_tokenizer == "words"
+        else pre_tokenizers.WhitespaceSplit()
+    )
+    counts: Counter[str] = Counter()
+    normalize, split = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
+    for text in texts:
+        counts.update({word for word, _ in split(normalize(text))})
+    words = sorted((-count, word) for word, count in counts.items() if word not in (PAD, UNK))
+    kept = [word for count, word in words if -count >= min_df or word == digits]
+    if max_vocabulary is not None:
+        kept = kept[: max_vocabulary - 2]
+    backend.model = models.WordLevel({w: i for i, w in enumerate([PAD, UNK, *kept])}, unk_token=UNK)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=PAD,
+        unk_token=UNK,
+        padding_side="right",
+        clean_up_tokenization_spaces=False,
+        split_special_tokens=True,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def _is_word_level(described: dict[str, Any]) -> bool:
+    """Whether a tokenizer's description is one that ``train_tokenizer`` makes: its steps keep one token a word."""
+    steps = (described["normalizer"] or {}).get("normalizers", [])
+    known = all(step["type"] in ("Replace", "Lowercase") for step in steps)
+    return described["model"]["type"] == "WordLevel" and bool(steps) and known and bool(described["pre_tokenizer"])
+
+
+def span_finder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], list[tuple[int, int]] | None]:
+    """``token_spans`` of one tokenizer as a function of a text, for use in loops: what is fixed is worked out once."""
+    from tokenizers import Regex, pre_tokenizers
+
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or not getattr(tokenizer, "is_fast", False):
+        return lambda text: None
+    described = json.loads(backend.to_str())
+    if tokenizer.num_special_tokens_to_add() or not _is_word_level(described):
+        return lambda text: list(tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"])
+    digit_steps = [s for s in described["normalizer"]["normalizers"] if "Regex" in s.get("pattern", {})]
+    finders = [pre_tokenizers.Split(Regex(s["pattern"]["Regex"]), "removed", invert=True) for s in digit_steps]
+
+    def spans(text: str) -> list[tuple[int, int]]:
+        # The text as the pre-tokenizer sees it (but for case), and where each of its characters stands in the raw one.
+        seen, starts, ends, at = [], [], [], 0
+        words = [span for finder in finders for _, span in finder.pre_tokenize_str(text)]
+        for start, end in [*words, (len(text), len(text))]:
+            seen.append(text[at:start])
+            starts.extend(range(at, start))
+            ends.extend(range(at + 1, start + 1))
+            if end > start:
+                word = digit_steps[0]["content"]
+                seen.append(word)
+                starts.extend([start] * len(word))
+                ends.extend([end] * len(word))
+            at = end
+        found = backend.pre_tokenizer.pre_tokenize_str("".join(seen))
+        return [(starts[start], ends[end - 1]) for _, (start, end) in found]
+
+    return spans
+
+
+def token_spans(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]] | None:
+    """The (start, end) of every token of ``tokenizer(text)`` in the raw text, in characters; special tokens are (0, 0).
+
+    The digit rule of ``train_tokenizer`` makes the backend's own offsets wrong; here they are right. For other fast
+    tokenizers these are its offsets, and a tokenizer without offsets gives None.
+
+    Example:
+        >>> text = "Won 1,000 Euros!"
+        >>> tokenizer = train_tokenizer([text])
+        >>> [text[start:end] for start, end in token_spans(tokenizer, text)]
+        ['Won', '1,000', 'Euros', '!']
+    """
+    return span_finder(tokenizer)(text)
+
+
+def length_limit(tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> int | None:
+    """The smaller of the tokenizer's own limit, where it is a sane number, and ``max_length``; None without either."""
+    own = tokenizer.model_max_length
+    limits = [own] if isinstance(own, int) and 0 < own < SANE_LENGTH else []
+    if max_length is not None:
+        if max_length < 1:
+            raise InputError(f"Expected max_length of at least 1, but got {max_length}.")
+        limits.append(max_length)
+    return min(limits) if limits else None
+
+
+def _aligned(values: Sequence[Any] | None, text: str, special: Sequence[int], spans: Any) -> list[Any] | None:
+    """Values of a text's white-space words, one for each of its tokens that is not special; None if not aligned."""
+    words = text.split()
+    if values is None or len(values) != len(words):
+        return None
+    if len(special) - sum(special) == len(words):
+        return list(values)
+    found = spans(text)
+    if found is None or len(found) != len(special):
+        return None
+    starts, at = [], 0
+    for word in words:
+        starts.append(text.index(word, at))
+        at = starts[-1] + len(word)
+    # by the last character: the tokens of byte-level tokenizers begin with the blank before them
+    return [
+        values[max(bisect_right(starts, end - 1) - 1, 0)] if words else 0
+        for s, (_, end) in zip(special, found, strict=True)
+        if not s
+    ]
+
+
+def _fill(values: list[Any], special: Sequence[int], from_left: bool) -> list[Any]:
+    """Values of the tokens that truncation left, 0 at special tokens."""
+    kept = len(special) - sum(special)
+    own = iter(values[len(values) - kept :] if from_left else values)
+    return [0 if s else next(own) for s in special]
+
+
+def encode_texts(
+    tokenizer: PreTrainedTokenizerBase, dataset: datasets.Dataset, max_length: int | None = None
+) -> datasets.Dataset:
+    """Encode the ``text`` column of a data set for a model; any tokenizer will do.
+
+    The result holds ``input_ids``, ``length`` (tokens kept), ``n_tokens`` (tokens before truncation), ``truncated``,
+    ``labels`` (from ``label``), ``example``, ``special_tokens_mask`` where the tokenizer adds special tokens, and each
+    list column that has one value a white-space word, given to tokens: a token takes the value of its word, a special
+    token 0. A list column that cannot be aligned in every row is left out. Lengths count special tokens. An empty text
+    has length 0 unless special tokens are added.
+
+    Args:
+        max_length: for example the number of positions of the model; the tokenizer's own limit counts too.
+
+    Raises:
+        InputError: without a ``text`` column, or for a text that is no string, with its row.
+
+    Example:
+        >>> import datasets
+        >>> data = datasets.Dataset.from_dict({"text": ["a b c", ""], "label": [1, 0], "informative": [[0, 1, 0], []]})
+        >>> rows = encode_texts(train_tokenizer(data["text"]), data, max_length=2)
+        >>> rows["length"][:], rows["n_tokens"][:], rows["truncated"][:], rows["informative"][:]
+        ([2, 0], [3, 0], [True, False], [[0, 1], []])
+    """
+    import datasets
+    import pyarrow as pa
+
+    if "text" not in dataset.column_names:
+        raise InputError(f"Expected a column 'text', but the columns are {', '.join(dataset.column_names)}.")
+    limit = length_limit(tokenizer, max_length)
+    spans = span_finder(tokenizer)
+    per_word = [
+        name
+        for name, feature in dataset.features.items()
+        if name not in ("text", "label", "example") and isinstance(feature, (datasets.List, datasets.LargeList))
+    ]
+    plain = [name for name in ("example", "label") if name in dataset.column_names]
+    dataset = dataset.with_format(None).select_columns(["text", *plain, *per_word])
+    tables: list[dict[str, Any]] = []
+    specials = False
+    for start in range(0, max(len(dataset), 1), 1000):
+        batch = dataset[start : start + 1000]
+        rows = _encode_batch(tokenizer, batch["text"], start, limit)
+        specials = specials or any(any(mask) for mask in rows["special_tokens_mask"])
+        for name in list(per_word):
+            values = [
+                _aligned(value, text, mask, spans)
+                for value, text, mask in zip(batch[name], batch["text"], rows["full_mask"], strict=True)
+            ]
+            if any(value is None for value in values):
+                per_word.remove(name)
+            else:
+                left = tokenizer.truncation_side == "left"
+                rows[name] = [_fill(v, m, left) for v, m in zip(values, rows["special_tokens_mask"], strict=True)]
+        for name in plain:
+            rows["labels" if name == "label" else name] = batch[name]
+        tables.append(rows)
+    types = {"input_ids": pa.list_(pa.int32()), "special_tokens_mask": pa.list_(pa.int8())}
+    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", *per_word]
+    names = [name for name in names if name in tables[0]] + (["special_tokens_mask"] if specials else [])
+    parts = [pa.table({name: pa.array(rows[name], type=types.get(name)) for name in names}) for rows in tables]
+    return datasets.Dataset(pa.concat_tables(parts, promote_options="permissive"))
+
+
+def _encode_batch(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], first_row: int, limit: int | None
+) -> dict[str, list[Any]]:
+    for row, text in enumerate(texts, start=first_row):
+        if not isinstance(text, str):
+            raise InputError(f"Expected texts, but row {row} is {text!r}; drop or fill it.")
+    full = tokenizer(texts, return_special_tokens_mask=True, verbose=False) if texts else {"input_ids": []}
+    ids = list(full["input_ids"])
+    masks = list(full.get("special_tokens_mask", [])) if texts else []
+    rows: dict[str, list[Any]] = {"full_mask": list(masks), "n_tokens": [len(row) for row in ids]}
+    long = [i for i, row in enumerate(ids) if limit is not None and len(row) > limit]
+    if long:
+        cut = tokenizer(
+            [texts[i] for i in long],
+            truncation=True,
+            max_length=limit,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        for i, row, mask in zip(long, cut["input_ids"], cut["special_tokens_mask"], strict=True):
+            ids[i], masks[i] = row, mask
+    rows["input_ids"], rows["special_tokens_mask"] = ids, masks
+    rows["length"] = [len(row) for row in ids]
+    rows["truncated"] = [n > m for n, m in zip(rows["n_tokens"], rows["length"], strict=True)]
+    return rows
+
+
+@dataclass
+class Collator:
+    """Rows of an encoded data set to tensors, padded on the right to the longest row (one position at least).
+
+    Gives ``input_ids`` and ``attention_mask`` (B, T), ``labels`` where every row has one that is not negative (float
+    for several labels a row), and every name in ``columns``: lists as long as the row's tokens are padded with 0 to
+    (B, T) (``special_tokens_mask`` with 1), lists of one common length and plain numbers are stacked, strings stay
+    a list.
+
+    Example:
+        >>> batch = Collator(columns=("weight",))([
+        ...     {"input_ids": [5, 6], "labels": 1, "weight": [0.25, 0.75]},
+        ...     {"input_ids": [], "labels": 0, "weight": []}])
+        >>> batch["input_ids"].tolist(), batch["attention_mask"].tolist(), batch["weight"].tolist()
+        ([[5, 6], [0, 0]], [[1, 1], [0, 0]], [[0.25, 0.75], [0.0, 0.0]])
+    """
+
+    pad_token_id: int = 0
+    columns: Sequence[str] = ()
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        import torch
+
+        lengths = [len(row["input_ids"]) for row in rows]
+        size = max([1, *lengths])
+        ids = torch.full((len(rows), size), self.pad_token_id, dtype=torch.long)
+        mask = torch.zeros((len(rows), size), dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, : lengths[i]] = torch.as_tensor(row["input_ids"], dtype=torch.long)
+            mask[i, : lengths[i]] = 1
+        batch: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+        labels = [row.get("labels") for row in rows]
+        if labels and all(label is not None for label in labels):
+            tensor = torch.as_tensor(labels)
+            if bool((tensor >= 0).all()):
+                batch["labels"] = tensor.float() if tensor.dim() == 2 else tensor.long()
+        for name in self.columns:
+            batch[name] = self._column(name, rows, lengths, size)
+        return batch
+
+    def _column(self, name: str, rows: Sequence[dict[str, Any]], lengths: list[int], size: int) -> Any:
+        import torch
+
+        for row in rows:
+            if name not in row or row[name] is None:
+                raise InputError(
+                    f"Expected a column {name!r} in every row, but example {row.get('example')!r} has none."
+                )
+        values = [row[name] for row in rows]
+        if isinstance(values[0], str):
+            return values
+        dtype, fill = (torch.long, 1) if name == "special_tokens_mask" else (torch.float32, 0)
+        tensors = [torch.as_tensor(value, dtype=dtype) for value in values]
+        if all(t.dim() >= 1 and len(t) == n for t, n in zip(tensors, lengths, strict=True)):
+            padded = torch.full((len(rows), size, *tensors[0].shape[1:]), fill, dtype=dtype)
+            for i, tensor in enumerate(tensors):
+                padded[i, : lengths[i]] = tensor
+            return padded
+        if len({t.shape for t in tensors}) == 1:
+            return torch.stack(tensors)
+        i = next(i for i, t in enumerate(tensors) if t.dim() == 0 or len(t) != lengths[i])
+        raise InputError(
+            f"Expected {name!r} to have one value a token or one length for all rows, but example "
+            f"{rows[i].get('example')!r} has {tuple(tensors[i].shape)} for {lengths[i]} tokens."
+        )
+
+
+def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None) -> None:
+    """Raise where a tokenizer cannot belong to a model: more ids than embedding rows, or another padding id.
+
+    Example:
+        >>> check_tokenizer_fits(train_tokenizer(["a b"]), vocab_size=4, pad_token_id=0)
+    """
+    largest = max([*tokenizer.get_vocab().values(), len(tokenizer) - 1])
+    if largest >= vocab_size:
+        raise InputError(
+            f"Expected a tokenizer with ids below the model's vocab_size {vocab_size}, but its largest id is "
+            f"{largest}; load the tokenizer that was saved with the model."
+        )
+    own = tokenizer.pad_token_id
+    if pad_token_id is not None and own is not None and own != pad_token_id:
+        raise InputError(
+            f"Expected the tokenizer's padding id to be the model's {pad_token_id}, but it is {own}; "
+            f"load the tokenizer that was saved with the model."
+        )

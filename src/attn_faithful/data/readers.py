@@ -1,0 +1,220 @@
+"""Readers of the sources of texts: local files and folders, saved data sets, the Hub. Nothing is cached on disk."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .._checks import InputError
+
+SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
+SPLIT_NAMES = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+}
+TOKENIZED_IDS = {"stanfordnlp/sst2", "setfit/sst2", "setfit/sst5", "sst2", "sst5", "nyu-mll/glue:sst2"}
+_TOKENIZED_NOTE = re.compile(r"\bPTB\b|Penn[ -]?Treebank|\btokens (?:split|joined|separated) by", re.IGNORECASE)
+
+
+@dataclass
+class Raw:
+    """A source as it was read: splits (``all`` for a single file), names of the labels where it states them."""
+
+    name: str
+    splits: dict[str, Any]
+    names: list[str] | None = None
+    tokenized: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def slug(text: str) -> str:
+    """A short name for folders.
+
+    Example:
+        >>> slug("Owner/My set:a")
+        'owner-my-set-a'
+    """
+    return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-.") or "data"
+
+
+def read_source(source: str) -> Raw:
+    """Read a path where there is one, else a Hub id.
+
+    Raises:
+        InputError: for a path that is not there, a folder without splits, or a source that neither the disk nor the
+            Hub has.
+    """
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _read_folder(path)
+    if path.is_file():
+        return Raw(slug(path.stem), {"all": _read_file(path)})
+    suffix = path.suffix.lower().lstrip(".")
+    parts = source.replace("\\", "/").split("/")
+    if source.startswith((".", "/", "~")) or len(parts) > 2 or suffix in SUFFIXES or "\\" in source or not parts[-1]:
+        raise InputError(f"Expected a file or folder at {source!r}, but there is none; check the path.")
+    return _read_hub(source)
+
+
+def _read_folder(path: Path) -> Raw:
+    import datasets
+
+    if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+        loaded = datasets.load_from_disk(str(path))
+        return _from_loaded(loaded, slug(path.resolve().name))
+    files: dict[str, Path] = {}
+    for file in sorted(path.iterdir()):
+        split = SPLIT_NAMES.get(file.stem.lower())
+        if split and file.is_file() and file.suffix.lower().lstrip(".") in SUFFIXES:
+            if split in files:
+                raise InputError(
+                    f"Expected one file for split {split!r}, but {path} has {files[split].name}, {file.name}."
+                )
+            files[split] = file
+    if not files:
+        found = ", ".join(sorted(file.name for file in path.iterdir())[:10]) or "nothing"
+        raise InputError(
+            f"Expected train, validation and test as parquet, csv, tsv, json or jsonl in folder {str(path)!r}, "
+            f"but found {found}."
+        )
+    names, tokenized = _read_meta(path / "meta.json")
+    splits = {split: _read_file(file) for split, file in files.items()}
+    return Raw(slug(path.resolve().name), splits, names=names, tokenized=tokenized)
+
+
+def _read_meta(path: Path) -> tuple[list[str] | None, bool]:
+    """(label names, texts are tokens joined by spaces) as a folder's meta.json states them."""
+    if not path.is_file():
+        return None, False
+    try:
+        meta = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"Expected JSON in {path}, but it cannot be read: {error}.") from error
+    if not isinstance(meta, dict):
+        raise InputError(f"Expected a JSON object in {path}, but got {type(meta).__name__}.")
+    names = meta.get("label_names")
+    if names is not None and (not isinstance(names, list) or len(set(map(str, names))) != len(names)):
+        raise InputError(f"Expected `label_names` in {path} to be a list of different names, but got {names!r}.")
+    stated = meta.get("pre_tokenizer")
+    tokenized = stated == "whitespace" if stated else bool(_TOKENIZED_NOTE.search(str(meta.get("notes", ""))))
+    return [str(name) for name in names] if names is not None else None, tokenized
+
+
+def _read_file(path: Path) -> Any:
+    import datasets
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    suffix = path.suffix.lower().lstrip(".")
+    if suffix not in SUFFIXES:
+        raise InputError(f"Expected a parquet, csv, tsv, json or jsonl file, but got {str(path)!r}.")
+    try:
+        if suffix == "parquet":
+            table = pq.read_table(path)
+        elif suffix in ("csv", "tsv"):
+            table = _read_csv(path, "," if suffix == "csv" else "\t")
+        else:
+            table = _read_json(path)
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"Expected a readable {suffix} file in UTF-8, but {path} is not: {error}") from error
+    if table.num_columns == 0 or table.num_rows == 0:
+        raise InputError(f"Expected rows in {path}, but it has none.")
+    return datasets.Dataset(table)
+
+
+def _read_csv(path: Path, delimiter: str) -> Any:
+    """Strings stay as written ("NA" is a text); a tab-separated file counts quotes only where they pair up."""
+    from pyarrow import csv
+
+    quoted = True
+    if delimiter == "\t":
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            quoted = all(line.count('"') % 2 == 0 for line in lines)
+    return csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(use_threads=False, block_size=min(path.stat().st_size + 1, 2**31 - 1)),
+        parse_options=csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=quoted, quote_char='"' if quoted else False
+        ),
+    )
+
+
+def _read_json(path: Path) -> Any:
+    import pyarrow as pa
+
+    text = path.read_text(encoding="utf-8-sig")
+    rows: list[Any] = []
+    if text.lstrip().startswith("["):
+        try:
+            rows = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"Expected a JSON list in {path}, but it cannot be read: {error}.") from error
+    else:
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                try:
+                    rows.append(json.loads(line))
+                except ValueError as error:
+                    raise InputError(f"Expected a JSON object on line {number} of {path}, but: {error}.") from error
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise InputError(f"Expected a JSON object in row {number} of {path}, but got {row!r:.60}.")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            if any(isinstance(value, (list, dict)) for value in values):
+                raise InputError(
+                    f"Expected one kind of value in column {name!r} of {path}, but it mixes kinds."
+                ) from None
+            columns[name] = pa.array([None if value is None else str(value) for value in values])
+    return pa.table(columns)
+
+
+def _from_loaded(loaded: Any, name: str) -> Raw:
+    """Splits of a datasets object; splits with other names than train, validation and test are left out."""
+    if not hasattr(loaded, "items"):
+        return Raw(name, {"all": loaded})
+    splits: dict[str, Any] = {}
+    for split, rows in loaded.items():
+        usual = SPLIT_NAMES.get(str(split).lower())
+        if usual and usual not in splits:
+            splits[usual] = rows
+    if not splits:
+        if len(loaded) != 1:
+            raise InputError(
+                f"Expected splits train, validation and test, but {name} has {', '.join(map(str, loaded))}."
+            )
+        splits = {"all": next(iter(loaded.values()))}
+    others = [str(split) for split in loaded if str(split).lower() not in SPLIT_NAMES]
+    return Raw(name, splits, notes=[f"Splits left out: {', '.join(others)}."] if others and "all" not in splits else [])
+
+
+def _read_hub(source: str) -> Raw:
+    import datasets
+
+    identifier, _, configuration = source.partition(":")
+    try:
+        loaded = (
+            datasets.load_dataset(identifier, configuration) if configuration else datasets.load_dataset(identifier)
+        )
+    except Exception as error:  # whatever the Hub, the network or the reader raised, told with the source
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(
+            f"Expected {source!r} to be a file, a folder or a data set on the Hub, but there is no such path and the "
+            f"Hub gave: {type(error).__name__}: {reason}"
+        ) from error
+    raw = _from_loaded(loaded, slug(source))
+    raw.tokenized = source.lower() in TOKENIZED_IDS
+    return raw

@@ -1,0 +1,333 @@
+"""Texts with labels out of planted-token sets, local files and folders, and the Hub, brought to one form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._checks import InputError, check_choice
+from .labels import LabelMap, fit_labels, stratified
+from .mock import LABEL_NAMES, make_mock, mock_spec
+from .readers import Raw, read_source
+
+if TYPE_CHECKING:
+    import datasets
+
+SPLITS = ("train", "validation", "test")
+TEXT_COLUMNS = ("sentence", "review", "body", "content", "document", "comment", "tweet", "review_body", "utterance")
+LABEL_COLUMNS = ("labels", "stars", "rating", "sentiment", "class", "category", "target", "polarity", "score")
+
+
+@dataclass
+class TextData:
+    """Texts and labels in one form.
+
+    Attributes:
+        name: a short slug for folders and tables.
+        splits: data sets with ``example`` (an id that is unique over all splits: split and row of the source),
+            ``text``, ``label`` (index into ``label_names``, -1 where unknown; a list of 0 and 1 where a text may have
+            several) and the list columns of the source, such as ``informative``.
+        label_names: the classes in the order of their indices.
+        pre_tokenizer: ``whitespace`` where the texts are tokens joined by spaces, else ``words``.
+        notes: what a reader of the results should know: rows dropped, splits made, texts in both train and test.
+        fingerprint: sha256 over label names, texts and labels, the same in every process.
+    """
+
+    name: str
+    splits: dict[str, datasets.Dataset]
+    label_names: list[str]
+    pre_tokenizer: str
+    notes: list[str] = field(default_factory=list)
+    fingerprint: str = ""
+
+    def class_counts(self, split: str) -> dict[str, int]:
+        """Texts of each class in a split, every class named; texts without a label are not counted.
+
+        Raises:
+            InputError: for a split that is not there.
+        """
+        labels = self.splits[check_choice("split", split, self.splits)]["label"][:]
+        if labels and isinstance(labels[0], list):
+            return {name: sum(row[i] for row in labels) for i, name in enumerate(self.label_names)}
+        counts = Counter(labels)
+        return {name: counts[i] for i, name in enumerate(self.label_names)}
+
+
+def load_texts(
+    source: str | Path,
+    *,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    keep: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    label_map: Mapping[str, str] | None = None,
+    validation_share: float = 0.1,
+    seed: int = 0,
+    limit: int | None = None,
+    mock: Mapping[str, Any] | None = None,
+    multi_label: bool = False,
+    drop_none: bool = False,
+    label_names: Sequence[str] | None = None,
+    purpose: str = "train",
+) -> TextData:
+    """Load texts and labels from a name, a path or a Hub id, with one mapping of labels fixed on the training split.
+
+    Args:
+        source: ``mock-1`` and so on; a folder with train, validation and test as parquet, csv, tsv, json or jsonl (and
+            a ``meta.json`` whose ``label_names`` count); a single such file; a folder of ``save_to_disk``; or a Hub
+            id, ``owner/name`` or ``owner/name:configuration``.
+        text_column, label_column: found by name where not given.
+        keep, drop: label names to keep or to leave out.
+        label_map: merges or renames labels, such as ``{"very negative": "negative"}``; applied before keep and drop.
+        validation_share: the part of train that becomes validation where there is none, stratified by ``seed``.
+        limit: at most this many texts of each split, stratified by ``seed``.
+        mock: settings of a planted-token set (fields of MockSpec).
+        multi_label: each text has a list of labels (0 and 1 for each class, or names).
+        drop_none: leave out rows whose text or label is missing, and say how many, in place of an error.
+        label_names: the classes of a trained model in their order; the mapping is then fixed to them.
+        purpose: ``train``, or ``evaluate``: no split is made (a single file is ``test``) and labels may be missing.
+
+    Raises:
+        InputError: for a source that is not there, a column that is missing or ambiguous, a missing text or label
+            (with its row), a label that train does not have, an unlabelled text in train, or one class only.
+
+    Example:
+        >>> data = load_texts("mock-1", mock={"n_train": 40, "n_test": 10})
+        >>> {split: len(rows) for split, rows in data.splits.items()}, data.label_names, data.pre_tokenizer
+        ({'train': 36, 'validation': 4, 'test': 10}, ['negative', 'positive'], 'whitespace')
+        >>> data.class_counts("validation")
+        {'negative': 2, 'positive': 2}
+    """
+    check_choice("purpose", purpose, ("train", "evaluate"))
+    if not 0 < validation_share < 1:
+        raise InputError(f"Expected validation_share between 0 and 1, but got {validation_share}.")
+    if limit is not None and limit < 2:
+        raise InputError(f"Expected a limit of at least 2 texts, but got {limit}.")
+    name = str(source)
+    if re.fullmatch(r"mock-\w+", name.lower()) and not Path(name).exists():
+        raw = _mock_raw(name, {"seed": seed, **(mock or {})})
+    elif mock:
+        raise InputError(f"Expected `mock` settings with a planted-token set such as 'mock-1' only, but got {name!r}.")
+    else:
+        raw = read_source(name)
+    if purpose == "train" and "train" not in raw.splits and "all" not in raw.splits:
+        raise InputError(f"Expected a split 'train' in {name!r}, but found {', '.join(raw.splits)}; rename one.")
+    if purpose == "evaluate" and "all" in raw.splits:
+        raw.splits = {"test": raw.splits["all"]}
+    text_column, label_column = _columns(raw, name, text_column, label_column)
+    mapping = fit_labels(
+        raw, label_column, multi_label=multi_label, keep=keep, drop=drop, label_map=label_map, names=label_names
+    )
+    tables = {}
+    for split, rows in raw.splits.items():
+        tables[split] = _table(raw, split, rows, text_column, label_column, mapping, drop_none, purpose)
+    if purpose == "train":
+        if len(mapping.names) < 2:
+            found = ", ".join(map(repr, mapping.names)) or "none"
+            raise InputError(f"Expected at least two classes in train of {name!r}, but got {found}.")
+        tables = _make_splits(tables, validation_share, seed, raw.notes)
+        _check_train(tables["train"], mapping, name)
+    tables = {split: tables[split] for split in SPLITS if split in tables}
+    if limit is not None:
+        for split, table in tables.items():
+            if len(table["text"]) > limit:
+                raw.notes.append(f"{split}: {limit} of {len(table['text'])} texts taken, stratified by seed {seed}.")
+                tables[split] = _take(table, stratified(table["label"], limit, seed, f"limit {split}"))
+    if "train" in tables and "test" in tables:
+        seen = set(tables["train"]["text"])
+        double = sum(text in seen for text in tables["test"]["text"])
+        if double:
+            raw.notes.append(f"{double} of {len(tables['test']['text'])} test texts stand in train too.")
+    splits = {split: _dataset(table, multi_label) for split, table in tables.items()}
+    pre_tokenizer = "whitespace" if raw.tokenized else "words"
+    fingerprint = _fingerprint(mapping.names, tables)
+    return TextData(raw.name, splits, list(mapping.names), pre_tokenizer, raw.notes, fingerprint)
+
+
+def _mock_raw(name: str, settings: dict[str, Any]) -> Raw:
+    import datasets
+
+    spec = mock_spec(name, **settings)
+    splits = {split: datasets.Dataset.from_dict(columns) for split, columns in make_mock(spec).items()}
+    return Raw(name.lower(), splits, names=list(LABEL_NAMES), tokenized=True)
+
+
+def _columns(raw: Raw, source: str, text: str | None, label: str | None) -> tuple[str, str | None]:
+    """The text and the label column; the label column is None where no split has one."""
+    import datasets
+
+    first = raw.splits.get("train") or next(iter(raw.splits.values()))
+    features = first.features
+    listed = ", ".join(features)
+    label_given = label is not None
+    if label is not None:
+        if not any(label in rows.column_names for rows in raw.splits.values()):
+            check_choice(f"label column of {source!r} (columns: {listed})", label, features)
+    else:
+        label = _by_name("label", features, LABEL_COLUMNS, source, text)
+    if text is not None:
+        check_choice(f"text column of {source!r} (columns: {listed})", text, features)
+    else:
+        text = _by_name("text", features, TEXT_COLUMNS, source, label)
+    if text is None:
+        strings = [
+            name
+            for name, feature in features.items()
+            if name != label and isinstance(feature, datasets.Value) and "string" in feature.dtype
+        ]
+        if len(strings) != 1:
+            raise InputError(
+                f"Expected a text column in {source!r}, but its columns are {listed}; name one with text_column."
+            )
+        text = strings[0]
+    feature = features[text]
+    dtype = getattr(feature, "dtype", "list")
+    if "string" not in dtype and dtype != "null":
+        raise InputError(
+            f"Expected texts in column {text!r} of {source!r}, but it holds {dtype}; columns: {listed}; "
+            f"name another with text_column."
+        )
+    if label is None and "train" in raw.splits and not label_given:
+        raw.notes.append("No label column found.")
+    return text, label
+
+
+def _by_name(kind: str, features: Any, others: Sequence[str], source: str, taken: str | None) -> str | None:
+    """A column called like its kind, or the only one with a usual name; None where there is none."""
+    by_lower = {name.lower(): name for name in features if name != taken}
+    if kind in by_lower:
+        return by_lower[kind]
+    found = [by_lower[name] for name in others if name in by_lower]
+    if len(found) > 1:
+        raise InputError(
+            f"Expected one {kind} column in {source!r}, but {', '.join(found)} could be it; "
+            f"name one with {kind}_column (columns: {', '.join(features)})."
+        )
+    return found[0] if found else None
+
+
+def _column(rows: Any, name: str) -> list[Any]:
+    return rows.with_format(None).select_columns([name])[:][name]
+
+
+def _table(
+    raw: Raw,
+    split: str,
+    rows: Any,
+    text_column: str,
+    label_column: str | None,
+    mapping: LabelMap,
+    drop_none: bool,
+    purpose: str,
+) -> dict[str, list[Any]]:
+    """Columns of one split with labels as indices; rows that keep and drop leave out are gone."""
+    import datasets
+
+    if text_column not in rows.column_names:
+        raise InputError(
+            f"Expected column {text_column!r} in every split, but split {split!r} has {', '.join(rows.column_names)}."
+        )
+    texts = _column(rows, text_column)
+    if label_column is not None and label_column in rows.column_names:
+        labels = mapping.encode(_column(rows, label_column), rows.features[label_column], split, drop_none)
+    elif split in ("train", "all") and purpose == "train":
+        raise InputError(
+            f"Expected a label column in split {split!r} of {raw.name!r}, but its columns are "
+            f"{', '.join(rows.column_names)}; name one with label_column."
+        )
+    else:
+        labels = [mapping.unknown] * len(texts)
+    kept, missing = [], 0
+    for row, (text, label) in enumerate(zip(texts, labels, strict=True)):
+        if text is None and not drop_none:
+            raise InputError(
+                f"Expected a text in column {text_column!r}, but row {row} of split {split!r} has none (rows count "
+                f"from 0); fill it or drop such rows (drop_none)."
+            )
+        if text is None or label is mapping.missing:
+            missing += 1
+        elif label is not mapping.dropped:
+            kept.append(row)
+    left_out = len(texts) - missing - len(kept)
+    if missing:
+        raw.notes.append(f"{split}: {missing} rows without text or label dropped.")
+    if left_out:
+        raw.notes.append(f"{split}: {left_out} rows of other labels left out.")
+    table = {
+        "example": [f"{split}-{row}" for row in kept],
+        "text": [texts[row] for row in kept],
+        "label": [labels[row] for row in kept],
+    }
+    for name, feature in rows.features.items():
+        if isinstance(feature, (datasets.List, datasets.LargeList)) and name not in (text_column, label_column):
+            values = _column(rows, name)
+            table[name] = [values[row] for row in kept]
+    return table
+
+
+def _take(table: dict[str, list[Any]], indices: Sequence[int]) -> dict[str, list[Any]]:
+    return {name: [values[i] for i in indices] for name, values in table.items()}
+
+
+def _make_splits(
+    tables: dict[str, dict[str, list[Any]]], share: float, seed: int, notes: list[str]
+) -> dict[str, dict[str, list[Any]]]:
+    """Cut the splits that are missing out of train (or out of a single file), stratified."""
+    tables = dict(tables)
+    if "all" in tables:
+        tables = {"train": tables.pop("all"), **tables}
+    total = len(tables["train"]["label"])
+    for split in ("test", "validation"):
+        if split in tables:
+            continue
+        part = 0.1 if split == "test" else share
+        n = max(1, round(part * total))
+        table = tables["train"]
+        chosen = stratified(table["label"], n, seed, split, spare_single=True)
+        if not chosen:
+            continue
+        inside = set(chosen)
+        tables[split] = _take(table, chosen)
+        tables["train"] = _take(table, [i for i in range(len(table["label"])) if i not in inside])
+        notes.append(f"No {split} split was given: {len(chosen)} of {total} training texts are it (seed {seed}).")
+    return tables
+
+
+def _check_train(table: dict[str, list[Any]], mapping: LabelMap, source: str) -> None:
+    labels = table["label"]
+    if mapping.multi_label:
+        return
+    for example, label in zip(table["example"], labels, strict=True):
+        if label == mapping.unknown:
+            split, row = example.rsplit("-", 1)
+            raise InputError(
+                f"Expected a label for every training text, but row {row} of split {split!r} of {source!r} has -1 "
+                f"(no label); drop such rows with drop=['-1'], or name what it means with label_map."
+            )
+    if len(set(labels)) < 2:
+        only = mapping.names[labels[0]] if labels else "no"
+        raise InputError(f"Expected at least two classes in train of {source!r}, but only {only!r} texts are there.")
+
+
+def _dataset(table: dict[str, list[Any]], multi_label: bool) -> datasets.Dataset:
+    import datasets
+    import pyarrow as pa
+
+    types = {"example": pa.string(), "text": pa.large_string()}
+    types["label"] = pa.list_(pa.int64()) if multi_label else pa.int64()
+    arrays = {name: pa.array(values, type=types.get(name)) for name, values in table.items()}
+    return datasets.Dataset(pa.table(arrays))
+
+
+def _fingerprint(names: Sequence[str], tables: Mapping[str, dict[str, list[Any]]]) -> str:
+    digest = hashlib.sha256(json.dumps(list(names)).encode())
+    for split, table in tables.items():
+        for text, label in zip(table["text"], table["label"], strict=True):
+            digest.update(json.dumps([split, text, label]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Recipes and the stages that carry them out."""

@@ -1,0 +1,112 @@
+"""Carries out the cells of a recipe, on one process or shared out over several."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from attn_faithful._checks import InputError
+from attn_faithful.experiments.plan import Cell
+from attn_faithful.store import RunFolder
+
+_DISTRIBUTED = (
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+    "ROLE_WORLD_SIZE", "ACCELERATE_USE_MULTI_GPU", "ACCELERATE_USE_CPU",
+)  # fmt: skip
+_RELATIVE_COST = {"lstm": 10, "gru": 9, "transformer": 6, "cnn": 2}
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Which of how many processes this is, and how they wait for each other."""
+
+    rank: int
+    world: int
+    wait: Callable[[str], None]
+
+    @property
+    def main(self) -> bool:
+        return self.rank == 0
+
+
+@contextmanager
+def processes(asked: int | None = None) -> Iterator[Processes]:
+    """The processes that a launcher started, ready to work apart.
+
+    Inside, the launcher's variables are hidden: each process trains its cells as if it were alone, so its numbers are
+    those of a single process. They meet at ``wait(name)`` through gloo.
+
+    Args:
+        asked: how many there should be; None for whatever was started.
+
+    Raises:
+        InputError: another number was started than asked for.
+    """
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if asked is not None and asked != world:
+        raise InputError(
+            f"Expected {asked} processes, but the launcher started {world}; on CPUs launch with "
+            f"ACCELERATE_USE_CPU=true accelerate launch --multi_gpu --num_processes {asked} --num_machines 1, "
+            f"or torchrun --nproc_per_node {asked}."
+        )
+    if world == 1:
+        yield Processes(0, 1, lambda name: None)
+        return
+    import torch.distributed as dist
+
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = dist.TCPStore(address, port, world, is_master=rank == 0 and not agent, timeout=timedelta(days=7))
+
+    def wait(name: str) -> None:
+        dist.init_process_group(
+            "gloo", store=dist.PrefixStore(name, store), rank=rank, world_size=world, timeout=timedelta(days=7)
+        )
+        try:
+            dist.barrier()
+        finally:
+            dist.destroy_process_group()
+
+    wait("start")
+    hidden = {name: os.environ.pop(name) for name in _DISTRIBUTED if name in os.environ}
+    try:
+        yield Processes(rank, world, wait)
+    finally:
+        os.environ.update(hidden)
+
+
+def share(cells: Sequence[Cell], rank: int, world: int) -> list[Cell]:
+    """This process's cells: the dearest first, each to the process with the least to do."""
+    loads, shares = [0.0] * world, [[] for _ in range(world)]  # type: ignore[var-annotated]
+    for cell in sorted(cells, key=_cost, reverse=True):
+        least = loads.index(min(loads))
+        loads[least] += _cost(cell)
+        shares[least].append(cell)
+    return shares[rank]
+
+
+def _cost(cell: Cell) -> float:
+    epochs = cell.recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)
+    return epochs * _RELATIVE_COST.get(cell.axes["encoder"], 1)
+
+
+def run_cells(
+    cells: Sequence[Cell], output: Path, tell: Callable[[Cell, str, int, int, dict[str, Any]], None], team: Processes
+) -> list[RunFolder]:
+    """Carry out this process's cells, wait for the others, and return every cell's folder."""
+    from attn_faithful.experiments.stages import run_cell
+
+    for cell in share(cells, team.rank, team.world):
+        folder = output / cell.recipe.name / cell.folder
+
+        def say(stage: str, epoch: int, epochs: int, metrics: dict[str, Any], cell: Cell = cell) -> None:
+            tell(cell, stage, epoch, epochs, metrics)
+
+        run_cell(cell, RunFolder(folder), say)
+    team.wait("cells")
+    return [RunFolder(output / cell.recipe.name / cell.folder) for cell in cells]

@@ -1,0 +1,136 @@
+"""From a recipe to its cells: the combinations of its grid and seeds, each with a folder of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attn_faithful._checks import InputError
+from attn_faithful._seeds import seed_for
+from attn_faithful.experiments.recipe import Recipe, assign, build, make_recipe
+from attn_faithful.schema import SCHEMA_VERSION
+from attn_faithful.training.twin import TwinSettings
+
+
+# keys of a recipe that may name a file or folder
+_FILES = ((("data",), "source"), (("vectors",), "path"), (("data", "mock"), "positive"), (("data", "mock"), "negative"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One base model with its twins.
+
+    Attributes:
+        recipe: with one value a key; its grid is empty.
+        axes: what tables call this cell: data, encoder and whatever else the grid varies -> label.
+        seed: of the base.
+        folder: name of its run folder, from what it is and a hash of everything that could change its numbers.
+    """
+
+    recipe: Recipe
+    axes: dict[str, str]
+    seed: int
+    folder: str
+
+    @property
+    def title(self) -> str:
+        return " ".join([*self.axes.values(), f"seed {self.seed}"])
+
+    @property
+    def twins(self) -> list[tuple[TwinSettings, int]]:
+        """Settings and seed of every twin, the recipe's own first."""
+        twin = self.recipe.twin
+        if twin is None:
+            return []
+        seeds = self.recipe.twin_seeds or [self.seed]
+        every = [twin, *(build(TwinSettings, {**asdict(twin), **v}, "variants") for v in self.recipe.variants)]
+        return [(settings, seed) for settings in every for seed in seeds]
+
+    def seed_of(self, *purpose: object) -> int:
+        """A seed for one purpose; small enough for every library."""
+        return seed_for(self.seed, *purpose) % 2**31
+
+
+def expand(recipe: Recipe, data_dir: str | Path | None = None, only: Mapping[str, Sequence[str]] | None = None) -> list[Cell]:
+    """All cells of a recipe, seeds innermost.
+
+    Args:
+        recipe: with its grid.
+        data_dir: where local copies of the data sets lie, by the recipe's ``data.folder``.
+        only: axis -> labels to keep.
+
+    Raises:
+        InputError: a value of the grid that does not fit, an axis or label of ``only`` that does not exist.
+    """
+    cells: dict[str, Cell] = {}
+    labels: dict[str, set[str]] = {}
+    raw = asdict(replace(recipe, grid={}, expected=None, smoke={}))
+    for values in itertools.product(*recipe.grid.values()):
+        resolved = json.loads(json.dumps(raw))
+        axes: dict[str, str] = {}
+        for key, value in zip(recipe.grid, values, strict=True):
+            assign(resolved, key, value, f"{recipe.name}: grid")
+            axes[key.split(".")[-1]] = _label(value)
+        one = make_recipe(resolved, f"{recipe.name}: grid")
+        one = replace(one, data=_local(one, data_dir))
+        shown = {"data": one.data.name or Path(one.data.source).name, "encoder": one.model.get("encoder", "lstm")}
+        axes = {**shown, **{k: v for k, v in axes.items() if k not in shown}}
+        for axis, label in axes.items():
+            labels.setdefault(axis, set()).add(label)
+        if only and any(axes.get(axis) not in wanted for axis, wanted in only.items()):
+            continue
+        for seed in one.seeds:
+            cell = Cell(replace(one, seeds=[seed]), axes, seed, _folder(one, axes, seed))
+            cells[cell.folder] = cell
+    for axis, wanted in (only or {}).items():
+        if axis not in labels:
+            raise InputError(f"--only: there is no axis {axis!r}; this recipe has {', '.join(labels)}.")
+        if unknown := set(wanted) - labels[axis]:
+            raise InputError(f"--only: {axis} has no {min(unknown)!r}; it has {', '.join(sorted(labels[axis]))}.")
+    return list(cells.values())
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return str(value.get("name") or value.get("source") or ",".join(f"{k}={v}" for k, v in value.items()))
+    return str(value)
+
+
+def _local(recipe: Recipe, data_dir: str | Path | None) -> Any:
+    data = recipe.data
+    if data_dir is None or data.folder is None or not (Path(data_dir) / data.folder).is_dir():
+        return data
+    name = data.name or Path(data.source).name
+    return replace(data, source=str(Path(data_dir) / data.folder), name=name)
+
+
+def _folder(recipe: Recipe, axes: Mapping[str, str], seed: int) -> str:
+    # what only says how to talk about a cell must not make it stale
+    settings = asdict(replace(recipe, name="run", claim="", expected=None, grid={}, smoke={}, seeds=[seed]))
+    settings["data"].pop("folder")
+    for place, key in _FILES:
+        given = settings[place[0]] if len(place) == 1 else settings[place[0]].get(place[1]) or {}
+        if given.get(key) and Path(given[key]).exists():
+            given[key] = digest(Path(given[key]))  # what a file holds counts, not where it lies
+    text = json.dumps({"schema": SCHEMA_VERSION, **settings}, sort_keys=True)
+    slug = re.sub(r"[^a-z0-9.-]+", "-", "-".join([*axes.values(), str(seed)]).lower()).strip("-")
+    return f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def digest(path: Path) -> str:
+    """A digest of a file or of the files in a folder: names, sizes and the first and last megabyte of each."""
+    seen = hashlib.sha256()
+    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+        size = file.stat().st_size
+        seen.update(f"{file.name} {size} ".encode())
+        with open(file, "rb") as handle:
+            seen.update(handle.read(2**20))
+            handle.seek(max(0, size - 2**20))
+            seen.update(handle.read(2**20))
+    return seen.hexdigest()

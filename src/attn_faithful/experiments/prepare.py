@@ -1,0 +1,129 @@
+"""From a cell's settings to what a model reads: texts, tokenizer, encoded rows, word vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from attn_faithful._checks import InputError
+from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts, train_tokenizer
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.sources import TextData, load_texts
+from attn_faithful.data.vectors import load_vectors
+from attn_faithful.experiments.recipe import DataSettings, Recipe
+from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.training.base import balanced_weights
+
+
+@dataclass
+class Prepared:
+    """What a cell trains on.
+
+    Attributes:
+        texts: the data set; `rows` are its splits, encoded.
+        tokenizer: fitted on the training split.
+        config: of the model.
+        vectors: (V, E) that the embeddings begin with; None for random ones.
+        coverage: share of the vocabulary that the vector file holds; None without one.
+    """
+
+    texts: TextData
+    rows: dict[str, Rows]
+    tokenizer: Any
+    config: AttentionClassifierConfig
+    vectors: torch.Tensor | None
+    coverage: float | None
+
+
+def read_texts(data: DataSettings, limit: int | None = None) -> TextData:
+    """The data set that the settings name."""
+    return load_texts(
+        data.source,
+        text_column=data.text_column,
+        label_column=data.label_column,
+        keep=data.keep,
+        drop=data.drop,
+        label_map=data.label_map,
+        validation_share=data.validation_share,
+        seed=data.seed,
+        limit=limit or data.limit,
+        mock=data.mock,
+        multi_label=data.multi_label,
+        drop_none=data.drop_none,
+    )
+
+
+def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
+    """Read, encode and check everything a cell needs, before any training.
+
+    Args:
+        recipe: of one cell.
+        tokenizer: that of a model trained earlier; None fits one on the training split.
+
+    Raises:
+        InputError: what is wrong with the data, the vectors or the model's settings.
+    """
+    texts = read_texts(recipe.data)
+    settings = recipe.tokenizer
+    tokenizer = tokenizer or train_tokenizer(
+        texts.splits["train"]["text"],
+        pre_tokenizer=settings.pre_tokenizer or texts.pre_tokenizer,
+        min_df=settings.min_df,
+        lowercase=settings.lowercase,
+        digits=settings.digits,
+        max_vocabulary=settings.max_vocabulary,
+    )
+    given = dict(recipe.model)
+    max_length = settings.max_length
+    if given.get("encoder") == "transformer" and given.get("positions") == "learned":
+        positions = given.get("max_positions", AttentionClassifierConfig.max_positions)
+        max_length = min(max_length or positions, positions)
+    rows = {split: Rows.of(encode_texts(tokenizer, data, max_length)) for split, data in texts.splits.items()}
+    vectors, coverage = None, None
+    if recipe.vectors.path is not None:
+        read = load_vectors(recipe.vectors.path, tokenizer, missing=recipe.vectors.missing)
+        vectors, coverage = torch.from_numpy(read.matrix), read.coverage
+        if given.setdefault("embedding_size", vectors.shape[1]) != vectors.shape[1]:
+            raise InputError(
+                f"model.embedding_size is {given['embedding_size']}, but the vectors of {recipe.vectors.path} have "
+                f"{vectors.shape[1]} numbers; leave embedding_size out."
+            )
+    config = AttentionClassifierConfig(
+        vocab_size=len(tokenizer),
+        id2label=dict(enumerate(texts.label_names)),
+        label2id={name: i for i, name in enumerate(texts.label_names)},
+        class_weights=_class_weights(recipe, rows["train"], texts),
+        **({"output": "multi_label"} if recipe.data.multi_label else {}),
+        **given,
+    )
+    check_tokenizer_fits(tokenizer, config.vocab_size, config.pad_token_id)
+    return Prepared(texts, rows, tokenizer, config, vectors, coverage)
+
+
+def _class_weights(recipe: Recipe, train: Rows, texts: TextData) -> list[float] | None:
+    weights = recipe.train.class_weights
+    if weights == "balanced":
+        labels = np.asarray(train["labels"])
+        if recipe.data.multi_label:  # the positive term of each label by #negative / #positive
+            positive = labels.sum(0)
+            return [float((len(labels) - p) / p) if p else 1.0 for p in positive]
+        return balanced_weights(labels.tolist(), len(texts.label_names))
+    return weights if weights is None else list(weights)
+
+
+def statistics(prepared: Prepared) -> dict[str, Any]:
+    """Facts of each split for meta.json: class counts, length, truncated texts."""
+    return {
+        split: {
+            "n": len(rows),
+            "classes": prepared.texts.class_counts(split),
+            "tokens_mean": float(np.mean(rows["length"])) if len(rows) else None,
+            "tokens_std": float(np.std(rows["length"])) if len(rows) else None,
+            "truncated": int(np.sum(rows["truncated"])),
+            "empty": int(np.sum(np.asarray(rows["length"]) == 0)),
+        }
+        for split, rows in prepared.rows.items()
+    }

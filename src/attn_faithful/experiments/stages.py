@@ -1,0 +1,296 @@
+"""The stages of one cell: train the base, encode, train the twins, evaluate, score. Each resumes where it stopped."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from attn_faithful import __version__
+from attn_faithful._checks import InputError
+from attn_faithful.data.encoding import Collator, span_finder
+from attn_faithful.data.rows import Rows
+from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.plan import Cell
+from attn_faithful.experiments.prepare import Prepared, prepare, statistics
+from attn_faithful.models.inference import Outputs, run_over
+from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.store import RunFolder, strict
+from attn_faithful.training.base import classification_metrics, seeded, train_base
+from attn_faithful.training.controls import imposed_control, uniform_control
+from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
+
+Tell = Callable[[str, int, int, dict[str, Any]], None]
+
+
+def run_cell(cell: Cell, folder: RunFolder, tell: Tell) -> None:
+    """Carry out all stages of a cell whose folder is not done; what an earlier run finished is kept.
+
+    Args:
+        cell: what to do.
+        folder: where to.
+        tell: ``tell(stage, epoch, epochs, metrics)`` after every epoch.
+    """
+    if folder.done:
+        return
+    start = time.time()
+    with _quiet():
+        tokenizer = _saved_tokenizer(folder / "model")
+        data = prepare(cell.recipe, tokenizer)
+        _check_selection(cell, data)
+        base, record = _base(cell, data, folder, tell)
+        history = {"base": record["history"]}
+        outputs = {split: run_over(base, rows, _collator(rows)) for split, rows in data.rows.items()}
+        test = data.rows["test"]
+        _write_outputs(folder, data, outputs["test"])
+        summary: dict[str, Any] = {
+            "base": {**_classified(outputs["test"], test, data), "epoch": record["epoch"], "seconds": record["seconds"]},
+            "informative_mass": _informative_mass(outputs["test"], test),
+            "twins": {},
+            "controls": _controls(cell, data, base, outputs, folder, tell),
+        }
+        variants: dict[str, list[Any]] = {}
+        scores: dict[str, list[Any]] = {}
+        for settings, seed in cell.twins:
+            twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell)
+            name = f"{settings.variant}-{seed}"
+            history[name] = record["history"]
+            found = run_over(twin, test, _collator(test))
+            columns = attefa.run(
+                test["example"],
+                (outputs["test"].probabilities, outputs["test"].attention),
+                (found.probabilities, found.attention),
+                name,
+                multi_label=data.config.multi_label,
+            )
+            _extend(variants, columns)
+            _extend(scores, attefa.per_example(columns))
+            summary["twins"][name] = {
+                "variant": settings.variant,
+                "seed": seed,
+                "epoch": record["epoch"],
+                "seconds": record["seconds"],
+                **_classified(found, test, data),
+                **attefa.score(
+                    np.asarray(columns["output_tvd"]),
+                    np.asarray(columns["attention_jsd"]),
+                    outputs["test"].probabilities,
+                    settings.max_tvd if settings.objective == "constrained" else None,
+                    data.config.multi_label,
+                ),
+            }
+        if variants:
+            folder.write_table("variants", variants)
+            folder.write_table("scores", scores)
+        folder.write_table("history", _long(history))
+        folder.write_summary(summary)
+        folder.write_meta(_meta(cell, data, time.time() - start))
+
+
+def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell) -> tuple[Any, dict[str, Any]]:
+    settings = cell.recipe.train
+    selection = data.rows[settings.select_on]
+
+    def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
+        with seeded(cell.seed_of("base", "weights")):
+            model = AttentionClassifier(data.config)
+            if data.vectors is not None:
+                model.load_vectors(data.vectors)
+        history = train_base(
+            model, data.rows["train"], selection, _collator(selection), settings, cell.seed_of("base"), checkpoints,
+            lambda epoch, epochs, metrics: tell("base", epoch, epochs, metrics),
+        )  # fmt: skip
+        return model, history
+
+    metric = f"eval_{settings.select_by}"
+    sign = 1 if settings.select_by == "loss" else -1
+    return _trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric])
+
+
+def _twin(
+    cell: Cell, data: Prepared, base: Any, outputs: dict[str, Outputs], settings: TwinSettings, seed: int,
+    folder: RunFolder, tell: Tell,
+) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
+    columns = ("base_attention", "base_probabilities")
+
+    def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
+        twin = new_twin(base, cell.seed_of("twin", seed, "weights"), settings.start, data.vectors)
+        train, selection = (with_base(data.rows[s], outputs[s]) for s in ("train", settings.select_on))
+        history = train_twin(
+            twin, train, selection, _collator(train, columns), settings, cell.seed_of("twin", seed), checkpoints,
+            lambda epoch, epochs, metrics: tell(f"{name} {seed}", epoch, epochs, metrics),
+        )  # fmt: skip
+        return twin, history
+
+    return _trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row["eval_selection"])
+
+
+def _trained(
+    name: str, folder: RunFolder, tokenizer: Any, fit: Callable[[Path], Any], rank: Callable[[dict[str, Any]], float]
+) -> tuple[Any, dict[str, Any]]:
+    """The model in ``name`` with its record: from the folder where it was finished, else by ``fit``."""
+    path = folder / name
+    if not path.is_dir():
+        start = time.time()
+        model, history = fit(folder / f".{name}.checkpoints")
+        record = {
+            "epoch": round(min(history, key=rank)["epoch"]),
+            "seconds": round(time.time() - start, 1),
+            "history": history,
+        }
+
+        def save(target: Path) -> None:
+            model.save_pretrained(target)
+            tokenizer.save_pretrained(target)
+            (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
+
+        folder.place_folder(name, save)
+    try:
+        record = json.loads((path / "training.json").read_text())
+        return AttentionClassifier.from_pretrained(path).eval(), record
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); remove that folder and run again.") from error
+
+
+def _saved_tokenizer(path: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(path) if path.is_dir() else None
+
+
+def _controls(
+    cell: Cell, data: Prepared, base: Any, outputs: dict[str, Outputs], folder: RunFolder, tell: Tell
+) -> dict[str, Any]:
+    """Scores of the controls of Wiegreffe and Pinter (2019), kept beside the models they came from."""
+    results: dict[str, Any] = {}
+    for control in cell.recipe.controls:
+        path = folder / f"control-{control}.json"
+        if not path.is_file():
+            train = {"uniform": uniform_control, "imposed": imposed_control}[control]
+            chances = train(
+                data.config, data.vectors, data.rows, outputs, _collator(data.rows["train"]), cell.recipe.train,
+                cell.seed_of("control", control), folder / f".{control}.checkpoints",
+                lambda epoch, epochs, metrics, control=control: tell(control, epoch, epochs, metrics),
+            )  # fmt: skip
+            found = classification_metrics(chances, np.asarray(data.rows["test"]["labels"]), data.config.multi_label)
+            text = json.dumps(strict(found), allow_nan=False)
+            folder.place(path, lambda target, text=text: target.write_text(text))
+        results[control] = json.loads(path.read_text())
+    return results
+
+
+def _check_selection(cell: Cell, data: Prepared) -> None:
+    for part, settings in (("train", cell.recipe.train), ("twin", cell.recipe.twin)):
+        if settings is not None and not len(data.rows[settings.select_on]):
+            raise InputError(f"{part}.select_on: the split {settings.select_on!r} of {data.texts.name} is empty.")
+
+
+def _collator(rows: Rows, columns: tuple[str, ...] = ()) -> Collator:
+    special = ("special_tokens_mask",) if "special_tokens_mask" in rows.column_names else ()
+    return Collator(0, (*special, *columns))
+
+
+def _classified(outputs: Outputs, rows: Rows, data: Prepared) -> dict[str, Any]:
+    return classification_metrics(outputs.probabilities, np.asarray(rows["labels"]), data.config.multi_label)
+
+
+def _informative_mass(outputs: Outputs, rows: Rows) -> float | None:
+    """Mean attention on planted words; None where nothing is known to be planted."""
+    if "informative" not in rows.column_names:
+        return None
+    pairs = [(a, i) for a, i in zip(outputs.attention, rows["informative"], strict=True) if len(a) == len(i) > 0]
+    return float(np.mean([float(a @ np.asarray(i, dtype=float)) for a, i in pairs])) if pairs else None
+
+
+def _write_outputs(folder: RunFolder, data: Prepared, outputs: Outputs) -> None:
+    rows = data.rows["test"]
+    folder.write_table(
+        "predictions",
+        {
+            "example": rows["example"],
+            "label": [np.asarray(label).tolist() for label in rows["labels"]],
+            "probabilities": outputs.probabilities.tolist(),
+        },
+    )
+    spans = span_finder(data.tokenizer)
+    tokens, offsets = [], []
+    for text, weights in zip(data.texts.splits["test"]["text"], outputs.attention, strict=True):
+        found = spans(text)[: len(weights)]
+        tokens.append([text[start:end] for start, end in found])
+        offsets.append([place for span in found for place in span])
+    table: dict[str, list[Any]] = {
+        "example": rows["example"],
+        "site": ["pool"] * len(rows),
+        "slot": [0] * len(rows),
+        "tokens": tokens,
+        "offsets": offsets,
+        "attention": [weights.tolist() for weights in outputs.attention],
+    }
+    if "informative" in rows.column_names:
+        table["informative"] = [np.asarray(i).tolist() for i in rows["informative"]]
+    folder.write_table("tokens", table)
+
+
+def _extend(table: dict[str, list[Any]], columns: dict[str, list[Any]]) -> None:
+    for name, values in columns.items():
+        table.setdefault(name, []).extend(values)
+
+
+def _long(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
+    """Histories by epoch as one long table."""
+    table: dict[str, list[Any]] = {"run": [], "epoch": [], "metric": [], "value": []}
+    for run, rows in history.items():
+        for row in rows:
+            for metric, value in row.items():
+                if metric != "epoch" and isinstance(value, int | float):
+                    _extend(table, {"run": [run], "epoch": [round(row["epoch"])], "metric": [metric], "value": [float(value)]})
+    return table
+
+
+def _meta(cell: Cell, data: Prepared, seconds: float) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    import datasets
+    import transformers
+
+    return {
+        "axes": cell.axes,
+        "seed": cell.seed,
+        "recipe": asdict(cell.recipe),
+        "label_names": data.texts.label_names,
+        "data": {"fingerprint": data.texts.fingerprint, "notes": data.texts.notes, **statistics(data)},
+        "vocabulary": len(data.tokenizer),
+        "vector_coverage": data.coverage,
+        "parameters": sum(p.numel() for p in AttentionClassifier(data.config).parameters()),
+        "seconds": round(seconds, 1),
+        "versions": {
+            "attn_faithful": __version__,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "datasets": datasets.__version__,
+            "python": platform.python_version(),
+        },
+        "hardware": {"machine": platform.machine(), "threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()},
+    }
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars but ours; the libraries' own setting comes back afterwards."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

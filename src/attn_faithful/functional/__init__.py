@@ -1,0 +1,1 @@
+"""Tensors in, per-example tensors out: the mathematics, without models or files."""

@@ -1,0 +1,201 @@
+"""How far two distributions are apart: over classes (TVD) and over tokens (JSD, KL).
+
+Logarithms are natural; nothing is square-rooted. Zeros are legal everywhere, so padding needs no mask.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .._checks import InputError
+
+LN2 = math.log(2.0)
+
+
+def _pair(p: Tensor, q: Tensor, double: bool) -> tuple[Tensor, Tensor]:
+    if p.shape[-1:] != q.shape[-1:]:
+        raise InputError(
+            f"Expected two distributions over the same items, but got shapes {tuple(p.shape)} and {tuple(q.shape)}; "
+            "their last axes must be equal."
+        )
+    dtype = torch.float64 if double else torch.promote_types(torch.promote_types(p.dtype, q.dtype), torch.float32)
+    return p.to(dtype), q.to(dtype)
+
+
+def _check_eps(eps: float) -> None:
+    if not 0 <= eps < math.inf:
+        raise InputError(f"Expected `eps` of 0 (evaluation) or above (training), but got {eps}.")
+
+
+def tvd(p: Tensor, q: Tensor) -> Tensor:
+    r"""Total variation distance: ``0.5 sum_c |p_c - q_c|``.
+
+    Over the full class distribution it lies in 0 to 1 and equals the sTVD of Amini and Kosseim, whose TVD sums over one
+    output head only and is half of it.
+
+    Args:
+        p, q: (..., C), probabilities; they broadcast.
+
+    Returns:
+        (...), 0 (equal) to 1 (no common class), in the inputs' type (float32 for half precision).
+
+    Raises:
+        InputError: last axes of different length.
+
+    Reference:
+        Jain and Wallace (2019), section 4; Amini and Kosseim, section 3.2, equations 1 and 5.
+
+    Example:
+        >>> tvd(torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.2, 0.3, 0.5])).round(decimals=6)
+        tensor(0.3000)
+    """
+    p, q = _pair(p, q, double=False)
+    return 0.5 * (p - q).abs().sum(-1)
+
+
+def multilabel_tvd(p: Tensor, q: Tensor) -> Tensor:
+    r"""Mean distance of independent labels: ``(1 / C) sum_c |p_c - q_c|``; each label's is its two-class TVD.
+
+    Args:
+        p, q: (..., C), a probability a label; they broadcast.
+
+    Returns:
+        (...), 0 (equal) to 1, in the inputs' type (float32 for half precision).
+
+    Raises:
+        InputError: last axes of different length.
+
+    Reference:
+        Amini and Kosseim, section 3.2, equations 1 and 5, each label taken as its own head.
+
+    Example:
+        >>> multilabel_tvd(torch.tensor([0.9, 0.2]), torch.tensor([0.5, 0.2])).round(decimals=6)
+        tensor(0.2000)
+    """
+    p, q = _pair(p, q, double=False)
+    return (p - q).abs().mean(-1)
+
+
+def kl(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
+    r"""Kullback-Leibler divergence of p from q: ``sum_t p_t (log(p_t + eps) - log(q_t + eps))``.
+
+    Args:
+        p, q: (..., T), probabilities; they broadcast.
+        eps: 0 in evaluation: ``0 log 0 = 0``, in float64, no gradient at zeros. Above 0 in training (1e-10): the
+            inputs' type, finite with finite gradients everywhere.
+
+    Returns:
+        (...), nats; 0 (equal) to infinity, which it is where some ``q_t = 0 < p_t`` and eps is 0. Not symmetric.
+
+    Raises:
+        InputError: last axes of different length, or a negative eps.
+
+    Reference:
+        Amini and Kosseim, section 3.2, equation 3.
+
+    Example:
+        >>> a, b = torch.tensor([[0.2, 0.4, 0.4], [0.9, 0.05, 0.05]], dtype=torch.float64)
+        >>> print(f"{kl(a, b):.6f} {kl(b, a):.6f}")
+        1.362738 1.145726
+        >>> kl(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
+        tensor(inf, dtype=torch.float64)
+    """
+    _check_eps(eps)
+    p, q = _pair(p, q, double=eps == 0)
+    if eps > 0:
+        return (p * (torch.log(p + eps) - torch.log(q + eps))).sum(-1)
+    # xlogy keeps NaN, which a comparison with 0 would hide; adding 0.0 turns -0.0 into 0.0.
+    terms: Tensor = torch.special.xlogy(p, p) - torch.special.xlogy(p, q)
+    return terms.sum(-1).clamp(min=0.0) + 0.0
+
+
+def jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
+    r"""Jensen-Shannon divergence: ``0.5 KL(p || m) + 0.5 KL(q || m)`` with ``m = (p + q) / 2``.
+
+    Args:
+        p, q: (..., T), probabilities; they broadcast.
+        eps: 0 in evaluation: exact, in float64, exactly 0 for equal inputs. Above 0 in training (1e-10): the inputs'
+            type, finite gradients everywhere, not clamped.
+
+    Returns:
+        (...), nats; 0 (equal) to ln 2 (no common token); symmetric. A divergence, not its square root.
+
+    Raises:
+        InputError: last axes of different length, or a negative eps.
+
+    Reference:
+        Jain and Wallace (2019), section 4; Amini and Kosseim, section 3.2, equation 2.
+
+    Example:
+        >>> print(f"{jsd(torch.tensor([0.5, 0.5]), torch.tensor([0.9, 0.1])):.6f}")
+        0.101749
+    """
+    _check_eps(eps)
+    p, q = _pair(p, q, double=eps == 0)
+    middle = 0.5 * (p + q)
+    value = 0.5 * (kl(p, middle, eps) + kl(q, middle, eps))
+    return value if eps > 0 else value.clamp(max=LN2)
+
+
+def scaled_jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
+    r"""Jensen-Shannon divergence as a share of its largest value: ``JSD(p, q) / ln 2``.
+
+    Args:
+        p, q: (..., T), probabilities; they broadcast.
+        eps: as in :func:`jsd`.
+
+    Returns:
+        (...), 0 (equal) to 1 (no common token).
+
+    Raises:
+        InputError: last axes of different length, or a negative eps.
+
+    Reference:
+        Amini and Kosseim, section 3.2, equation 6.
+
+    Example:
+        >>> scaled_jsd(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
+        tensor(1., dtype=torch.float64)
+    """
+    return jsd(p, q, eps) / LN2
+
+
+def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
+    r"""The largest JSD from ``attention`` that any distribution on the allowed tokens can have.
+
+    JSD is convex in its other argument, so the maximum is on a corner of the simplex: all mass on the least attended
+    allowed token, of weight ``a``: ``0.5 (ln(2 / (1 + a)) + a ln(2 a / (1 + a)) + (1 - a) ln 2)``.
+
+    Args:
+        attention: (..., T), probabilities, 0 where nothing is allowed.
+        allowed: (..., T), bool; broadcasts.
+
+    Returns:
+        (...), nats, float64; 0 for one allowed token, towards ln 2 for long texts, NaN where no token is allowed.
+
+    Raises:
+        InputError: last axes of different length.
+
+    Reference:
+        Jain and Wallace (2019), section 4.2.2 (the divergence that adversarial attention maximises).
+
+    Example:
+        >>> print(f"{largest_jsd(torch.tensor([0.6, 0.3, 0.1]), torch.tensor([True, True, True])):.6f}")
+        0.525597
+    """
+    if attention.shape[-1:] != allowed.shape[-1:]:
+        raise InputError(
+            f"Expected `attention` and `allowed` over the same tokens, but got shapes {tuple(attention.shape)} and "
+            f"{tuple(allowed.shape)}."
+        )
+    weights = torch.where(allowed, attention.double(), math.inf)  # broadcasts the two
+    if weights.shape[-1] == 0:
+        return weights.sum(-1) * math.nan
+    mass = torch.where(allowed, weights, 0.0).sum(-1)
+    least = weights.amin(-1)
+    least = torch.where(allowed.any(-1), least, math.nan)
+    shared: Tensor = LN2 - torch.log1p(least) + torch.special.xlogy(least, 2 * least / (1 + least))
+    return (0.5 * (shared + (mass - least) * LN2)).clamp(min=0.0, max=LN2) + 0.0

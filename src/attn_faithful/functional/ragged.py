@@ -1,0 +1,177 @@
+"""Divergences of lists whose rows differ in length: what a metric module or a table of texts holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._checks import InputError, check_choice, check_same_length
+from .divergences import jsd, multilabel_tvd, tvd
+from .faithfulness import attefa, attefa_per_example
+
+Array = NDArray[np.float64]
+Rows = Sequence[Sequence[float]]
+
+NO_TOKEN = "no content token"
+NAN_ATTENTION = "nan in attention"
+
+_TOLERANCE = 1e-3
+
+# Rows padded together: bounds the memory to 256 of the longest texts.
+_CHUNK = 256
+
+
+def per_example_divergences(
+    predictions: Rows,
+    references: Rows,
+    prediction_attentions: Rows,
+    reference_attentions: Rows,
+    *,
+    multi_label: bool = False,
+) -> tuple[Array, Array, list[str | None]]:
+    r"""TVD of the class probabilities and JSD of the attention of every example, from ragged lists.
+
+    Args:
+        predictions: B rows of C class probabilities, the twin's.
+        references: B rows of C class probabilities, the base's.
+        prediction_attentions: B rows of T weights over the content tokens, the twin's; T differs by row.
+        reference_attentions: B rows of T weights, the base's.
+        multi_label: the C probabilities are of independent labels; TVD is their mean absolute difference.
+
+    Returns:
+        tvd (B,), 0 to 1; jsd (B,), nats, 0 to ln 2, 0 for one token, NaN where undefined; and for each example the
+        reason why it is undefined ("no content token", "nan in attention"), or None.
+
+    Raises:
+        InputError: unequal lengths (both are named, with the example); rows that are not distributions (negative,
+            not finite, a sum off by more than 1e-3).
+
+    Reference:
+        Amini and Kosseim, section 3.2, equations 1 to 3.
+
+    Example:
+        >>> tvds, jsds, reasons = per_example_divergences(
+        ...     [[0.7, 0.3], [0.5, 0.5]], [[0.4, 0.6], [0.5, 0.5]], [[1.0, 0.0], []], [[0.0, 1.0], []])
+        >>> tvds.round(6).tolist(), jsds.round(6).tolist(), reasons
+        ([0.3, 0.0], [0.693147, nan], [None, 'no content token'])
+    """
+    names = ("predictions", "references", "prediction_attentions", "reference_attentions")
+    columns = (predictions, references, prediction_attentions, reference_attentions)
+    check_same_length(names, columns)
+    for left in (0, 2):
+        for i, pair in enumerate(zip(columns[left], columns[left + 1], strict=True)):
+            check_same_length(names[left : left + 2], pair, example=i)
+    p, q, a, b = (_Flat(name, rows) for name, rows in zip(names, columns, strict=True))
+    for flat in () if multi_label else (p, q):
+        flat.check(np.ones(len(flat.lengths), dtype=bool))
+    empty = a.lengths == 0
+    with_nan = a.has_nan | b.has_nan
+    defined = ~(empty | with_nan)
+    for flat in (a, b):
+        flat.check(~empty & ~flat.has_nan)
+    moved = np.where(defined, _by_chunks(jsd, a, b), math.nan)
+    moved[defined & (a.lengths == 1)] = 0.0  # a weight of 0.9999 for the only token is rounding, not a move
+    reasons: list[str | None] = [
+        NO_TOKEN if e else NAN_ATTENTION if w else None for e, w in zip(empty, with_nan, strict=True)
+    ]
+    return _by_chunks(multilabel_tvd if multi_label else tvd, p, q), moved, reasons
+
+
+def attefa_of_lists(
+    predictions: Rows,
+    references: Rows,
+    prediction_attentions: Rows,
+    reference_attentions: Rows,
+    reduction: str = "mean",
+) -> dict[str, Any]:
+    r"""AtteFa, ``min(mean TVD / (mean JSD / ln 2), 1)``, straight from the outputs of a base model and its twin.
+
+    Args:
+        predictions: B rows of C class probabilities, the twin's.
+        references: B rows of C class probabilities, the base's.
+        prediction_attentions: B rows of T weights over the content tokens, the twin's; T differs by row.
+        reference_attentions: B rows of T weights, the base's.
+        reduction: "mean" for the data set, "none" for every example.
+
+    Returns:
+        for "mean" ``attefa`` (0 to 1, higher is more faithful), ``tvd`` (0 to 1), ``jsd`` (nats), ``s_jsd`` (0 to
+        1), ``n``, ``n_undefined`` and ``reason``; for "none" lists of ``attefa``, ``tvd``, ``jsd``, ``reason``.
+
+    Raises:
+        InputError: an unknown reduction, and what :func:`per_example_divergences` refuses.
+
+    Reference:
+        Amini and Kosseim, section 3.3, equation 7.
+
+    Example:
+        >>> result = attefa_of_lists([[0.7, 0.3]], [[0.4, 0.6]], [[1.0, 0.0]], [[0.0, 1.0]])
+        >>> round(result["attefa"], 6), result["n"], result["reason"]
+        (0.3, 1, None)
+    """
+    check_choice("reduction", reduction, ("mean", "none"))
+    tvds, jsds, undefined = per_example_divergences(
+        predictions, references, prediction_attentions, reference_attentions
+    )
+    if reduction == "mean":
+        return asdict(attefa(tvds, jsds))
+    values, reasons = attefa_per_example(tvds, jsds)
+    return {
+        "attefa": values.tolist(),
+        "tvd": tvds.tolist(),
+        "jsd": jsds.tolist(),
+        "reason": [first or second for first, second in zip(undefined, reasons, strict=True)],
+    }
+
+
+class _Flat:
+    """Ragged rows laid end to end."""
+
+    def __init__(self, name: str, rows: Rows) -> None:
+        self.name = name
+        self.lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        parts = [np.asarray(row, dtype=np.float64) for row in rows]
+        self.values: Array = np.concatenate(parts) if parts else np.zeros(0)
+        self.ends = np.cumsum(self.lengths)
+        self.row = np.repeat(np.arange(len(rows)), self.lengths)
+        self.has_nan = self.per_row(np.isnan(self.values)) > 0
+
+    def per_row(self, values: NDArray[Any]) -> Array:
+        return np.bincount(self.row, weights=values, minlength=len(self.lengths)).astype(np.float64)
+
+    def check(self, rows: NDArray[np.bool_]) -> None:
+        """Raise unless each of ``rows`` is a distribution."""
+        outside = self.per_row(~((self.values >= 0) & np.isfinite(self.values))) > 0
+        sums = self.per_row(np.where(np.isfinite(self.values), self.values, 0.0))
+        wrong = np.flatnonzero(rows & (outside | (np.abs(sums - 1) > _TOLERANCE)))
+        if wrong.size:
+            i = int(wrong[0])
+            came = "holds a negative or non-finite value" if outside[i] else f"sums to {sums[i]:.6g}"
+            raise InputError(
+                f"Expected rows of `{self.name}` that are distributions (at least 0, sum 1), "
+                f"but row {i} {came}; pass probabilities, not logits, over the same items as the other column."
+            )
+
+    def padded(self, start: int, stop: int) -> Tensor:
+        """Rows ``start`` to ``stop`` with zeros behind, (rows, longest)."""
+        lengths = self.lengths[start:stop]
+        inside = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        block = np.zeros(inside.shape)
+        first = self.ends[start] - self.lengths[start]
+        block[inside] = self.values[first : first + lengths.sum()]
+        return torch.from_numpy(block)
+
+
+def _by_chunks(divergence: Callable[[Tensor, Tensor], Tensor], left: _Flat, right: _Flat) -> Array:
+    n = len(left.lengths)
+    values = np.zeros(n)
+    for start in range(0, n, _CHUNK):
+        stop = min(start + _CHUNK, n)
+        values[start:stop] = divergence(left.padded(start, stop), right.padded(start, stop)).numpy()
+    return values

@@ -1,0 +1,154 @@
+"""Configuration of the pooled attention classifiers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from transformers import PreTrainedConfig
+
+from attn_faithful._checks import InputError, check_choice
+
+OUTPUTS = ("sigmoid", "softmax", "multi_label")
+ACTIVATIONS = ("tanh", "relu")
+POSITIONS = ("learned", "sinusoidal")
+
+
+class AttentionClassifierConfig(PreTrainedConfig):
+    """Embedding, encoder, attention that pools the tokens, linear read-out.
+
+    The defaults are those of Jain and Wallace (2019), section 3.1, and Amini and Kosseim, section 5.
+
+    Args:
+        vocab_size: rows of the embedding.
+        embedding_size: its width.
+        encoder: "lstm", "gru", "mlp", "average", "cnn", "transformer" or "none".
+        hidden_size: units a direction for recurrent encoders, the whole width for the others ("none" keeps the
+            embedding's).
+        num_layers: recurrent or transformer layers.
+        num_heads: transformer heads.
+        kernel_sizes: odd widths of the CNN's filters, an equal share of `hidden_size` each.
+        activation: "tanh" or "relu", of the encoder "average"; "mlp" is always tanh and "cnn" relu.
+        positions: "learned" or "sinusoidal", transformer only.
+        max_positions: longest text for learned positions; other encoders take any length.
+        attention: "additive" (Bahdanau et al. 2015), "dot" (Vaswani et al. 2017) or "uniform" (no scores: every
+            allowed token weighs the same).
+        attention_size: width of the additive layer; None for half the encoder's width.
+        projection: "softmax", "sparsemax", "sparsegen", "entmax15" or "entmax".
+        temperature: softmax only; scores are divided by it.
+        sparsegen_lambda: sparsegen only, below 1; 0 is sparsemax, larger is sparser.
+        entmax_alpha: entmax only; 1 is softmax, 2 is sparsemax.
+        learn_alpha: train entmax's alpha, between 1 and 2.
+        query: whether a second text (a question, a hypothesis) asks the attention.
+        output: "sigmoid" (two classes, one weight row, logits given as (0, z)), "softmax" or "multi_label"; None
+            chooses "sigmoid" for two classes and "softmax" otherwise.
+        dropout: on embeddings and on the context, in training only.
+        freeze_embeddings: keep the word vectors as they were given.
+        class_weights: a factor a class on its examples' loss; for "multi_label" on the positive term of each label.
+
+    Raises:
+        InputError: a name that does not exist or a value out of range, with what is allowed.
+
+    Example:
+        >>> AttentionClassifierConfig(encoder="mlp", vocab_size=100).output
+        'sigmoid'
+    """
+
+    model_type = "attention_classifier"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states"]
+
+    vocab_size: int = 2
+    embedding_size: int = 300
+    encoder: str = "lstm"
+    hidden_size: int = 128
+    num_layers: int = 1
+    num_heads: int = 4
+    kernel_sizes: list[int] | tuple[int, ...] = (1, 3, 5, 7)
+    activation: str = "tanh"
+    positions: str = "sinusoidal"
+    max_positions: int = 512
+    attention: str = "additive"
+    attention_size: int | None = None
+    projection: str = "softmax"
+    temperature: float = 1.0
+    sparsegen_lambda: float = 0.0
+    entmax_alpha: float = 1.5
+    learn_alpha: bool = False
+    query: bool = False
+    output: str | None = None
+    dropout: float = 0.0
+    freeze_embeddings: bool = False
+    class_weights: list[float] | None = None
+    pad_token_id: int | None = 0
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        labels = kwargs.get("num_labels")
+        names = kwargs.get("id2label")
+        if labels is not None and names is not None and labels != len(names):
+            raise InputError(f"num_labels is {labels}, but id2label names {len(names)} labels; give one of them.")
+        super().__post_init__(**kwargs)
+        self.kernel_sizes = list(self.kernel_sizes)
+        if self.output is None:
+            self.output = "sigmoid" if self.num_labels == 2 else "softmax"
+        self.problem_type = "multi_label_classification" if self.multi_label else "single_label_classification"
+        self._validate()
+
+    @property
+    def multi_label(self) -> bool:
+        return self.output == "multi_label"
+
+    @property
+    def projection_parameters(self) -> dict[str, float]:
+        """The keyword arguments that `projection` takes, by the names of `functional.projections`."""
+        named = {
+            "softmax": {"temperature": self.temperature},
+            "sparsegen": {"lam": self.sparsegen_lambda},
+            "entmax": {"alpha": self.entmax_alpha},
+        }
+        return named.get(self.projection, {})
+
+    def _validate(self) -> None:
+        # imported here: the registries live beside the torch modules, and a configuration must load without them
+        from attn_faithful.functional.projections import PROJECTIONS
+        from attn_faithful.models.attention import SCORERS
+        from attn_faithful.models.encoders import ENCODERS
+
+        check_choice("encoder", self.encoder, ENCODERS)
+        check_choice("attention", self.attention, SCORERS)
+        check_choice("projection", self.projection, PROJECTIONS)
+        check_choice("output", str(self.output), OUTPUTS)
+        check_choice("activation", self.activation, ACTIVATIONS)
+        check_choice("positions", self.positions, POSITIONS)
+        if self.output == "sigmoid" and self.num_labels != 2:
+            raise InputError(f"output 'sigmoid' is for two classes, but num_labels is {self.num_labels}; use 'softmax'.")
+        if self.num_labels < 1 or (self.num_labels < 2 and not self.multi_label):
+            raise InputError(f"Expected two labels or more, but num_labels is {self.num_labels}.")
+        if not self.sparsegen_lambda < 1:
+            raise InputError(f"sparsegen_lambda must lie below 1, but is {self.sparsegen_lambda}.")
+        if not self.temperature > 0:
+            raise InputError(f"temperature must be positive, but is {self.temperature}.")
+        if not self.entmax_alpha >= 1:
+            raise InputError(f"entmax_alpha must be at least 1, but is {self.entmax_alpha}.")
+        if self.class_weights is not None and len(self.class_weights) != self.num_labels:
+            raise InputError(
+                f"Expected {self.num_labels} class_weights, one a label, but got {len(self.class_weights)}."
+            )
+        if self.encoder == "cnn":
+            self._validate_kernels()
+        if self.encoder == "transformer" and self.hidden_size % self.num_heads:
+            raise InputError(
+                f"hidden_size {self.hidden_size} cannot be shared by {self.num_heads} heads; make it a multiple."
+            )
+        if self.attention == "uniform" and self.query:
+            raise InputError("attention 'uniform' reads no scores, so a query has no effect; set query to false.")
+
+    def _validate_kernels(self) -> None:
+        even = [k for k in self.kernel_sizes if k % 2 == 0 or k < 1]
+        if even or not self.kernel_sizes:
+            raise InputError(
+                f"kernel_sizes must be odd, so that a position keeps its centre, but are {list(self.kernel_sizes)}."
+            )
+        if self.hidden_size % len(self.kernel_sizes):
+            raise InputError(
+                f"hidden_size {self.hidden_size} cannot be shared by {len(self.kernel_sizes)} kernel_sizes; "
+                f"make it a multiple of {len(self.kernel_sizes)}."
+            )

@@ -1,0 +1,201 @@
+"""Encoders: embeddings (B, T, E) and a right-padded mask (B, T) in, states (B, T, N) out.
+
+An encoder never lets one text's states depend on its batch mates or on padding, and takes a text without any token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from attn_faithful._checks import InputError
+from attn_faithful._registry import Registry
+
+if TYPE_CHECKING:
+    from .configuration import AttentionClassifierConfig
+
+ENCODERS: Registry[type[Encoder]] = Registry("encoder")
+
+
+class Encoder(nn.Module):
+    """Base of the encoders.
+
+    Attributes:
+        width: N, of the states.
+        reads_alone: whether a token's state depends on nothing but that token.
+    """
+
+    reads_alone = False
+    width: int
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        raise TypeError("an encoder defines forward")
+
+    def summary(self, states: Tensor, mask: Tensor) -> Tensor:
+        """One vector a text, (B, N): the mean state; recurrent encoders give their last states."""
+        weights = mask.to(states.dtype)[:, :, None]
+        return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+class TokenEncoder(Encoder):
+    """``activation(W e + b)``: each token is read alone."""
+
+    reads_alone = True
+
+    def __init__(self, config: AttentionClassifierConfig, activation: str) -> None:
+        super().__init__()
+        self.projection = nn.Linear(config.embedding_size, config.hidden_size)
+        self.activation = nn.Tanh() if activation == "tanh" else nn.ReLU()
+        self.width = config.hidden_size
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        return self.activation(self.projection(embedded))
+
+
+@ENCODERS.register("mlp")
+class MLPEncoder(TokenEncoder):
+    """The MLP of Wiegreffe and Pinter (2019) and Amini and Kosseim: always tanh."""
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__(config, "tanh")
+
+
+@ENCODERS.register("average")
+class AverageEncoder(TokenEncoder):
+    """The "Average" of Jain and Wallace (2019): a projection, tanh in their code and ReLU in the paper."""
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__(config, config.activation)
+
+
+@ENCODERS.register("none")
+class NoEncoder(Encoder):
+    """The embeddings themselves."""
+
+    reads_alone = True
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__()
+        self.width = config.embedding_size
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        return embedded
+
+
+class RecurrentEncoder(Encoder):
+    """Two one-way networks a layer, the second on each text reversed within its own length.
+
+    The same states as a packed bidirectional network, whose backward pass takes time quadratic in the length on a CPU.
+    """
+
+    cell: type[nn.RNNBase]
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__()
+        self.width = 2 * config.hidden_size
+        sizes = [config.embedding_size] + [self.width] * (config.num_layers - 1)
+        self.ahead = nn.ModuleList([self.cell(size, config.hidden_size, batch_first=True) for size in sizes])
+        self.back = nn.ModuleList([self.cell(size, config.hidden_size, batch_first=True) for size in sizes])
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        states, turned = embedded, _reversal(mask)
+        for ahead, back in zip(self.ahead, self.back, strict=True):
+            forwards = ahead(states)[0]
+            backwards = _take(back(_take(states, turned))[0], turned)
+            states = torch.cat([forwards, backwards], dim=-1)  # (B, T, 2N)
+        return states
+
+    def summary(self, states: Tensor, mask: Tensor) -> Tensor:
+        last = (mask.sum(1) - 1).clamp(min=0)
+        forwards, backwards = states.chunk(2, dim=-1)
+        rows = torch.arange(len(states), device=states.device)
+        ends = torch.cat([forwards[rows, last], backwards[:, 0]], dim=-1)
+        return ends * mask.any(1, keepdim=True)
+
+
+@ENCODERS.register("lstm")
+class LSTMEncoder(RecurrentEncoder):
+    """Bidirectional LSTM."""
+
+    cell = nn.LSTM
+
+
+@ENCODERS.register("gru")
+class GRUEncoder(RecurrentEncoder):
+    """Bidirectional GRU."""
+
+    cell = nn.GRU
+
+
+def _reversal(mask: Tensor) -> Tensor:
+    """Index (B, T) that turns the first ``mask.sum(1)`` positions round and leaves the padding where it is."""
+    lengths = mask.sum(1, keepdim=True)
+    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    return torch.where(positions < lengths, lengths - 1 - positions, positions)
+
+
+def _take(states: Tensor, index: Tensor) -> Tensor:
+    """``states`` (B, T, N) at the positions ``index`` (B, T) of each text."""
+    return states.gather(1, index[:, :, None].expand(-1, -1, states.shape[-1]))
+
+
+@ENCODERS.register("cnn")
+class CNNEncoder(Encoder):
+    """Convolutions of several odd widths side by side, padded to the same length, ReLU."""
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__()
+        filters = config.hidden_size // len(config.kernel_sizes)
+        self.convolutions = nn.ModuleList(
+            [nn.Conv1d(config.embedding_size, filters, k, padding=k // 2) for k in config.kernel_sizes]
+        )
+        self.width = config.hidden_size
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        inputs = (embedded * mask[:, :, None]).transpose(1, 2)  # padding must read as zeros
+        return torch.cat([c(inputs) for c in self.convolutions], dim=1).relu().transpose(1, 2)
+
+
+@ENCODERS.register("transformer")
+class TransformerEncoder(Encoder):
+    """Pre-norm Transformer layers with learned or sinusoidal positions."""
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.width = width
+        self.input = nn.Linear(config.embedding_size, width)
+        self.max_positions = config.max_positions
+        self.positions = nn.Embedding(config.max_positions, width) if config.positions == "learned" else None
+        layer = nn.TransformerEncoderLayer(
+            width, config.num_heads, 4 * width, dropout=config.dropout, norm_first=True, batch_first=True
+        )
+        self.layers = nn.TransformerEncoder(
+            layer, config.num_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
+        )
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        length = embedded.shape[1]
+        positions = torch.arange(length, device=embedded.device)
+        if self.positions is None:
+            coded = _sinusoids(positions, self.width).to(embedded.dtype)
+        elif length > self.max_positions:
+            raise InputError(
+                f"A text has {length} tokens, but the model has learned positions for {self.max_positions}; "
+                "truncate the text or choose sinusoidal positions."
+            )
+        else:
+            coded = self.positions(positions)
+        # a text without a token may look at its padding, whose states nobody reads: a softmax over nothing is NaN
+        hidden = mask.any(1, keepdim=True) & ~mask
+        return self.layers(self.input(embedded) + coded, src_key_padding_mask=hidden)
+
+
+def _sinusoids(positions: Tensor, width: int) -> Tensor:
+    """Vaswani et al. (2017), section 3.5: (T, N), sines in the first half and cosines in the second."""
+    half = (width + 1) // 2
+    rates = torch.exp(torch.arange(half, device=positions.device) * (-9.210340371976184 / half))  # ln 10,000
+    angles = positions[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]

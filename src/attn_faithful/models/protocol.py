@@ -1,0 +1,96 @@
+"""The protocol that every model speaks and every test listens to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+Batch = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A read-out that is affine in its attention: ``logits = attention @ token_logits + bias``, exactly.
+
+    Attributes:
+        token_logits: what each token alone would say, without the bias, (B, T, C).
+        bias: (B, C).
+    """
+
+    token_logits: Tensor
+    bias: Tensor
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a model did at one attention site, and how its logits follow from any other attention there.
+
+    Attributes:
+        attention: the weights that the model used, (B, S, T); a slot sums to 1 over `allowed`, 0 where nothing is.
+        allowed: positions that attention may reach, bool (B, S, T).
+        content: positions that a test may move, rank and report, bool (B, T); the others keep their weight.
+        items: what a position is, "token" or "sentence".
+        logits: (B, C); a one-logit model is stored as (0, z).
+        scores: before the projection, (B, S, T); None where unknown.
+        project: ``project(scores, allowed) -> attention``; None where unknown.
+        decode: ``decode(attention (B, K, S, T)) -> logits (B, K, C)``, differentiable; the model's own attention
+            gives the model's own logits; a slot of zeros is legal.
+        affine: only where S is 1 and the read-out is exactly affine.
+        multi_label: whether the logits are one independent yes-or-no a label.
+    """
+
+    attention: Tensor
+    allowed: Tensor
+    content: Tensor
+    items: str
+    logits: Tensor
+    decode: Callable[[Tensor], Tensor]
+    scores: Tensor | None = None
+    project: Callable[[Tensor, Tensor], Tensor] | None = None
+    affine: Affine | None = None
+    multi_label: bool = False
+
+    @property
+    def probabilities(self) -> Tensor:
+        """Class probabilities, (B, C): softmax over the classes, or a sigmoid a label."""
+        return probabilities(self.logits, self.multi_label)
+
+
+class AttentionModel(Protocol):
+    """A classifier whose attention can be read and replaced."""
+
+    sites: tuple[str, ...]
+
+    def encode(self, batch: Batch, site: str) -> Encoded:
+        """Run the model once and return what it did at ``site``."""
+
+    def without(self, batch: Batch, keep: Tensor) -> Tensor:
+        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the model run again."""
+
+
+def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
+    """Probabilities of logits (..., C), in float32 at least.
+
+    Example:
+        >>> probabilities(torch.tensor([[0.0, 1.2]]))
+        tensor([[0.2315, 0.7685]])
+    """
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    return logits.sigmoid() if multi_label else logits.softmax(-1)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode inside; every module's own mode comes back afterwards, also after an exception."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,1 @@
+"""What people read: tables and figures, made from run folders only."""

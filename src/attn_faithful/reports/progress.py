@@ -1,0 +1,54 @@
+"""Progress of a run: a bar in a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+
+class Progress:
+    """Tells of cells, stages and epochs on standard error.
+
+    Args:
+        cells: all cells of the run; their titles are shown.
+        rank, world: which of how many processes this is; only the first draws bars.
+    """
+
+    def __init__(self, cells: Sequence[Any], rank: int = 0, world: int = 1) -> None:
+        self.cells, self.prefix = list(cells), f"[{rank}] " if world > 1 else ""
+        self.bars: Any = None
+        self.tasks: dict[str, Any] = {}
+        self.last = 0.0
+        if world == 1 and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bars
+
+            columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+            text = TextColumn("{task.fields[numbers]}", markup=False)
+            self.bars = Bars(*columns, TimeElapsedColumn(), text, console=Console(stderr=True))
+
+    def __enter__(self) -> Progress:
+        if self.bars is not None:
+            self.bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def tell(self, cell: Any, stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
+        """Show that an epoch of a stage of a cell has ended."""
+        known = {"eval_f1": "F1", "eval_tvd": "TVD", "eval_jsd": "JSD"}
+        numbers = "  ".join(f"{title} {metrics[name]:.3f}" for name, title in known.items() if name in metrics)
+        title = f"{self.cells.index(cell) + 1}/{len(self.cells)} {cell.title}: {stage}"
+        if self.bars is None:
+            if epoch >= epochs or time.time() - self.last > 15:
+                self.last = time.time()
+                print(f"{self.prefix}{title} epoch {epoch}/{epochs}  {numbers}", file=sys.stderr, flush=True)
+            return
+        if title not in self.tasks:
+            self.tasks[title] = self.bars.add_task(title, total=epochs, numbers="")
+        self.bars.update(self.tasks[title], completed=epoch, numbers=numbers)

@@ -1,0 +1,218 @@
+"""Tables from the records of `experiments.aggregate`: rows of text for a terminal, Markdown or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Table:
+    """A title, a head, rows of text and notes below."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        """The table in Markdown."""
+        lines = [f"**{self.title}**", "", _row(self.head), "|" + " --- |" * len(self.head), *map(_row, self.rows)]
+        return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)]) + "\n"
+
+    def csv(self) -> str:
+        """The head and rows as CSV."""
+        text = io.StringIO()
+        csv.writer(text).writerows([self.head, *self.rows])
+        return text.getvalue()
+
+    def rich(self) -> Any:
+        """The table for a terminal."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        axes = sum(1 for name in self.head if name[:1].islower())
+        table = RichTable(title=Text(self.title), caption=Text("\n".join(self.notes)), caption_justify="left")
+        for i, name in enumerate(self.head):
+            table.add_column(Text(name), justify="left" if i < axes else "right", no_wrap=i >= axes)
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        return table
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Three digits after the point; a dash for an undefined value, never -0.
+
+    Example:
+        >>> number(0.51234), number(float("nan")), number(-0.0001)
+        ('0.512', '-', '0.000')
+    """
+    if value is None or not math.isfinite(value):
+        return "-"
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
+def spread(record: dict[str, Any] | None, digits: int = 3) -> str:
+    """Mean, with the standard deviation over seeds where there are several."""
+    if record is None or not record["n"]:
+        return "-"
+    text = number(record["mean"], digits)
+    return f"{text} ±{number(record['std'], digits)}" if record["n"] > 1 else text
+
+
+def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Table | None:
+    """Base, twin, distances and AtteFa of every group and variant; None where nothing has a twin."""
+    axes = _axes(records)
+    rows = []
+    for record in records:
+        for variant, twin in record["twins"].items():
+            if variant.startswith("constrained"):
+                continue
+            ratio = twin["attefa"]
+            interval = f"[{number(ratio['low'])}, {number(ratio['high'])}]" if ratio["n"] else "-"
+            total = len(twin["by_seed"])
+            rows.append([
+                *(record["axes"].get(axis, "-") for axis in axes), variant, spread(record["base"]["f1"]),
+                spread(twin["f1"]), spread(twin["tvd"]), number(twin["constant_tvd"]["mean"]), spread(twin["jsd"]),
+                spread(ratio), interval, f"{twin['collapsed']} of {total}",
+                f"{twin['n_examples']}" + (f" (+{u})" if (u := twin["n_undefined_examples"]) else ""),
+            ])  # fmt: skip
+    if not rows:
+        return None
+    seeds = max(len(t["by_seed"]) for r in records for t in r["twins"].values())
+    notes = [
+        "TVD: mean distance of class probabilities between twin and base (0 to 1); JSD: of their attention (nats, up to "
+        "0.693). AtteFa = TVD / (JSD / ln 2), at most 1: near 0, another attention gives the same predictions.",
+        "const. TVD: of the best constant prediction. A twin within 10% of it counts as collapsed: it gave up "
+        "predicting, and its AtteFa says that no other attention was found that keeps the predictions.",
+        f"±: standard deviation over {seeds} seeds. []: 95% bootstrap interval over test examples within seeds. "
+        "(+k): k examples without a content token, left out.",
+    ]
+    notes += _select_notes(records)
+    head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
+    return Table(title, head, rows, notes)
+
+
+def constrained_table(records: Sequence[dict[str, Any]]) -> Table | None:
+    """The largest JSD at a limited TVD, with the TVD that was reached; None without constrained twins."""
+    axes = _axes(records)
+    rows, notes = [], []
+    for record in records:
+        for variant, twin in record["twins"].items():
+            if variant.startswith("constrained"):
+                limit = variant.removeprefix("constrained-")
+                rows.append([
+                    *(record["axes"].get(axis, "-") for axis in axes), limit, spread(twin["f1"]), spread(twin["tvd"]),
+                    spread(twin["jsd"]), spread(twin["jsd_at_tvd"]),
+                ])  # fmt: skip
+                notes += [f"{' '.join(record['axes'].values())}: {row['reason']}" for row in twin["by_seed"] if row["reason"]]
+    if not rows:
+        return None
+    head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD"]
+    return Table("Constrained twins: the largest JSD found at a limited TVD", head, rows, notes)
+
+
+def pairs_table(records: Sequence[dict[str, Any]]) -> Table | None:
+    """How far bases of different seeds lie apart: what chance alone does to attention and predictions."""
+    axes = _axes(records)
+    rows = [
+        [*(r["axes"].get(axis, "-") for axis in axes), spread(r["base_pairs"]["tvd"]), spread(r["base_pairs"]["jsd"]),
+         str(r["base_pairs"]["tvd"]["n"])]
+        for r in records
+        if r["base_pairs"]["tvd"]["n"]
+    ]  # fmt: skip
+    note = "The yardstick beside the twins: two bases that differ in their seed alone."
+    return Table("Bases of different seeds", [*axes, "TVD", "JSD", "Pairs"], rows, [note]) if rows else None
+
+
+def base_table(records: Sequence[dict[str, Any]]) -> Table:
+    """Accuracy, F1, ROC-AUC, planted attention mass and the controls of every group."""
+    axes = _axes(records)
+    controls = sorted({name for record in records for name in record["controls"]})
+    planted = any(record["informative_mass"]["n"] for record in records)
+    head = [*axes, "Accuracy", "F1", "ROC-AUC", *(["Planted mass"] if planted else []), *(f"F1 {c}" for c in controls)]
+    rows = [
+        [*(r["axes"].get(axis, "-") for axis in axes), *(spread(r["base"][m]) for m in ("accuracy", "f1", "roc_auc")),
+         *([spread(r["informative_mass"])] if planted else []), *(spread(r["controls"].get(c)) for c in controls)]
+        for r in records
+    ]  # fmt: skip
+    notes = ["Planted mass: mean attention on the planted words."] if planted else []
+    if "uniform" in controls:
+        notes.append("F1 uniform: the same model with every token weighing the same.")
+    if "imposed" in controls:
+        notes.append("F1 imposed: an MLP under the base's attention.")
+    return Table("Base models on the test split", head, rows, notes + _select_notes(records))
+
+
+def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], claim: str) -> Table | None:
+    """Ours beside the paper's numbers, and whether ours lies within the band; None where no row matches."""
+    rows = []
+    for record in records:
+        key = " ".join(record["axes"].get(axis, "-") for axis in expected["key"])
+        for metric, paper in zip(expected["metrics"], expected["rows"].get(key, []), strict=False):
+            ours = _measure(record, metric)
+            if paper is None or ours is None:
+                continue
+            band = expected["band"].get(metric)
+            far = abs(ours["mean"] - paper)
+            within = "-" if band is None or not ours["n"] else "yes" if far <= band + 1e-12 else "no"
+            rows.append([key, metric, spread(ours), number(paper, 4), "-" if band is None else f"±{band:g}", within])
+    return Table(f"Beside the paper: {claim}", ["cell", "metric", "Ours", "Paper", "Band", "Within"], rows) if rows else None
+
+
+def _measure(record: dict[str, Any], metric: str) -> dict[str, Any] | None:
+    if metric.startswith("base_"):
+        found: dict[str, Any] | None = record["base"].get(metric.removeprefix("base_"))
+        return found
+    twin = record["twins"].get("attefa")
+    return None if twin is None else twin.get(metric.removeprefix("twin_"))
+
+
+def seeds_table(records: Sequence[dict[str, Any]]) -> Table | None:
+    """Every twin by itself: the tables of the paper's appendix."""
+    axes = _axes(records)
+    rows = [
+        [*(r["axes"].get(axis, "-") for axis in axes), variant, str(row["base_seed"]), str(row["seed"]),
+         str(row["epoch"]), *(number(row[m]) for m in ("f1", "tvd", "jsd", "attefa")),
+         "yes" if row["collapsed"] else "no"]
+        for r in records
+        for variant, twin in r["twins"].items()
+        for row in twin["by_seed"]
+    ]  # fmt: skip
+    head = [*axes, "twin", "Base seed", "Twin seed", "Epoch", "F1", "TVD", "JSD", "AtteFa", "Collapsed"]
+    return Table("Twins by seed", head, rows) if rows else None
+
+
+def _axes(records: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(axis for record in records for axis in record["axes"]))
+
+
+def _select_notes(records: Sequence[dict[str, Any]]) -> list[str]:
+    chosen = {stage for record in records for stage in record["select_on"]}
+    if not chosen:
+        return []
+    return [f"The epoch of the {' and the '.join(sorted(chosen))} was chosen on the TEST split, as in the paper."]
+
+
+def runs_table(runs: Sequence[Any]) -> Table:
+    """What lies in finished run folders: one row each."""
+    metas = [(run, run.read_meta(), run.read_summary()) for run in runs]
+    axes = list(dict.fromkeys(axis for _, meta, _ in metas for axis in meta["axes"]))
+    rows = []
+    for run, meta, summary in metas:
+        attefa = [twin["attefa"]["value"] for twin in summary["twins"].values() if twin["variant"] == "attefa"]
+        shown = number(sum(attefa) / len(attefa)) if attefa and all(v is not None for v in attefa) else "-"
+        rows.append([
+            *(meta["axes"].get(axis, "-") for axis in axes), str(meta["seed"]), number(summary["base"]["f1"]), shown,
+            f"{meta['seconds']:.0f} s", str(run.path),
+        ])  # fmt: skip
+    return Table(f"{len(rows)} finished runs", [*axes, "seed", "Base F1", "AtteFa", "Took", "Folder"], rows)

@@ -1,0 +1,61 @@
+"""The letters of the shapes, the tables of a run folder and their columns. Imports nothing heavy.
+
+Letters: B examples, K alternatives, S slots, T tokens, N hidden, H heads, C classes.
+"""
+
+from __future__ import annotations
+
+SCHEMA_VERSION = 1
+
+EXAMPLE = "example"
+
+TABLES: dict[str, dict[str, str]] = {
+    "predictions": {
+        "example": "id of the example, unique in the data set",
+        "label": "index of the gold label, -1 where unknown; a list of 0 and 1 for multi-label data",
+        "probabilities": "probability of each class, in the order of the label names",
+    },
+    "tokens": {
+        "example": "id of the example",
+        "site": "where in the model the attention is",
+        "slot": "which attention distribution of the site",
+        "tokens": "content tokens as they stand in the text",
+        "offsets": "start and end of each token in the text, flat: [start, end, start, end, ...]",
+        "attention": "attention weight of each content token; they sum to 1",
+        "informative": "1 where the token was planted as informative, where that is known",
+    },
+    "variants": {
+        "example": "id of the example",
+        "site": "where in the model the attention is",
+        "test": "name of the evaluator",
+        "variant": "which alternative: objective and seed of a twin",
+        "attention_jsd": "JSD between the alternative's attention and the model's, nats, 0 to ln 2",
+        "output_tvd": "TVD between the alternative's probabilities and the model's, 0 to 1",
+        "probabilities": "probability of each class under the alternative",
+        "attention": "attention of the alternative, a weight a content token",
+    },
+    "history": {
+        "run": "which training: base or the twin's variant and seed",
+        "epoch": "1-based",
+        "metric": "name of the value",
+        "value": "the value",
+    },
+    "scores": {
+        "example": "id of the example; null for a value of the whole split",
+        "site": "where in the model the attention is",
+        "source": "what was scored: a twin's variant and seed, a source of importance",
+        "metric": "name from the metric table",
+        "value": "the value; NaN where undefined",
+        "reason": "why it is undefined; null where it is defined",
+    },
+}
+
+
+def columns(table: str) -> tuple[str, ...]:
+    """Names of a table's columns, in order.
+
+    Example:
+        >>> columns("predictions")
+        ('example', 'label', 'probabilities')
+    """
+    return tuple(TABLES[table])

@@ -1,0 +1,222 @@
+"""A run folder: the only writer and reader of results.
+
+Every file is written beside its place and moved there whole, so a name that exists is complete; ``meta.json`` comes
+last and means "done".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attn_faithful._checks import InputError, did_you_mean
+from attn_faithful.schema import SCHEMA_VERSION, TABLES
+
+META = "meta.json"
+SUMMARY = "summary.json"
+
+
+def strict(value: Any) -> Any:
+    """``value`` with NaN and infinities as None and numpy scalars as Python's, ready for strict JSON.
+
+    Example:
+        >>> strict({"tau": float("nan"), "n": 3})
+        {'tau': None, 'n': 3}
+    """
+    if isinstance(value, Mapping):
+        return {str(k): strict(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [strict(v) for v in value]
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return strict(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+class RunFolder:
+    """The folder of one cell of an experiment.
+
+    Args:
+        path: made when something is first written.
+
+    Example:
+        >>> import tempfile
+        >>> run = RunFolder(Path(tempfile.mkdtemp()) / "cell")
+        >>> run.write_table("predictions", {"example": ["a"], "label": [1], "probabilities": [[0.2, 0.8]]})
+        >>> run.read_table("predictions").num_rows, run.done
+        (1, False)
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @property
+    def done(self) -> bool:
+        """Whether the run was finished: its meta.json is there."""
+        return (self.path / META).is_file()
+
+    # tables
+
+    def write_table(self, name: str, table: Mapping[str, Sequence[Any]], *, shard: int | None = None) -> None:
+        """Write a table, or one process's shard of it, as parquet.
+
+        Raises:
+            InputError: a column that the schema does not know, or columns of unequal length.
+            OSError: the disk is full or read-only; nothing half-written stays behind.
+        """
+        _check_columns(name, table)
+        try:
+            arrow = pa.table(dict(table))
+        except pa.ArrowInvalid as error:
+            raise InputError(f"The table {name!r} cannot be written: {error}.") from error
+        self.place(self._table(name, shard), lambda path: pq.write_table(arrow, path))
+
+    def read_table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a whole table.
+
+        Raises:
+            InputError: the file is missing or damaged; it is named.
+        """
+        path = self._table(name, None)
+        if not path.is_file():
+            raise InputError(f"{self.path} holds no {path.name}; the run did not get that far.")
+        try:
+            return pq.read_table(path, columns=None if columns is None else list(columns))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.") from error
+
+    def has_table(self, name: str) -> bool:
+        return self._table(name, None).is_file()
+
+    def merge_shards(self, name: str, examples: Sequence[str], shards: int) -> None:
+        """Join the shards of all processes in the order of ``examples`` and remove them.
+
+        Raises:
+            InputError: an example is missing or stands in two shards.
+        """
+        parts = [pq.read_table(self._table(name, shard)) for shard in range(shards)]
+        whole = pa.concat_tables(parts)
+        found = whole.column("example").to_pylist()
+        order = {example: i for i, example in enumerate(examples)}
+        if len(set(found)) != len(found) and name == "predictions":
+            twice = next(e for e in found if found.count(e) > 1)
+            raise InputError(f"The example {twice!r} stands in two shards of {name!r}; the run is inconsistent.")
+        if missing := set(order) - set(found):
+            raise InputError(f"{len(missing)} examples are in no shard of {name!r}, first {min(missing)!r}.")
+        ranks = sorted(range(len(found)), key=lambda row: order[found[row]])
+        merged = whole.take(ranks)
+        self.place(self._table(name, None), lambda path: pq.write_table(merged, path))
+        for shard in range(shards):
+            self._table(name, shard).unlink()
+
+    def _table(self, name: str, shard: int | None) -> Path:
+        return self.path / (f"{name}.parquet" if shard is None else f"{name}.{shard}.parquet")
+
+    # json
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        self._write_json(SUMMARY, summary)
+
+    def read_summary(self) -> dict[str, Any]:
+        return self._read_json(SUMMARY)
+
+    def write_meta(self, meta: Mapping[str, Any]) -> None:
+        """Write meta.json: from now on the run counts as done."""
+        self._write_json(META, {"schema": SCHEMA_VERSION, **meta})
+
+    def read_meta(self) -> dict[str, Any]:
+        return self._read_json(META)
+
+    def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        text = json.dumps(strict(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        self.place(self.path / name, lambda path: _write_text(path, text))
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(f"{self.path} holds no {name}; it is not a finished run.") from None
+        except ValueError as error:
+            raise InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.") from error
+        return read
+
+    # files and folders
+
+    def place(self, target: Path, write: Callable[[Path], object]) -> None:
+        """Let ``write`` make a file under a passing name, then move it to ``target`` in one step."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        passing = Path(name)
+        try:
+            write(passing)
+            _sync(passing)
+            os.replace(passing, target)
+        finally:
+            passing.unlink(missing_ok=True)
+
+    def place_folder(self, name: str, write: Callable[[Path], object]) -> Path:
+        """Let ``write`` fill a passing folder, then move it to ``name`` in one step; returns its path."""
+        target = self.path / name
+        self.path.mkdir(parents=True, exist_ok=True)
+        passing = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=self.path))
+        try:
+            write(passing)
+            for path in passing.rglob("*"):
+                if path.is_file():
+                    _sync(path)
+            if target.exists():
+                shutil.rmtree(target)
+            os.replace(passing, target)
+        finally:
+            shutil.rmtree(passing, ignore_errors=True)
+        return target
+
+
+def find_runs(paths: Iterable[str | Path]) -> list[RunFolder]:
+    """All finished runs at or below ``paths``, sorted by path.
+
+    Raises:
+        InputError: a path does not exist, or no finished run lies below any of them.
+    """
+    found: set[Path] = set()
+    for given in map(Path, paths):
+        if not given.is_dir():
+            raise InputError(f"Expected a run folder or a folder of runs, but {given} is not a folder.")
+        found |= {path.parent for path in given.rglob(META)}
+    if not found:
+        raise InputError(f"No finished run lies below {', '.join(map(str, paths))}; a run is finished once it has {META}.")
+    return [RunFolder(path) for path in sorted(found)]
+
+
+def _check_columns(name: str, table: Mapping[str, Sequence[Any]]) -> None:
+    if name not in TABLES:
+        raise InputError(f"Unknown table {name!r}.{did_you_mean(name, TABLES)}")
+    for column in table:
+        if column not in TABLES[name]:
+            raise InputError(f"Unknown column {column!r} of the table {name!r}.{did_you_mean(column, TABLES[name])}")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())

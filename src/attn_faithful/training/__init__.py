@@ -1,0 +1,1 @@
+"""Training of base models and of their adversarial twins."""

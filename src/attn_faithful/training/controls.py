@@ -1,0 +1,63 @@
+"""Controls of Wiegreffe and Pinter (2019): does the attention carry anything the rest of the model does not?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.models.inference import Outputs, run_over
+from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.protocol import probabilities
+from attn_faithful.training.base import TrainSettings, seeded, train_base
+
+
+def _fresh(config: AttentionClassifierConfig, vectors: torch.Tensor | None, seed: int, **changes: Any) -> Any:
+    config = type(config).from_dict({**config.to_dict(), **changes})
+    with seeded(seed):
+        model = AttentionClassifier(config)
+        if vectors is not None:
+            model.load_vectors(vectors)
+    return model
+
+
+def uniform_control(
+    config: AttentionClassifierConfig, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
+    collate: Any, settings: TrainSettings, seed: int, checkpoints: Path, tell: Any = None,
+) -> np.ndarray:  # fmt: skip
+    """Test probabilities (n, C) of the same model with every token weighing the same (their section 3.1)."""
+    model = _fresh(config, vectors, seed, attention="uniform", query=False)
+    train_base(model, rows["train"], rows[settings.select_on], collate, settings, seed, checkpoints, tell)
+    return run_over(model, rows["test"], collate).probabilities
+
+
+def imposed_control(
+    config: AttentionClassifierConfig, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
+    collate: Any, settings: TrainSettings, seed: int, checkpoints: Path, tell: Any = None,
+) -> np.ndarray:  # fmt: skip
+    """Test probabilities (n, C) of an MLP whose attention is the base's, imposed (their section 3.4).
+
+    Where it does as well as the base and better than its own attention, the base's attention is useful by itself.
+    """
+    model = _fresh(config, vectors, seed, encoder="mlp", query=False)
+    weighted = {split: rows[split].with_columns(attention_weights=_over_tokens(rows[split], outputs[split])) for split in rows}
+    collate = type(collate)(collate.pad_token_id, (*collate.columns, "attention_weights"))
+    train_base(model, weighted["train"], weighted[settings.select_on], collate, settings, seed, checkpoints, tell)
+    chances = []
+    test = weighted["test"]
+    with torch.no_grad():
+        for start in range(0, len(test), 128):
+            batch = collate([test[i] for i in range(start, min(start + 128, len(test)))])
+            batch.pop("labels", None)
+            logits = model(**{name: value.to(model.device) for name, value in batch.items()}).logits
+            chances.append(probabilities(logits, config.multi_label).double().cpu())
+    return torch.cat(chances).numpy()
+
+
+def _over_tokens(rows: Any, outputs: Outputs) -> list[np.ndarray]:
+    from attn_faithful.training.twin import with_base
+
+    return with_base(rows, outputs)["base_attention"]

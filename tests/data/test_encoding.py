@@ -1,0 +1,281 @@
+"""Tokenizer, spans, encoded data sets and the collator; case numbers are those of the list of users' cases."""
+
+import doctest
+import itertools
+import pickle
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from attn_faithful._checks import InputError
+from attn_faithful.data import encoding
+from attn_faithful.data.encoding import (
+    Collator,
+    check_tokenizer_fits,
+    encode_texts,
+    length_limit,
+    token_spans,
+    train_tokenizer,
+)
+
+FAMILY, HEART, THUMB = "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f44d\U0001f3fd"
+MIXED = [
+    "I don't think it's o'clock, can't we? Mr. Smith's U.S. e.g. well-known 2-year mp3 10/10 3.14 $5 50%... -- ``x''",
+    "我喜欢电影3年 カレー ไทย مرحبا بِكُم नमस्ते हिन्दी " + FAMILY + " " + HEART + THUMB,
+    "a<br /><br />b rock'n'roll http://a.com/x1?. me@x.org \u0130stanbul 5 you\u2019re \u2019\u2019",
+    "",
+    " \u00a0\u200b\r\n ",
+    "[PAD] [UNK] [pad] <unk>",
+]
+
+
+def pieces(tokenizer, text):
+    return [text[start:end] for start, end in token_spans(tokenizer, text)]
+
+
+def bert_like(max_length=None):
+    """A word-level tokenizer that adds [CLS] and [SEP]."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "bad"]
+    backend = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    limits = {"model_max_length": max_length} if max_length else {}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", **limits
+    )
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(encoding).failed == 0
+
+
+def test_words():
+    tokenizer = train_tokenizer(MIXED)
+    expected = (
+        "i do n't think it 's o'clock , ca n't we ? mr. smith 's u.s. e.g. well - known qqq - year qqq qqq qqq $ qqq "
+        "qqq % ... -- `` x ''"
+    )
+    assert " ".join(tokenizer.tokenize(MIXED[0])) == expected
+    assert tokenizer.tokenize(MIXED[1]) == [
+        *"我喜欢电影",
+        "qqq",
+        "年",
+        *"カレー",
+        *"ไทย",
+        *["مرحبا", "بِكُم", "नमस्ते", "हिन्दी", FAMILY, HEART, THUMB],
+    ]
+    assert tokenizer.tokenize("I can't")[1:] == ["ca", "n't"]
+    assert tokenizer.tokenize("a \U0001f600 b")[::2] == ["a", "b"]
+    assert tokenizer.tokenize("you're") == tokenizer.tokenize("you\u2019re") == ["you", "'re"]
+
+
+def test_digits_may_stay():
+    tokenizer = train_tokenizer(["10/10 for 3.14 mp3"], digits=None)
+    assert tokenizer.tokenize("mp3 10/10 3.14") == ["mp3", "10/10", "3.14"]
+    assert "qqq" not in tokenizer.get_vocab()
+    assert "qqq" not in train_tokenizer(["no number"]).get_vocab()
+    assert train_tokenizer(["one 1", "one"], min_df=2).get_vocab() == {"[PAD]": 0, "[UNK]": 1, "one": 2, "qqq": 3}
+
+
+def test_ids_by_document_frequency_then_spelling():
+    texts = ["b b b c", "a c", "a d"]
+    ids = {"[PAD]": 0, "[UNK]": 1, "a": 2, "c": 3, "b": 4, "d": 5}
+    assert train_tokenizer(texts).get_vocab() == train_tokenizer(texts[::-1]).get_vocab() == ids
+    assert set(train_tokenizer(texts, min_df=2).get_vocab()) == {"[PAD]", "[UNK]", "a", "c"}
+    assert set(train_tokenizer(texts, max_vocabulary=3).get_vocab()) == {"[PAD]", "[UNK]", "a"}
+
+
+@pytest.mark.parametrize("pre_tokenizer", ["words", "whitespace"])
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("digits", ["qqq", None])
+def test_spans_and_reload(tmp_path, pre_tokenizer, lowercase, digits):
+    tokenizer = train_tokenizer(MIXED, pre_tokenizer=pre_tokenizer, lowercase=lowercase, digits=digits)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert list(loaded(MIXED, padding=True)) == ["input_ids", "attention_mask"]
+    for text in MIXED:
+        assert tokenizer(text)["input_ids"] == loaded(text)["input_ids"]
+        spans, tokens = token_spans(loaded, text), tokenizer.tokenize(text)
+        assert len(spans) == len(tokens) == len(tokenizer(text)["input_ids"])
+        assert all(a < b for a, b in spans)
+        assert all(left[1] <= right[0] for left, right in itertools.pairwise(spans))
+        for token, piece in zip(tokens, pieces(loaded, text), strict=True):
+            if "qqq" in token:
+                assert any(c.isdigit() for c in piece)
+            else:
+                assert token.lower() == piece.lower().replace("\u2019", "'")
+        assert 0 not in tokenizer(text)["input_ids"]
+
+
+def test_real_texts_slice_right(shared):
+    for name, pre_tokenizer in [
+        ("sst2", "whitespace"),
+        ("hotels_zh", "words"),
+        ("reviews_ar", "words"),
+        ("reviews_hi", "words"),
+    ]:
+        texts = pq.read_table(shared / "data" / name / "test.parquet")["text"].to_pylist()[:150]
+        tokenizer = train_tokenizer(texts, pre_tokenizer=pre_tokenizer)
+        for text in texts:
+            tokens, own = tokenizer.tokenize(text), pieces(tokenizer, text)
+            assert len(tokens) == len(own)
+            for token, piece in zip(tokens, own, strict=True):
+                assert token == piece.lower().replace("\u2019", "'") or any(c.isdigit() for c in piece)
+            if name == "sst2":
+                assert own == text.split()
+            covered = "".join(own)
+            assert [c for c in text if c.isalnum()] == [c for c in covered if c.isalnum()]
+
+
+def test_token_sentiment_of_sst_aligns(shared):
+    table = pq.read_table(shared / "data/sst2/test.parquet")
+    data = datasets.Dataset(table).select(range(100), keep_in_memory=True)
+    rows = encode_texts(train_tokenizer(data["text"], pre_tokenizer="whitespace"), data, max_length=10)
+    assert [len(v) for v in rows["token_sentiment"]] == rows["length"][:]
+    assert max(rows["length"]) == 10
+
+
+def test_other_tokenizers_have_spans_or_none():
+    text = "good, bad"
+    assert token_spans(bert_like(), text) == [(0, 0), (0, 4), (4, 5), (6, 9), (0, 0)]
+
+    class Slow:
+        is_fast = False
+
+    assert token_spans(Slow(), text) is None
+
+
+def test_empty_and_missing_texts_c23():
+    tokenizer = train_tokenizer(["ok"])
+    rows = encode_texts(tokenizer, datasets.Dataset.from_dict({"text": ["", "   ", "ok"]}))
+    assert rows["length"][:] == [0, 0, 1]
+    batch = Collator()([rows[0], rows[1]])
+    assert batch["input_ids"].tolist() == [[0], [0]]
+    assert batch["attention_mask"].tolist() == [[0], [0]]
+    with pytest.raises(InputError, match="row 1"):
+        encode_texts(tokenizer, datasets.Dataset.from_dict({"text": ["a", None]}))
+    with pytest.raises(InputError, match="row 1"):
+        train_tokenizer(["a", None])
+    with pytest.raises(InputError, match="columns are body"):
+        encode_texts(tokenizer, datasets.Dataset.from_dict({"body": ["a"]}))
+    assert len(encode_texts(tokenizer, datasets.Dataset.from_dict({"text": ["", ""]}))) == 2
+
+
+def test_long_texts_c24():
+    tokenizer = train_tokenizer(["word"])
+    assert tokenizer.model_max_length > 1e29
+    data = datasets.Dataset.from_dict({"text": ["word " * 600, "word"], "label": [1, 0]})
+    assert length_limit(tokenizer) is None
+    assert encode_texts(tokenizer, data)["length"][:] == [600, 1]
+    rows = encode_texts(tokenizer, data, max_length=512)
+    assert rows["length"][:] == [512, 1]
+    assert rows["n_tokens"][:] == [600, 1]
+    assert rows["truncated"][:] == [True, False]
+    assert length_limit(bert_like(max_length=5), 512) == 5
+
+
+def test_special_tokens_are_marked_c05():
+    data = datasets.Dataset.from_dict({"text": ["good bad good bad", ""], "informative": [[1, 0, 0, 1], []]})
+    rows = encode_texts(bert_like(max_length=5), data)
+    assert rows["input_ids"][:] == [[2, 4, 5, 4, 3], [2, 3]]
+    assert rows["special_tokens_mask"][:] == [[1, 0, 0, 0, 1], [1, 1]]
+    assert rows["n_tokens"][:] == [6, 2]
+    assert "special_tokens_mask" not in encode_texts(train_tokenizer(["good"]), data).column_names
+    batch = Collator(columns=("special_tokens_mask",))(list(rows))
+    assert batch["special_tokens_mask"].tolist() == [[1, 0, 0, 0, 1], [1, 1, 1, 1, 1]]
+
+
+def test_word_columns_follow_split_words_c25():
+    data = datasets.Dataset.from_dict({"text": ["don't stop, please"], "informative": [[5, 7, 9]], "other": [[1, 2]]})
+    rows = encode_texts(train_tokenizer(data["text"]), data)
+    assert rows["informative"][:] == [[5, 5, 7, 7, 9]]
+    assert "other" not in rows.column_names
+    bert = encode_texts(bert_like(), datasets.Dataset.from_dict({"text": ["good, bad"], "informative": [[3, 4]]}))
+    assert bert["informative"][:] == [[0, 3, 3, 4, 0]]
+
+
+def test_truncation_cuts_word_columns_at_the_same_place():
+    data = datasets.Dataset.from_dict({"text": ["good bad good bad"], "informative": [[1, 2, 3, 4]]})
+    assert encode_texts(train_tokenizer(["good"]), data, max_length=2)["informative"][:] == [[1, 2]]
+    assert encode_texts(bert_like(), data, max_length=4)["informative"][:] == [[0, 1, 2, 0]]
+
+
+def test_repeated_words_keep_their_places_c26():
+    tokenizer = train_tokenizer(["good bad good"])
+    assert pieces(tokenizer, "good bad good") == ["good", "bad", "good"]
+    rows = encode_texts(tokenizer, datasets.Dataset.from_dict({"text": ["good bad good"] * 2, "example": ["a", "b"]}))
+    assert rows["example"][:] == ["a", "b"]
+    assert len(rows["input_ids"][0]) == 3
+
+
+def test_collator():
+    collator = pickle.loads(pickle.dumps(Collator(pad_token_id=7, columns=("weight", "probabilities", "example"))))
+    rows = [
+        {"input_ids": [1, 2, 3], "labels": 1, "weight": [0.2, 0.3, 0.5], "probabilities": [0.1, 0.9], "example": "a"},
+        {"input_ids": [4], "labels": 0, "weight": [1.0], "probabilities": [0.6, 0.4], "example": "b"},
+    ]
+    batch = collator(rows)
+    assert batch["input_ids"].tolist() == [[1, 2, 3], [4, 7, 7]]
+    assert batch["labels"].dtype == batch["attention_mask"].dtype == torch.int64
+    assert batch["weight"].shape == (2, 3)
+    assert batch["probabilities"].tolist() == [pytest.approx([0.1, 0.9]), pytest.approx([0.6, 0.4])]
+    assert batch["example"] == ["a", "b"]
+    assert "labels" not in Collator()([{**rows[0], "labels": -1}, rows[1]])
+    assert Collator()([{"input_ids": [1], "labels": [1, 0]}])["labels"].dtype == torch.float32
+    with pytest.raises(InputError, match=r"'weight' .* example 'b'"):
+        collator([rows[0], {**rows[1], "weight": [1.0, 2.0]}])
+    with pytest.raises(InputError, match="example 'b' has none"):
+        collator([rows[0], {**rows[1], "weight": None}])
+
+
+def test_tokenizer_that_does_not_fit_c32():
+    tokenizer = train_tokenizer(["a b c"])
+    check_tokenizer_fits(tokenizer, 5, 0)
+    with pytest.raises(InputError, match="vocab_size 4, but its largest id is 4"):
+        check_tokenizer_fits(tokenizer, 4)
+    with pytest.raises(InputError, match="padding id to be the model's 3, but it is 0"):
+        check_tokenizer_fits(tokenizer, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pre_tokenizer": "word"}, "Did you mean 'words'"),
+        ({"min_df": 0}, "min_df >= 1"),
+        ({"digits": "a1"}, "without digits"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(InputError, match=message):
+        train_tokenizer(["a"], **settings)
+    with pytest.raises(InputError, match="got one text"):
+        train_tokenizer("a text")
+
+
+@pytest.mark.parametrize("run", ["a", "+", "1.", "'", "a.", "<a", "\u0301", "a1", "1a'", "http://"])
+def test_long_runs_stay_linear(run):
+    """A quadratic pattern would take hours here."""
+    text = run * 100_000
+    tokenizer = train_tokenizer([text])
+    assert sum(end - start for start, end in token_spans(tokenizer, text)) == len(text)
+
+
+def test_byte_level_blanks_go_with_their_word():
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    backend.train_from_iterator(["good bad"] * 3, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="!")
+    data = datasets.Dataset.from_dict({"text": ["good bad \U0001f600"], "informative": [[1, 2, 3]]})
+    row = encode_texts(tokenizer, data)[0]
+    assert row["informative"][:2] == [1, 2]
+    assert set(row["informative"][2:]) <= {2, 3}
+    assert row["informative"][-4:] == [3, 3, 3, 3]

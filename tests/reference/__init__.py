@@ -1,0 +1,1 @@
+"""Slow loops written from the papers' formulas, numpy and scipy only: what the fast code is compared with."""

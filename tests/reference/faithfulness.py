@@ -1,0 +1,42 @@
+"""AtteFa, the constant twin as a linear program, and the bootstrap as loops."""
+
+import math
+
+import numpy as np
+from scipy.optimize import linprog
+
+
+def attefa(tvd, jsd):
+    pairs = [(t, j) for t, j in zip(tvd, jsd, strict=True) if not (math.isnan(t) or math.isnan(j))]
+    if not pairs:
+        return math.nan
+    mean_tvd = sum(t for t, _ in pairs) / len(pairs)
+    mean_jsd = sum(j for _, j in pairs) / len(pairs)
+    return math.nan if mean_jsd == 0 else min(mean_tvd / (mean_jsd / math.log(2)), 1.0)
+
+
+def constant_twin_tvd(p):
+    """Smallest mean TVD of a constant distribution: variables q (C), then d (n, C) with d >= |p - q|."""
+    n, classes = p.shape
+    cost = np.concatenate([np.zeros(classes), np.full(n * classes, 0.5 / n)])
+    rows, bounds = [], []
+    for i in range(n):
+        for c in range(classes):
+            for sign in (1, -1):
+                row = np.zeros(classes + n * classes)
+                row[c], row[classes + i * classes + c] = sign, -1
+                rows.append(row)
+                bounds.append(sign * p[i, c])
+    simplex = np.concatenate([np.ones(classes), np.zeros(n * classes)])[None]
+    return linprog(cost, A_ub=np.array(rows), b_ub=bounds, A_eq=simplex, b_eq=[1.0], bounds=(0, None)).fun
+
+
+def bootstrap_attefa(tvd_by_seed, jsd_by_seed, n_resamples, level, seed):
+    generator = np.random.default_rng(seed)
+    values = np.zeros((len(tvd_by_seed), n_resamples))
+    for s, (tvd, jsd) in enumerate(zip(tvd_by_seed, jsd_by_seed, strict=True)):
+        picks = generator.integers(0, len(tvd), size=(n_resamples, len(tvd)))
+        for r in range(n_resamples):
+            values[s, r] = attefa([tvd[i] for i in picks[r]], [jsd[i] for i in picks[r]])
+    ends = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
+    return tuple(np.percentile(values.mean(0), ends))
