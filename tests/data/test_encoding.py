@@ -12,8 +12,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from attn_faithful._checks import InputError
 from attn_faithful.data import encoding
+from attn_faithful.data.collate import Collator
 from attn_faithful.data.encoding import (
-    Collator,
+
     check_tokenizer_fits,
     encode_texts,
     length_limit,

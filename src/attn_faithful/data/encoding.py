@@ -1,4 +1,4 @@
-"""Word-level fast tokenizers, spans of tokens in the raw text, encoded data sets and their collator."""
+"""Word-level fast tokenizers, spans of tokens in the raw text and encoded data sets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._checks import InputError, check_choice
@@ -327,73 +326,6 @@ def _encode_batch(
     rows["length"] = [len(row) for row in ids]
     rows["truncated"] = [n > m for n, m in zip(rows["n_tokens"], rows["length"], strict=True)]
     return rows
-
-
-@dataclass
-class Collator:
-    """Rows of an encoded data set to tensors, padded on the right to the longest row (one position at least).
-
-    Gives ``input_ids`` and ``attention_mask`` (B, T), ``labels`` where every row has one that is not negative (float
-    for several labels a row), and every name in ``columns``: lists as long as the row's tokens are padded with 0 to
-    (B, T) (``special_tokens_mask`` with 1), lists of one common length and plain numbers are stacked, strings stay
-    a list.
-
-    Example:
-        >>> batch = Collator(columns=("weight",))([
-        ...     {"input_ids": [5, 6], "labels": 1, "weight": [0.25, 0.75]},
-        ...     {"input_ids": [], "labels": 0, "weight": []}])
-        >>> batch["input_ids"].tolist(), batch["attention_mask"].tolist(), batch["weight"].tolist()
-        ([[5, 6], [0, 0]], [[1, 1], [0, 0]], [[0.25, 0.75], [0.0, 0.0]])
-    """
-
-    pad_token_id: int = 0
-    columns: Sequence[str] = ()
-
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        import torch
-
-        lengths = [len(row["input_ids"]) for row in rows]
-        size = max([1, *lengths])
-        ids = torch.full((len(rows), size), self.pad_token_id, dtype=torch.long)
-        mask = torch.zeros((len(rows), size), dtype=torch.long)
-        for i, row in enumerate(rows):
-            ids[i, : lengths[i]] = torch.as_tensor(row["input_ids"], dtype=torch.long)
-            mask[i, : lengths[i]] = 1
-        batch: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-        labels = [row.get("labels") for row in rows]
-        if labels and all(label is not None for label in labels):
-            tensor = torch.as_tensor(labels)
-            if bool((tensor >= 0).all()):
-                batch["labels"] = tensor.float() if tensor.dim() == 2 else tensor.long()
-        for name in self.columns:
-            batch[name] = self._column(name, rows, lengths, size)
-        return batch
-
-    def _column(self, name: str, rows: Sequence[dict[str, Any]], lengths: list[int], size: int) -> Any:
-        import torch
-
-        for row in rows:
-            if name not in row or row[name] is None:
-                raise InputError(
-                    f"Expected a column {name!r} in every row, but example {row.get('example')!r} has none."
-                )
-        values = [row[name] for row in rows]
-        if isinstance(values[0], str):
-            return values
-        dtype, fill = (torch.long, 1) if name == "special_tokens_mask" else (torch.float32, 0)
-        tensors = [torch.as_tensor(value, dtype=dtype) for value in values]
-        if all(t.dim() >= 1 and len(t) == n for t, n in zip(tensors, lengths, strict=True)):
-            padded = torch.full((len(rows), size, *tensors[0].shape[1:]), fill, dtype=dtype)
-            for i, tensor in enumerate(tensors):
-                padded[i, : lengths[i]] = tensor
-            return padded
-        if len({t.shape for t in tensors}) == 1:
-            return torch.stack(tensors)
-        i = next(i for i, t in enumerate(tensors) if t.dim() == 0 or len(t) != lengths[i])
-        raise InputError(
-            f"Expected {name!r} to have one value a token or one length for all rows, but example "
-            f"{rows[i].get('example')!r} has {tuple(tensors[i].shape)} for {lengths[i]} tokens."
-        )
 
 
 def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None) -> None:

@@ -15,7 +15,8 @@ import torch
 
 from attn_faithful import __version__
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import Collator, span_finder
+from attn_faithful.data.collate import Collator
+from attn_faithful.data.encoding import span_finder
 from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.plan import Cell
