@@ -1,2 +1,44 @@
-"""attn_faithful"""
+"""May this model's attention be shown as an explanation of its predictions?
+
+Attention classifiers, the faithfulness tests of four papers, and exact answers where the papers searched.
+Importing this package is cheap; its names load what they need when they are first used. It also makes transformers'
+Auto classes know our models.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from attn_faithful import _auto
+
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "AttentionClassifier": "models.modeling",
+    "AttentionClassifierConfig": "models.configuration",
+    "AttentionModel": "models.protocol",
+    "Encoded": "models.protocol",
+    "InputError": "_checks",
+    "RunFolder": "store",
+    "install_metrics": "hub",
+    "load": "api",
+    "run_recipe": "api",
+    "wrap": "api",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+_auto.register_when_loaded()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'attn_faithful' has no attribute {name!r}")
+    value = getattr(import_module(f"attn_faithful.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
-        return f"cannot write or read{where}: {error.strerror}. Nothing half-written was kept; free the disk or choose --output."
-    return str(error)
+        return f"cannot write or read{where}: {error.strerror}. What was finished is kept; free the disk or choose --output."
+    return " ".join(str(error).split())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("recipe", help="a YAML file")
     run.set_defaults(command=_run)
     _shared(run)
-    run.add_argument("--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid")
+    run.add_argument(
+        "--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid"
+    )
     run.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
 
     train = commands.add_parser("train", help="train attention classifiers, without twins")
@@ -61,8 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     _single(attefa)
     attefa.add_argument("--twin-seeds", metavar="N,N", help="twins of each base (default: one)")
     attefa.add_argument("--twin-epochs", type=int, metavar="N", help="at most this many (default: 80)")
-    attefa.add_argument("--max-tvd", type=float, metavar="X", help="also a constrained twin: the largest JSD at this mean TVD")
-    attefa.add_argument("--weights", metavar="X,X", help="also twins at these weights of JSD: the curve of TVD against JSD")
+    attefa.add_argument(
+        "--max-tvd", type=float, metavar="X", help="also a constrained twin: the largest JSD at this mean TVD"
+    )
+    attefa.add_argument(
+        "--weights", metavar="X,X", help="also twins at these weights of JSD: the curve of TVD against JSD"
+    )
     attefa.add_argument("--controls", metavar="NAME,NAME", help="uniform, imposed")
 
     ls = commands.add_parser("ls", help="list finished runs")
@@ -74,10 +80,14 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("what", help="a recipe (.yaml), or a data set: a Hub id, folder, file, mock-1 ...")
     _shared(check)
     check.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
-    check.add_argument("--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid")
+    check.add_argument(
+        "--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid"
+    )
     _columns(check)
 
-    install = commands.add_parser("install-metrics", help='make evaluate.load("attefa") work from any folder, offline too')
+    install = commands.add_parser(
+        "install-metrics", help='make evaluate.load("attefa") work from any folder, offline too'
+    )
     install.set_defaults(command=_install_metrics)
     install.add_argument("metric", nargs="*", help="names (default: all)")
     return parser
@@ -91,15 +101,22 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--smoke", action="store_true", help="a run of seconds that shows that everything works")
     group.add_argument("--seeds", metavar="N,N", help="one base model each")
     group.add_argument("--vectors", metavar="FILE", help="word vectors: GloVe, word2vec or fastText text, .gz too")
-    group.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the recipe, such as twin.epochs=20")
+    group.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the recipe, such as twin.epochs=20"
+    )
     group.add_argument("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
+    group.add_argument(
+        "--parallel", default="cells", help="what several processes share: cells (default) or data, one model at a time"
+    )
 
 
 def _single(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("data and model")
     group.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
     _columns(group)
-    group.add_argument("--encoder", default="lstm", help="lstm, gru, mlp, average, cnn, transformer, none (several: a,b)")
+    group.add_argument(
+        "--encoder", default="lstm", help="lstm, gru, mlp, average, cnn, transformer, none (several: a,b)"
+    )
     group.add_argument("--attention", help="additive, dot, uniform")
     group.add_argument("--projection", help="softmax, sparsemax, sparsegen, entmax15, entmax")
     group.add_argument("--epochs", type=int, metavar="N", help="of the base (default: 8)")
@@ -117,9 +134,7 @@ def _columns(parser: Any) -> None:
 
 def _overrides(given: argparse.Namespace) -> dict[str, Any]:
     """What the flags say, as dotted keys of a recipe."""
-    import yaml
-
-    from attn_faithful.experiments.recipe import _Loader
+    from attn_faithful.experiments.strict import read_value
 
     found: dict[str, Any] = {}
 
@@ -140,7 +155,7 @@ def _overrides(given: argparse.Namespace) -> dict[str, Any]:
         found["data.label_map"] = dict(_pair("--map", part) for part in given.map.split(","))
     for text in given.set:
         key, value = _pair("--set", text)
-        found[key] = yaml.load(value, Loader=_Loader)
+        found[key] = read_value(value, f"--set {key}")
     return found
 
 
@@ -186,7 +201,9 @@ def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:
         "data": {"source": given.data},
         "model": model,
         "grid": {"model.encoder": encoders},
-        "smoke": {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200} if twin else {"train.epochs": 1, "data.limit": 200},
+        "smoke": {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200}
+        if twin
+        else {"train.epochs": 1, "data.limit": 200},
     }
     if given.epochs is not None:
         raw.setdefault("train", {})["epochs"] = given.epochs
@@ -220,7 +237,7 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
     from attn_faithful.experiments.plan import expand
     from attn_faithful.reports.progress import Progress
 
-    with processes(given.processes) as team:
+    with processes(given.processes, given.parallel) as team:
         cells = expand(recipe, getattr(given, "data_dir", None), _only(getattr(given, "only", [])))
         with Progress(cells, team.rank, team.world) as progress:
             folders = run_cells(cells, Path(given.output), progress.tell, team)
@@ -236,7 +253,12 @@ def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
     from attn_faithful.reports import tables
 
     records = aggregate(folders)
-    shown = [tables.base_table(records), tables.attefa_table(records), tables.constrained_table(records)]
+    shown = [
+        tables.data_table(records),
+        tables.base_table(records),
+        tables.attefa_table(records),
+        tables.constrained_table(records),
+    ]
     shown.append(tables.pairs_table(records))
     if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
         shown.append(tables.seeds_table(records))
@@ -295,12 +317,24 @@ def _check(given: argparse.Namespace) -> None:
         notes = [*data.texts.notes, f"Vocabulary: {len(data.tokenizer)} words."]
         if data.coverage is not None:
             notes.append(f"The word vectors hold {100 * data.coverage:.0f}% of it.")
-        console.print(Table(data.texts.name, ["split", "Texts", "Classes", "Tokens", "Cut", "Empty"], rows, notes).rich())
+        console.print(
+            Table(data.texts.name, ["split", "Texts", "Classes", "Tokens", "Cut", "Empty"], rows, notes).rich()
+        )
     if is_recipe:
-        rows = [[cell.title, cell.folder, number(e.minutes, 1), number(e.megabytes, 0)] for cell, e in zip(cells, estimates, strict=True)]
-        total = [f"{len(cells)} cells", "", number(sum(e.minutes for e in estimates), 1), number(sum(e.megabytes for e in estimates), 0)]
+        rows = [
+            [cell.title, cell.folder, number(e.minutes, 1), number(e.megabytes, 0)]
+            for cell, e in zip(cells, estimates, strict=True)
+        ]
+        total = [
+            f"{len(cells)} cells",
+            "",
+            number(sum(e.minutes for e in estimates), 1),
+            number(sum(e.megabytes for e in estimates), 0),
+        ]
         notes = ["Minutes on this machine with all epochs; early stopping makes it less."]
-        console.print(Table(f"Plan of {recipe.name}", ["cell", "folder", "Minutes", "MB"], [*rows, total], notes).rich())
+        console.print(
+            Table(f"Plan of {recipe.name}", ["cell", "folder", "Minutes", "MB"], [*rows, total], notes).rich()
+        )
     print("No fault found.")
 
 

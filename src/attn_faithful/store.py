@@ -6,11 +6,13 @@ last and means "done".
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import shutil
-import tempfile
+import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,10 +97,7 @@ class RunFolder:
         path = self._table(name, None)
         if not path.is_file():
             raise InputError(f"{self.path} holds no {path.name}; the run did not get that far.")
-        try:
-            return pq.read_table(path, columns=None if columns is None else list(columns))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.") from error
+        return _read_parquet(path, columns)
 
     def has_table(self, name: str) -> bool:
         return self._table(name, None).is_file()
@@ -107,19 +106,23 @@ class RunFolder:
         """Join the shards of all processes in the order of ``examples`` and remove them.
 
         Raises:
-            InputError: an example is missing or stands in two shards.
+            InputError: an example is missing, unknown or stands in two shards; a shard is missing or damaged.
         """
-        parts = [pq.read_table(self._table(name, shard)) for shard in range(shards)]
-        whole = pa.concat_tables(parts)
-        found = whole.column("example").to_pylist()
-        order = {example: i for i, example in enumerate(examples)}
-        if len(set(found)) != len(found) and name == "predictions":
-            twice = next(e for e in found if found.count(e) > 1)
-            raise InputError(f"The example {twice!r} stands in two shards of {name!r}; the run is inconsistent.")
-        if missing := set(order) - set(found):
-            raise InputError(f"{len(missing)} examples are in no shard of {name!r}, first {min(missing)!r}.")
-        ranks = sorted(range(len(found)), key=lambda row: order[found[row]])
-        merged = whole.take(ranks)
+        parts = [_read_parquet(self._table(name, shard)) for shard in range(shards)]
+        held = [part.column("example").to_pylist() for part in parts]
+        once = held if name == "predictions" else [sorted(set(part)) for part in held]
+        counts = Counter(itertools.chain(*once))
+        if twice := [example for example, n in counts.items() if n > 1]:
+            raise InputError(f"The example {twice[0]!r} stands in two shards of {name!r}; the run is inconsistent.")
+        rank = {example: i for i, example in enumerate(examples)}
+        if unknown := counts.keys() - rank.keys():
+            raise InputError(f"The example {min(unknown)!r} of a shard of {name!r} is not in the data set.")
+        if missing := rank.keys() - counts.keys():
+            raise InputError(
+                f"{len(missing)} examples are in no shard of {name!r}, first {min(missing, key=rank.__getitem__)!r}."
+            )
+        found = list(itertools.chain(*held))
+        merged = pa.concat_tables(parts).take(sorted(range(len(found)), key=lambda row: rank[found[row]]))
         self.place(self._table(name, None), lambda path: pq.write_table(merged, path))
         for shard in range(shards):
             self._table(name, shard).unlink()
@@ -161,9 +164,7 @@ class RunFolder:
     def place(self, target: Path, write: Callable[[Path], object]) -> None:
         """Let ``write`` make a file under a passing name, then move it to ``target`` in one step."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
-        passing = Path(name)
+        passing = _passing(target)
         try:
             write(passing)
             _sync(passing)
@@ -174,18 +175,21 @@ class RunFolder:
     def place_folder(self, name: str, write: Callable[[Path], object]) -> Path:
         """Let ``write`` fill a passing folder, then move it to ``name`` in one step; returns its path."""
         target = self.path / name
-        self.path.mkdir(parents=True, exist_ok=True)
-        passing = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=self.path))
+        passing, old = _passing(target), _passing(target)
+        passing.mkdir(parents=True)
         try:
             write(passing)
             for path in passing.rglob("*"):
                 if path.is_file():
                     _sync(path)
             if target.exists():
-                shutil.rmtree(target)
+                os.replace(target, old)
             os.replace(passing, target)
         finally:
+            if old.exists() and not target.exists():
+                os.rename(old, target)
             shutil.rmtree(passing, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
         return target
 
 
@@ -201,7 +205,9 @@ def find_runs(paths: Iterable[str | Path]) -> list[RunFolder]:
             raise InputError(f"Expected a run folder or a folder of runs, but {given} is not a folder.")
         found |= {path.parent for path in given.rglob(META)}
     if not found:
-        raise InputError(f"No finished run lies below {', '.join(map(str, paths))}; a run is finished once it has {META}.")
+        raise InputError(
+            f"No finished run lies below {', '.join(map(str, paths))}; a run is finished once it has {META}."
+        )
     return [RunFolder(path) for path in sorted(found)]
 
 
@@ -211,6 +217,20 @@ def _check_columns(name: str, table: Mapping[str, Sequence[Any]]) -> None:
     for column in table:
         if column not in TABLES[name]:
             raise InputError(f"Unknown column {column!r} of the table {name!r}.{did_you_mean(column, TABLES[name])}")
+
+
+def _read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    try:
+        return pq.read_table(path, columns=None if columns is None else list(columns))
+    except FileNotFoundError:
+        raise InputError(f"There is no {path}; run again to make it anew.") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.") from error
+
+
+def _passing(target: Path) -> Path:
+    """A hidden name beside ``target`` that no other writer takes."""
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
 
 
 def _write_text(path: Path, text: str) -> None:

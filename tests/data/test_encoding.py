@@ -14,7 +14,6 @@ from attn_faithful._checks import InputError
 from attn_faithful.data import encoding
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.encoding import (
-
     check_tokenizer_fits,
     encode_texts,
     length_limit,

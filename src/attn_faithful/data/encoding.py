@@ -13,7 +13,6 @@ from .._checks import InputError, check_choice
 
 if TYPE_CHECKING:
     import datasets
-    import torch
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 PAD, UNK, DIGITS = "[PAD]", "[UNK]", "qqq"

@@ -10,7 +10,7 @@ import numpy as np
 
 from attn_faithful.evaluators.base import EVALUATORS, Evaluator, MetricSpec
 from attn_faithful.functional import faithfulness
-from attn_faithful.functional.ragged import per_example_divergences
+from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, per_example_divergences
 
 ATTEFA = MetricSpec(
     "attefa", "AtteFa", "TVD over JSD / ln 2 of twin and base, means first; 0: other attention, same predictions",
@@ -59,7 +59,11 @@ def run(
 
 
 def score(
-    tvd: np.ndarray, jsd: np.ndarray, base_probabilities: np.ndarray, max_tvd: float | None = None, multi_label: bool = False
+    tvd: np.ndarray,
+    jsd: np.ndarray,
+    base_probabilities: np.ndarray,
+    max_tvd: float | None = None,
+    multi_label: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """The records of one twin, from stored columns.
 
@@ -86,7 +90,8 @@ def score(
     if max_tvd is not None:
         met = whole.tvd <= max_tvd
         record = dict(records["jsd"]) if met else {"value": math.nan, "low": math.nan, "high": math.nan, **counts}
-        record["reason"] = None if met else f"missed: mean TVD {whole.tvd:.3f} is above {max_tvd:g}"
+        missed = f"missed: mean TVD {whole.tvd:.3f} is above {max_tvd:g}" if whole.n else whole.reason
+        record["reason"] = None if met else missed
         records["jsd_at_tvd"] = record
     return records
 
@@ -102,7 +107,9 @@ def per_example(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Rows of the table "scores": TVD, JSD and AtteFa of every example of one variant."""
     tvd, jsd = np.asarray(columns["output_tvd"], dtype=float), np.asarray(columns["attention_jsd"], dtype=float)
     ratios, reasons = faithfulness.attefa_per_example(tvd, jsd)
-    empty = ["no content token" if math.isnan(value) else None for value in jsd]
+    pairs = zip(jsd, columns["attention"], strict=True)
+    empty = [None if not math.isnan(j) else NAN_ATTENTION if len(weights) else NO_TOKEN for j, weights in pairs]
+    reasons = [why or reason for why, reason in zip(empty, reasons, strict=True)]
     rows: dict[str, list[Any]] = {name: [] for name in ("example", "site", "source", "metric", "value", "reason")}
     for metric, values, why in (("tvd", tvd, [None] * len(tvd)), ("jsd", jsd, empty), ("attefa", ratios, reasons)):
         rows["example"] += list(columns["example"])

@@ -39,7 +39,9 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
     estimates = []
     for cell in cells:
         recipe = cell.recipe
-        key = json.dumps([asdict(recipe.data), asdict(recipe.tokenizer), asdict(recipe.vectors), recipe.model], default=str)
+        key = json.dumps(
+            [asdict(recipe.data), asdict(recipe.tokenizer), asdict(recipe.vectors), recipe.model], default=str
+        )
         data = ready.get(key) or ready.setdefault(key, prepare(recipe))
         seconds = timed.get(key) or timed.setdefault(key, _step(data, recipe.train.batch_size))
         epochs = recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._checks import InputError
+from attn_faithful._checks import InputError, check_choice
 from attn_faithful.experiments.plan import Cell
+from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.store import RunFolder
+
+PARALLEL = ("cells", "data")
 
 _DISTRIBUTED = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
@@ -21,32 +23,21 @@ _DISTRIBUTED = (
 _RELATIVE_COST = {"lstm": 10, "gru": 9, "transformer": 6, "cnn": 2}
 
 
-@dataclass(frozen=True)
-class Processes:
-    """Which of how many processes this is, and how they wait for each other."""
-
-    rank: int
-    world: int
-    wait: Callable[[str], None]
-
-    @property
-    def main(self) -> bool:
-        return self.rank == 0
-
-
 @contextmanager
-def processes(asked: int | None = None) -> Iterator[Processes]:
-    """The processes that a launcher started, ready to work apart.
+def processes(asked: int | None = None, parallel: str = "cells") -> Iterator[Team]:
+    """The processes that a launcher started.
 
-    Inside, the launcher's variables are hidden: each process trains its cells as if it were alone, so its numbers are
-    those of a single process. They meet at ``wait(name)`` through gloo.
+    With ``parallel="cells"`` the launcher's variables are hidden inside: each process trains its cells as if it were
+    alone, so its numbers are those of a single process. With "data" all processes train each model together.
 
     Args:
         asked: how many there should be; None for whatever was started.
+        parallel: "cells" or "data".
 
     Raises:
         InputError: another number was started than asked for.
     """
+    check_choice("parallel", parallel, PARALLEL)
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if asked is not None and asked != world:
         raise InputError(
@@ -55,8 +46,32 @@ def processes(asked: int | None = None) -> Iterator[Processes]:
             f"or torchrun --nproc_per_node {asked}."
         )
     if world == 1:
-        yield Processes(0, 1, lambda name: None)
-        return
+        yield SOLO
+    elif parallel == "data":
+        yield _together(rank, world)
+    else:
+        with _apart(rank, world) as team:
+            yield team
+
+
+def _together(rank: int, world: int) -> Team:
+    """One process group for all the work, as Trainer makes it."""
+    import torch
+    import torch.distributed as dist
+    from accelerate import PartialState
+
+    PartialState(cpu=not torch.cuda.is_available())
+
+    def gather(value: Any) -> list[Any]:
+        found: list[Any] = [None] * world
+        dist.all_gather_object(found, value)
+        return found
+
+    return Team(rank, world, lambda name: dist.barrier(), gather)
+
+
+@contextmanager
+def _apart(rank: int, world: int) -> Iterator[Team]:
     import torch.distributed as dist
 
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -64,6 +79,7 @@ def processes(asked: int | None = None) -> Iterator[Processes]:
     store = dist.TCPStore(address, port, world, is_master=rank == 0 and not agent, timeout=timedelta(days=7))
 
     def wait(name: str) -> None:
+        # a group for the length of one meeting: Trainer must not find one while it trains alone
         dist.init_process_group(
             "gloo", store=dist.PrefixStore(name, store), rank=rank, world_size=world, timeout=timedelta(days=7)
         )
@@ -75,7 +91,7 @@ def processes(asked: int | None = None) -> Iterator[Processes]:
     wait("start")
     hidden = {name: os.environ.pop(name) for name in _DISTRIBUTED if name in os.environ}
     try:
-        yield Processes(rank, world, wait)
+        yield Team(rank, world, wait)
     finally:
         os.environ.update(hidden)
 
@@ -96,17 +112,19 @@ def _cost(cell: Cell) -> float:
 
 
 def run_cells(
-    cells: Sequence[Cell], output: Path, tell: Callable[[Cell, str, int, int, dict[str, Any]], None], team: Processes
+    cells: Sequence[Cell], output: Path, tell: Callable[[Cell, str, int, int, dict[str, Any]], None], team: Team
 ) -> list[RunFolder]:
-    """Carry out this process's cells, wait for the others, and return every cell's folder."""
+    """Carry out the cells, wait for the other processes, and return every cell's folder."""
     from attn_faithful.experiments.stages import run_cell
 
-    for cell in share(cells, team.rank, team.world):
-        folder = output / cell.recipe.name / cell.folder
+    together = team.gather is not None
+    for cell in cells if together else share(cells, team.rank, team.world):
+        folder = RunFolder(output / cell.recipe.name / cell.folder)
 
         def say(stage: str, epoch: int, epochs: int, metrics: dict[str, Any], cell: Cell = cell) -> None:
-            tell(cell, stage, epoch, epochs, metrics)
+            if team.main or not together:
+                tell(cell, stage, epoch, epochs, metrics)
 
-        run_cell(cell, RunFolder(folder), say)
+        run_cell(cell, folder, say, team if together else SOLO)
     team.wait("cells")
     return [RunFolder(output / cell.recipe.name / cell.folder) for cell in cells]

@@ -13,13 +13,15 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
-from attn_faithful.experiments.recipe import Recipe, assign, build, make_recipe
+from attn_faithful.experiments.recipe import Recipe, assign, make_recipe
+from attn_faithful.experiments.strict import build
 from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.training.twin import TwinSettings
 
-
 # keys of a recipe that may name a file or folder
 _FILES = ((("data",), "source"), (("vectors",), "path"), (("data", "mock"), "positive"), (("data", "mock"), "negative"))
+
+_WHOLE = 2**28  # bytes; larger files (word vectors of millions of words) would take longer to read than to train on
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ class Cell:
         return seed_for(self.seed, *purpose) % 2**31
 
 
-def expand(recipe: Recipe, data_dir: str | Path | None = None, only: Mapping[str, Sequence[str]] | None = None) -> list[Cell]:
+def expand(
+    recipe: Recipe, data_dir: str | Path | None = None, only: Mapping[str, Sequence[str]] | None = None
+) -> list[Cell]:
     """All cells of a recipe, seeds innermost.
 
     Args:
@@ -124,13 +128,17 @@ def _folder(recipe: Recipe, axes: Mapping[str, str], seed: int) -> str:
 
 
 def digest(path: Path) -> str:
-    """A digest of a file or of the files in a folder: names, sizes and the first and last megabyte of each."""
+    """A digest of a file or of the files in a folder: names, sizes and content; of huge files the two ends."""
     seen = hashlib.sha256()
     for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
         size = file.stat().st_size
         seen.update(f"{file.name} {size} ".encode())
         with open(file, "rb") as handle:
+            if size <= _WHOLE:
+                while part := handle.read(2**20):
+                    seen.update(part)
+                continue
             seen.update(handle.read(2**20))
-            handle.seek(max(0, size - 2**20))
+            handle.seek(size - 2**20)
             seen.update(handle.read(2**20))
     return seen.hexdigest()

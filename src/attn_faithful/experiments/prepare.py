@@ -96,8 +96,7 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
         id2label=dict(enumerate(texts.label_names)),
         label2id={name: i for i, name in enumerate(texts.label_names)},
         class_weights=_class_weights(recipe, rows["train"], texts),
-        **({"output": "multi_label"} if recipe.data.multi_label else {}),
-        **given,
+        **{**({"output": "multi_label"} if recipe.data.multi_label else {}), **given},
     )
     check_tokenizer_fits(tokenizer, config.vocab_size, config.pad_token_id)
     return Prepared(texts, rows, tokenizer, config, vectors, coverage)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
-
-import yaml
-from pydantic import TypeAdapter, ValidationError
+from typing import Any, get_type_hints
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
-from attn_faithful.training.base import TrainSettings
+from attn_faithful.data.mock import mock_spec
+from attn_faithful.experiments.strict import build, dataclass_of, merge, read_yaml, typed
+from attn_faithful.training.base import TrainSettings, check_trackers
 from attn_faithful.training.twin import TwinSettings
 
 CONTROLS = ("uniform", "imposed")
@@ -88,6 +86,13 @@ class Expected:
     rows: dict[str, list[float | None]]
     band: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name, row in self.rows.items():
+            if len(row) != len(self.metrics):
+                raise InputError(
+                    f"rows: {name} must hold {len(self.metrics)} numbers, one a metric, but holds {len(row)}."
+                )
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -127,46 +132,12 @@ class Recipe:
     def __post_init__(self) -> None:
         for control in self.controls:
             check_choice("control", control, CONTROLS)
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise InputError(f"seeds must be a list of different numbers, but is {self.seeds}.")
+        for name in ("seeds", "twin_seeds"):
+            seeds = getattr(self, name)
+            if seeds is not None and (not seeds or len(set(seeds)) != len(seeds)):
+                raise InputError(f"{name} must be a list of different numbers, but is {seeds}.")
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise InputError(f"name must do as a folder's name (letters, digits, . _ -), but is {self.name!r}.")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which 1e-3 is a number and a key that stands twice is an error."""
-
-
-_Loader.yaml_implicit_resolvers = copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
-)
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-    keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise InputError(f"line {node.start_mark.line + 1}: the key {key!r} stands twice.")
-    return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file; an error names the file."""
-    try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except FileNotFoundError:
-        raise InputError(f"There is no recipe {path}.") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path} must hold a mapping of keys, but holds {type(value).__name__}.")
-    return value
 
 
 def load_recipe(path: str | Path, overrides: Mapping[str, Any] | None = None, smoke: bool = False) -> Recipe:
@@ -197,37 +168,81 @@ def make_recipe(
 ) -> Recipe:
     """A recipe from a mapping; ``where`` names its origin in errors."""
     raw = copy.deepcopy(dict(raw))
+    for part in ("grid", "smoke"):
+        build(_Part, {part: raw.get(part, {})}, where)
+        for key in raw.get(part, {}):
+            _check_key(key, f"{where}: {part}")
     if smoke:
-        for key, value in dict(raw.get("smoke") or {}).items():
+        for key, value in raw.get("smoke", {}).items():
             assign(raw, key, value, f"{where}: smoke")
     for key, value in (overrides or {}).items():
         assign(raw, key, value, where)
         raw.get("grid", {}).pop(key, None)  # what is set by hand no longer varies
     recipe: Recipe = build(Recipe, raw, where)
-    for variant in recipe.variants:
-        if recipe.twin is None:
-            raise InputError(f"{where}: variants need a twin, but twin is null.")
-        build(TwinSettings, variant, f"{where}: variants")
+    _check_twins(recipe, f"{where}: variants")
     for key, values in recipe.grid.items():
         _check_key(key, f"{where}: grid")
         if not isinstance(values, list) or not values:
             raise InputError(f"{where}: grid: {key} must list its values, but is {values!r}.")
     _check_model_keys(recipe.model, f"{where}: model")
+    if not recipe.grid:  # where it varies, each cell is checked by itself
+        _check_model(recipe, f"{where}: model")
+        _check_mock(recipe.data, f"{where}: data: mock")
+    for part, settings in (("train", recipe.train), ("twin", recipe.twin)):
+        try:
+            check_trackers([] if settings is None else settings.trackers)
+        except InputError as error:
+            raise InputError(f"{where}: {part}: trackers: {error}") from None
     return recipe
 
 
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` laid upon ``base``, mapping by mapping.
+@dataclass(frozen=True)
+class _Part:
+    """The parts of a recipe that are read before the rest is built."""
 
-    Example:
-        >>> merge({"twin": {"epochs": 80, "weight": 1}}, {"twin": {"epochs": 5}})
-        {'twin': {'epochs': 5, 'weight': 1}}
-    """
-    merged = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
-    return merged
+    grid: dict[str, Any] = field(default_factory=dict)
+    smoke: dict[str, Any] = field(default_factory=dict)
+
+
+def _check_twins(recipe: Recipe, where: str) -> None:
+    """Every variant is one of `TwinSettings`, with a name, and so a folder, of its own."""
+    if recipe.twin is None:
+        if recipe.variants:
+            raise InputError(f"{where} need a twin, but twin is null.")
+        return
+    names = [recipe.twin.variant]
+    for variant in recipe.variants:
+        build(TwinSettings, variant, where)
+        names.append(build(TwinSettings, {**asdict(recipe.twin), **variant}, where).variant)
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{where}: {name!r} stands twice; let them differ in objective, weight, max_tvd or start.")
+
+
+def _check_model(recipe: Recipe, where: str) -> None:
+    from attn_faithful.models.configuration import AttentionClassifierConfig
+
+    # its own annotations alone: those of transformers name modules that are not loaded
+    own = {key: AttentionClassifierConfig.__annotations__[key] for key in recipe.model}
+    hints = get_type_hints(
+        type("Own", (), {"__annotations__": own, "__module__": AttentionClassifierConfig.__module__})
+    )
+    values = {key: typed(hints[key], value, f"{where}: {key}") for key, value in recipe.model.items()}
+    output = values.get("output")
+    if output is not None and (output == "multi_label") != recipe.data.multi_label:
+        raise InputError(f"{where}: output {output!r} does not go with data.multi_label {recipe.data.multi_label}.")
+    try:
+        AttentionClassifierConfig(**values)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _check_mock(data: DataSettings, where: str) -> None:
+    if data.mock and data.source.lower().startswith("mock-"):
+        try:
+            mock_spec(data.source, **{"seed": data.seed, **data.mock})
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
 
 
 def assign(raw: dict[str, Any], key: str, value: Any, where: str) -> None:
@@ -250,7 +265,7 @@ def _check_key(key: str, where: str) -> None:
         names = [f.name for f in fields(owner)]
         if part not in names:
             raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(part, names)}")
-        inner = _dataclass_of(get_type_hints(owner)[part])
+        inner = dataclass_of(get_type_hints(owner)[part])
         if inner is None:
             if part == "model" and depth + 2 == len(parts):
                 _check_model_keys({parts[-1]: None}, where)
@@ -266,41 +281,8 @@ def _check_model_keys(settings: Mapping[str, Any], where: str) -> None:
 
 
 def model_keys() -> list[str]:
-    """Settings of the model that a recipe may name; the rest follow from the data."""
+    """Settings of the model that a recipe may name; the rest follow from the data or from ``train``."""
     from attn_faithful.models.configuration import AttentionClassifierConfig
 
-    given = AttentionClassifierConfig.__annotations__
-    return [name for name in given if name not in ("model_type", "keys_to_ignore_at_inference", "vocab_size")]
-
-
-def _dataclass_of(hint: Any) -> Any:
-    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return next((option for option in options if is_dataclass(option)), None)
-
-
-def build(cls: Any, raw: Any, where: str) -> Any:
-    """An instance of a dataclass from a mapping, every key and type checked."""
-    if not isinstance(raw, Mapping):
-        raise InputError(f"{where} must be a mapping of keys, but is {raw!r}.")
-    hints, known = get_type_hints(cls), {f.name: f for f in fields(cls)}
-    values: dict[str, Any] = {}
-    for key, value in raw.items():
-        if key not in known:
-            raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
-        inner = _dataclass_of(hints[key])
-        optional = type(None) in get_args(hints[key])
-        if inner is not None:
-            values[key] = None if value is None and optional else build(inner, value, f"{where}: {key}")
-            continue
-        try:
-            values[key] = TypeAdapter(hints[key]).validate_python(value)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            raise InputError(f"{where}: {key}: {problem['msg']}, but got {problem['input']!r}.") from None
-    missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
-    if missing:
-        raise InputError(f"{where}: the keys {', '.join(missing)} are missing.")
-    try:
-        return cls(**values)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+    elsewhere = ("model_type", "keys_to_ignore_at_inference", "vocab_size", "pad_token_id", "class_weights", "query")
+    return [name for name in AttentionClassifierConfig.__annotations__ if name not in elsewhere]

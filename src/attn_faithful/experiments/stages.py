@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
 from attn_faithful import __version__
 from attn_faithful._checks import InputError
@@ -21,23 +22,25 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, prepare, statistics
-from attn_faithful.models.inference import Outputs, run_over
+from attn_faithful.experiments.team import SOLO, Team
+from attn_faithful.models.inference import Outputs
 from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.store import RunFolder, strict
-from attn_faithful.training.base import classification_metrics, seeded, train_base
+from attn_faithful.training.base import classification_metrics, disk_errors, seeded, train_base
 from attn_faithful.training.controls import imposed_control, uniform_control
 from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
 
 
-def run_cell(cell: Cell, folder: RunFolder, tell: Tell) -> None:
+def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> None:
     """Carry out all stages of a cell whose folder is not done; what an earlier run finished is kept.
 
     Args:
         cell: what to do.
         folder: where to.
         tell: ``tell(stage, epoch, epochs, metrics)`` after every epoch.
+        team: the processes that do it together; the main one writes.
     """
     if folder.done:
         return
@@ -46,24 +49,28 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell) -> None:
         tokenizer = _saved_tokenizer(folder / "model")
         data = prepare(cell.recipe, tokenizer)
         _check_selection(cell, data)
-        base, record = _base(cell, data, folder, tell)
+        base, record = _base(cell, data, folder, tell, team)
         history = {"base": record["history"]}
-        outputs = {split: run_over(base, rows, _collator(rows)) for split, rows in data.rows.items()}
+        outputs = {split: team.run_over(base, rows, _collator(rows)) for split, rows in data.rows.items()}
         test = data.rows["test"]
-        _write_outputs(folder, data, outputs["test"])
+        _write_outputs(folder, data, outputs["test"], team)
         summary: dict[str, Any] = {
-            "base": {**_classified(outputs["test"], test, data), "epoch": record["epoch"], "seconds": record["seconds"]},
+            "base": {
+                **_classified(outputs["test"], test, data),
+                "epoch": record["epoch"],
+                "seconds": record["seconds"],
+            },
             "informative_mass": _informative_mass(outputs["test"], test),
             "twins": {},
-            "controls": _controls(cell, data, base, outputs, folder, tell),
+            "controls": _controls(cell, data, outputs, folder, tell, team),
         }
         variants: dict[str, list[Any]] = {}
         scores: dict[str, list[Any]] = {}
         for settings, seed in cell.twins:
-            twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell)
+            twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)
             name = f"{settings.variant}-{seed}"
             history[name] = record["history"]
-            found = run_over(twin, test, _collator(test))
+            found = team.run_over(twin, test, _collator(test))
             columns = attefa.run(
                 test["example"],
                 (outputs["test"].probabilities, outputs["test"].attention),
@@ -87,15 +94,17 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell) -> None:
                     data.config.multi_label,
                 ),
             }
-        if variants:
-            folder.write_table("variants", variants)
-            folder.write_table("scores", scores)
-        folder.write_table("history", _long(history))
-        folder.write_summary(summary)
-        folder.write_meta(_meta(cell, data, time.time() - start))
+        if team.main:
+            if variants:
+                folder.write_table("variants", variants)
+                folder.write_table("scores", scores)
+            folder.write_table("history", _long(history))
+            folder.write_summary(summary)
+            folder.write_meta(_meta(cell, data, time.time() - start, team))
+        team.wait("cell")
 
 
-def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell) -> tuple[Any, dict[str, Any]]:
+def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team) -> tuple[Any, dict[str, Any]]:
     settings = cell.recipe.train
     selection = data.rows[settings.select_on]
 
@@ -112,12 +121,12 @@ def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell) -> tuple[An
 
     metric = f"eval_{settings.select_by}"
     sign = 1 if settings.select_by == "loss" else -1
-    return _trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric])
+    return _trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], team)
 
 
 def _twin(
     cell: Cell, data: Prepared, base: Any, outputs: dict[str, Outputs], settings: TwinSettings, seed: int,
-    folder: RunFolder, tell: Tell,
+    folder: RunFolder, tell: Tell, team: Team,
 ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
     name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
     columns = ("base_attention", "base_probabilities")
@@ -131,12 +140,13 @@ def _twin(
         )  # fmt: skip
         return twin, history
 
-    return _trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row["eval_selection"])
+    return _trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row["eval_selection"], team)
 
 
 def _trained(
-    name: str, folder: RunFolder, tokenizer: Any, fit: Callable[[Path], Any], rank: Callable[[dict[str, Any]], float]
-) -> tuple[Any, dict[str, Any]]:
+    name: str, folder: RunFolder, tokenizer: Any, fit: Callable[[Path], Any], rank: Callable[[dict[str, Any]], float],
+    team: Team,
+) -> tuple[Any, dict[str, Any]]:  # fmt: skip
     """The model in ``name`` with its record: from the folder where it was finished, else by ``fit``."""
     path = folder / name
     if not path.is_dir():
@@ -149,15 +159,18 @@ def _trained(
         }
 
         def save(target: Path) -> None:
-            model.save_pretrained(target)
+            with disk_errors(target):
+                model.save_pretrained(target)
             tokenizer.save_pretrained(target)
             (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
 
-        folder.place_folder(name, save)
+        if team.main:
+            folder.place_folder(name, save)
+        team.wait(name)
     try:
         record = json.loads((path / "training.json").read_text())
         return AttentionClassifier.from_pretrained(path).eval(), record
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise InputError(f"{path} is damaged ({error}); remove that folder and run again.") from error
 
 
@@ -168,7 +181,7 @@ def _saved_tokenizer(path: Path) -> Any:
 
 
 def _controls(
-    cell: Cell, data: Prepared, base: Any, outputs: dict[str, Outputs], folder: RunFolder, tell: Tell
+    cell: Cell, data: Prepared, outputs: dict[str, Outputs], folder: RunFolder, tell: Tell, team: Team
 ) -> dict[str, Any]:
     """Scores of the controls of Wiegreffe and Pinter (2019), kept beside the models they came from."""
     results: dict[str, Any] = {}
@@ -183,7 +196,9 @@ def _controls(
             )  # fmt: skip
             found = classification_metrics(chances, np.asarray(data.rows["test"]["labels"]), data.config.multi_label)
             text = json.dumps(strict(found), allow_nan=False)
-            folder.place(path, lambda target, text=text: target.write_text(text))
+            if team.main:
+                folder.place(path, lambda target, text=text: target.write_text(text))
+            team.wait(control)
         results[control] = json.loads(path.read_text())
     return results
 
@@ -211,33 +226,36 @@ def _informative_mass(outputs: Outputs, rows: Rows) -> float | None:
     return float(np.mean([float(a @ np.asarray(i, dtype=float)) for a, i in pairs])) if pairs else None
 
 
-def _write_outputs(folder: RunFolder, data: Prepared, outputs: Outputs) -> None:
-    rows = data.rows["test"]
-    folder.write_table(
-        "predictions",
-        {
-            "example": rows["example"],
-            "label": [np.asarray(label).tolist() for label in rows["labels"]],
-            "probabilities": outputs.probabilities.tolist(),
-        },
-    )
+def _write_outputs(folder: RunFolder, data: Prepared, outputs: Outputs, team: Team) -> None:
+    """Tables "predictions" and "tokens" of the test split: each process its examples, joined by the main one."""
+    test, mine = data.rows["test"], team.mine(len(outputs))
+    shard = None if team.world == 1 else team.rank
+    rows = test.take(mine)
+    attention = [outputs.attention[i].tolist() for i in mine]
     spans = span_finder(data.tokenizer)
-    tokens, offsets = [], []
-    for text, weights in zip(data.texts.splits["test"]["text"], outputs.attention, strict=True):
-        found = spans(text)[: len(weights)]
-        tokens.append([text[start:end] for start, end in found])
-        offsets.append([place for span in found for place in span])
-    table: dict[str, list[Any]] = {
+    texts = data.texts.splits["test"]["text"][:]
+    found = [spans(texts[i])[: len(weights)] for i, weights in zip(mine, attention, strict=True)]
+    predictions = {
+        "example": rows["example"],
+        "label": [np.asarray(label).tolist() for label in rows["labels"]],
+        "probabilities": outputs.probabilities[mine].tolist(),
+    }
+    tokens: dict[str, list[Any]] = {
         "example": rows["example"],
         "site": ["pool"] * len(rows),
         "slot": [0] * len(rows),
-        "tokens": tokens,
-        "offsets": offsets,
-        "attention": [weights.tolist() for weights in outputs.attention],
+        "tokens": [[texts[i][start:end] for start, end in places] for i, places in zip(mine, found, strict=True)],
+        "offsets": [[place for span in places for place in span] for places in found],
+        "attention": attention,
     }
     if "informative" in rows.column_names:
-        table["informative"] = [np.asarray(i).tolist() for i in rows["informative"]]
-    folder.write_table("tokens", table)
+        tokens["informative"] = [np.asarray(i).tolist() for i in rows["informative"]]
+    for name, table in (("predictions", predictions), ("tokens", tokens)):
+        folder.write_table(name, table, shard=shard)
+        team.wait(name)
+        if shard is not None and team.main:
+            folder.merge_shards(name, test["example"], team.world)
+    team.wait("outputs")
 
 
 def _extend(table: dict[str, list[Any]], columns: dict[str, list[Any]]) -> None:
@@ -252,11 +270,14 @@ def _long(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
         for row in rows:
             for metric, value in row.items():
                 if metric != "epoch" and isinstance(value, int | float):
-                    _extend(table, {"run": [run], "epoch": [round(row["epoch"])], "metric": [metric], "value": [float(value)]})
+                    _extend(
+                        table,
+                        {"run": [run], "epoch": [round(row["epoch"])], "metric": [metric], "value": [float(value)]},
+                    )
     return table
 
 
-def _meta(cell: Cell, data: Prepared, seconds: float) -> dict[str, Any]:
+def _meta(cell: Cell, data: Prepared, seconds: float, team: Team) -> dict[str, Any]:
     from dataclasses import asdict
 
     import datasets
@@ -279,7 +300,12 @@ def _meta(cell: Cell, data: Prepared, seconds: float) -> dict[str, Any]:
             "datasets": datasets.__version__,
             "python": platform.python_version(),
         },
-        "hardware": {"machine": platform.machine(), "threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()},
+        "hardware": {
+            "machine": platform.machine(),
+            "threads": torch.get_num_threads(),
+            "cuda": torch.cuda.is_available(),
+            "processes": team.world,
+        },
     }
 
 

@@ -82,7 +82,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         labels = kwargs.get("num_labels")
-        names = kwargs.get("id2label")
+        names = self.id2label  # a field; num_labels is a property, and arrives among the rest
         if labels is not None and names is not None and labels != len(names):
             raise InputError(f"num_labels is {labels}, but id2label names {len(names)} labels; give one of them.")
         super().__post_init__(**kwargs)
@@ -119,9 +119,18 @@ class AttentionClassifierConfig(PreTrainedConfig):
         check_choice("activation", self.activation, ACTIVATIONS)
         check_choice("positions", self.positions, POSITIONS)
         if self.output == "sigmoid" and self.num_labels != 2:
-            raise InputError(f"output 'sigmoid' is for two classes, but num_labels is {self.num_labels}; use 'softmax'.")
+            raise InputError(
+                f"output 'sigmoid' is for two classes, but num_labels is {self.num_labels}; use 'softmax'."
+            )
         if self.num_labels < 1 or (self.num_labels < 2 and not self.multi_label):
             raise InputError(f"Expected two labels or more, but num_labels is {self.num_labels}.")
+        for name in ("vocab_size", "embedding_size", "hidden_size", "num_layers", "num_heads", "max_positions"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, but is {getattr(self, name)}.")
+        if self.attention_size is not None and self.attention_size < 1:
+            raise InputError(f"attention_size must be at least 1, but is {self.attention_size}.")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must lie from 0 to below 1, but is {self.dropout}.")
         if not self.sparsegen_lambda < 1:
             raise InputError(f"sparsegen_lambda must lie below 1, but is {self.sparsegen_lambda}.")
         if not self.temperature > 0:

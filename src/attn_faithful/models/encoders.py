@@ -181,13 +181,14 @@ class TransformerEncoder(Encoder):
         positions = torch.arange(length, device=embedded.device)
         if self.positions is None:
             coded = _sinusoids(positions, self.width).to(embedded.dtype)
-        elif length > self.max_positions:
-            raise InputError(
-                f"A text has {length} tokens, but the model has learned positions for {self.max_positions}; "
-                "truncate the text or choose sinusoidal positions."
-            )
         else:
-            coded = self.positions(positions)
+            longest = length if length <= self.max_positions else int(mask.sum(1).max())
+            if longest > self.max_positions:
+                raise InputError(
+                    f"A text has {longest} tokens, but the model has learned positions for {self.max_positions}; "
+                    "truncate the text or choose sinusoidal positions."
+                )
+            coded = self.positions(positions.clamp(max=self.max_positions - 1))  # beyond them lies padding only
         # a text without a token may look at its padding, whose states nobody reads: a softmax over nothing is NaN
         hidden = mask.any(1, keepdim=True) & ~mask
         return self.layers(self.input(embedded) + coded, src_key_padding_mask=hidden)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,11 @@ class Outputs:
 
     def __len__(self) -> int:
         return len(self.attention)
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> Outputs:
+        """Outputs of one (probabilities, attention) an example."""
+        return cls(np.stack([chances for chances, _ in rows]), [weights for _, weights in rows])
 
 
 def run_over(model: AttentionModel, dataset: Any, collate: Collate, batch_size: int = 128) -> Outputs:

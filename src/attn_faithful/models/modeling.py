@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
+from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.attention import Attention
 from attn_faithful.models.configuration import AttentionClassifierConfig
@@ -83,6 +84,8 @@ class AttentionClassifier(PreTrainedModel):
     def _freeze(self) -> None:
         if self.config.freeze_embeddings:
             self.embedding.requires_grad_(False)
+            if self.config.query:
+                self.query_embedding.requires_grad_(False)
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.embedding
@@ -131,7 +134,7 @@ class AttentionClassifier(PreTrainedModel):
             output_hidden_states: also return the encoder's states.
             return_dict: False for a tuple.
         """
-        states, read, content, query = self._read(
+        states, _, content, query = self._read(
             input_ids, attention_mask, special_tokens_mask, inputs_embeds, query_input_ids, query_attention_mask
         )
         if attention_weights is None:
@@ -139,7 +142,8 @@ class AttentionClassifier(PreTrainedModel):
         else:
             check_shape("attention_weights", attention_weights, "B T", "pass attention[:, 0] of an Encoded")
             attention = attention_weights
-        context = (attention[:, None] @ states).squeeze(1)  # (B, N)
+        # attention is float32 at least, states have the precision of the weights
+        context = (attention[:, None].to(states.dtype) @ states).squeeze(1)  # (B, N)
         logits = self._pair(self.readout(self.dropout(context)))
         output = AttentionClassifierOutput(
             loss=self._loss(logits, labels),
@@ -163,7 +167,7 @@ class AttentionClassifier(PreTrainedModel):
             raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
         if inputs_embeds is None:
             check_shape("input_ids", input_ids, "B T")
-            inputs_embeds = self.embedding(input_ids)
+            inputs_embeds = self.embedding(input_ids.long())  # a tokenizer gives no ids at all as floats
         if attention_mask is None:
             read = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
         else:
@@ -211,7 +215,8 @@ class AttentionClassifier(PreTrainedModel):
             site: "pool".
         """
         check_choice("site", site, self.sites)
-        with evaluating(self):
+        # float32 whatever the caller's autocast
+        with evaluating(self), torch.autocast(self.device.type, enabled=False):
             states, _, content, query = self._read(**_inputs(batch))
             attention, scores = self.attention(states, content, query)
             states = states if states.dtype == torch.float64 else states.float()
@@ -287,8 +292,13 @@ def _compaction(read: Tensor) -> tuple[Tensor, Tensor]:
 
 def _encode_padded(encoder: nn.Module, embedded: Tensor, read: Tensor) -> Tensor:
     """States with 0 where nothing was read; gaps and padding on the left are closed for the encoder, then reopened."""
+    if embedded.shape[1] == 0:
+        return embedded.new_zeros(len(embedded), 0, encoder.width)
     if encoder.reads_alone or not bool((read[:, 1:] & ~read[:, :-1]).any()):
         return encoder(embedded, read) * read[:, :, None]
     compact, order = _compaction(read)
     states = encoder(embedded.gather(1, _wide(order, embedded.shape[-1])), compact) * compact[:, :, None]
     return torch.zeros_like(states).scatter(1, _wide(order, states.shape[-1]), states)
+
+
+_auto.register_model()

@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from attn_faithful.reports.tables import number
+
 
 class Progress:
     """Tells of cells, stages and epochs on standard error.
@@ -42,7 +44,7 @@ class Progress:
     def tell(self, cell: Any, stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
         """Show that an epoch of a stage of a cell has ended."""
         known = {"eval_f1": "F1", "eval_tvd": "TVD", "eval_jsd": "JSD"}
-        numbers = "  ".join(f"{title} {metrics[name]:.3f}" for name, title in known.items() if name in metrics)
+        numbers = "  ".join(f"{title} {number(metrics[name])}" for name, title in known.items() if name in metrics)
         title = f"{self.cells.index(cell) + 1}/{len(self.cells)} {cell.title}: {stage}"
         if self.bars is None:
             if epoch >= epochs or time.time() - self.last > 15:

@@ -114,7 +114,9 @@ def constrained_table(records: Sequence[dict[str, Any]]) -> Table | None:
                     *(record["axes"].get(axis, "-") for axis in axes), limit, spread(twin["f1"]), spread(twin["tvd"]),
                     spread(twin["jsd"]), spread(twin["jsd_at_tvd"]),
                 ])  # fmt: skip
-                notes += [f"{' '.join(record['axes'].values())}: {row['reason']}" for row in twin["by_seed"] if row["reason"]]
+                notes += [
+                    f"{' '.join(record['axes'].values())}: {row['reason']}" for row in twin["by_seed"] if row["reason"]
+                ]
     if not rows:
         return None
     head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD"]
@@ -153,6 +155,25 @@ def base_table(records: Sequence[dict[str, Any]]) -> Table:
     return Table("Base models on the test split", head, rows, notes + _select_notes(records))
 
 
+def data_table(records: Sequence[dict[str, Any]]) -> Table:
+    """Texts, classes and length of every data set and split: the paper's table 1."""
+    rows, notes, seen = [], [], set()
+    for record in records:
+        data, name = record["data"], record["axes"]["data"]
+        if data["fingerprint"] in seen:
+            continue
+        seen.add(data["fingerprint"])
+        notes += [f"{name}: {note}" for note in data["notes"]]
+        for split, facts in data.items():
+            if isinstance(facts, dict):
+                classes = " / ".join(f"{label} {n}" for label, n in facts["classes"].items())
+                rows.append([
+                    name, split, str(facts["n"]), classes, number(facts["tokens_mean"], 1), number(facts["tokens_std"], 1),
+                    str(facts["truncated"]), str(facts["empty"]),
+                ])  # fmt: skip
+    return Table("Data", ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"], rows, notes)
+
+
 def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], claim: str) -> Table | None:
     """Ours beside the paper's numbers, and whether ours lies within the band; None where no row matches."""
     rows = []
@@ -166,7 +187,11 @@ def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], 
             far = abs(ours["mean"] - paper)
             within = "-" if band is None or not ours["n"] else "yes" if far <= band + 1e-12 else "no"
             rows.append([key, metric, spread(ours), number(paper, 4), "-" if band is None else f"±{band:g}", within])
-    return Table(f"Beside the paper: {claim}", ["cell", "metric", "Ours", "Paper", "Band", "Within"], rows) if rows else None
+    return (
+        Table(f"Beside the paper: {claim}", ["cell", "metric", "Ours", "Paper", "Band", "Within"], rows)
+        if rows
+        else None
+    )
 
 
 def _measure(record: dict[str, Any], metric: str) -> dict[str, Any] | None:
@@ -200,7 +225,8 @@ def _select_notes(records: Sequence[dict[str, Any]]) -> list[str]:
     chosen = {stage for record in records for stage in record["select_on"]}
     if not chosen:
         return []
-    return [f"The epoch of the {' and the '.join(sorted(chosen))} was chosen on the TEST split, as in the paper."]
+    models = " and the ".join(name for stage, name in (("train", "base"), ("twin", "twins")) if stage in chosen)
+    return [f"The epoch of the {models} was chosen on the TEST split, as in the paper."]
 
 
 def runs_table(runs: Sequence[Any]) -> Table:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import random
 import shutil
 import warnings
@@ -15,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_utils import EvalPrediction, get_last_checkpoint
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalPrediction, get_last_checkpoint
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 
@@ -77,6 +80,19 @@ def seeded(seed: int) -> Iterator[None]:
         torch.set_rng_state(states[2])
 
 
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """OSError where torch or safetensors could not write to ``folder``; they say so in errors of their own."""
+    try:
+        yield
+    except (RuntimeError, SafetensorError) as error:
+        if "inline_container" not in str(error) and "I/O error" not in str(error):
+            raise
+        full = "os error 28" in str(error) or shutil.disk_usage(folder).free < 2**20
+        number = errno.ENOSPC if full else errno.EIO
+        raise OSError(number, os.strerror(number), str(folder)) from error
+
+
 class LengthGroups(torch.utils.data.Sampler[int]):
     """Shuffles, then sorts by length within groups of fifty batches, then shuffles the batches.
 
@@ -129,6 +145,15 @@ class AttentionTrainer(Trainer):
                 fused=True,
             )
         return self.optimizer
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        folder = Path(self.args.output_dir)
+        try:
+            with disk_errors(folder):
+                super()._save_checkpoint(*args, **kwargs)
+        except OSError:  # make room: what was half-written is of no use
+            shutil.rmtree(folder / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}", ignore_errors=True)
+            raise
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthGroups:
         dataset = self.train_dataset if train_dataset is None else train_dataset
@@ -208,6 +233,9 @@ def arguments(settings: Any, seed: int, checkpoints: Path, metric: str, greater:
         label_names=["labels"],
         dataloader_pin_memory=torch.cuda.is_available(),
         use_cpu=not torch.cuda.is_available(),
+        accelerator_config={
+            "split_batches": True
+        },  # several processes share a batch: its size stays what was asked for
         ddp_find_unused_parameters=False,
     )
 
@@ -215,6 +243,7 @@ def arguments(settings: Any, seed: int, checkpoints: Path, metric: str, greater:
 def fit(trainer: Trainer, checkpoints: Path) -> list[dict[str, Any]]:
     """Train to the end, from the last whole checkpoint if there is one, and return the history by epoch."""
     trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
+    trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
         shutil.rmtree(checkpoints, ignore_errors=True)
     rows: dict[float, dict[str, Any]] = {}
@@ -235,7 +264,9 @@ def last_checkpoint(folder: Path) -> str | None:
     return None
 
 
-def classification_metrics(probabilities: np.ndarray, labels: np.ndarray, multi_label: bool = False) -> dict[str, float]:
+def classification_metrics(
+    probabilities: np.ndarray, labels: np.ndarray, multi_label: bool = False
+) -> dict[str, float]:
     """Accuracy, F1 and ROC-AUC; NaN where undefined.
 
     F1 is that of the positive class for two classes, the macro mean otherwise; ROC-AUC is one against the rest,
@@ -263,7 +294,11 @@ def classification_metrics(probabilities: np.ndarray, labels: np.ndarray, multi_
                 roc_auc_score(labels, probabilities[:, 1])
                 if binary
                 else roc_auc_score(
-                    labels, probabilities, multi_class="ovr", average="macro", labels=None if multi_label else range(classes)
+                    labels,
+                    probabilities,
+                    multi_class="ovr",
+                    average="macro",
+                    labels=None if multi_label else range(classes),
                 )
             )
     except (ValueError, UserWarning):
@@ -312,10 +347,14 @@ def train_base(
     if (labels < 0).any():
         raise InputError(f"Row {int((labels < 0).nonzero()[0][0])} of the training split has no known label.")
     chosen = np.asarray(selection["labels"])
-    if settings.select_by == "roc_auc" and chosen.ndim == 1 and len(set(chosen.tolist()) - {-1}) < 2:
+    known = (chosen >= 0).all(1) if chosen.ndim > 1 else chosen >= 0
+    if not known.any():
+        raise InputError("The split that selects the epoch holds no labelled text; label some, or leave the split out.")
+    if settings.select_by == "roc_auc" and chosen.ndim == 1 and len(set(chosen[known].tolist())) < 2:
         raise InputError(
             "ROC-AUC needs two classes in the split that selects the epoch, but it has one; set select_by: accuracy."
         )
+    order = np.argsort(selection["length"], kind="stable")[::-1]
     multi_label = model.config.multi_label
 
     def compute(prediction: EvalPrediction) -> dict[str, float]:
@@ -334,7 +373,7 @@ def train_base(
             model=model,
             args=arguments(settings, seed, checkpoints, metric, greater),
             train_dataset=train,
-            eval_dataset=selection.take(np.argsort(selection["length"], kind="stable")[::-1].tolist()),
+            eval_dataset=selection.take(order[known[order]].tolist()),
             data_collator=collate,
             compute_metrics=compute,
             callbacks=callbacks,

@@ -43,7 +43,9 @@ def imposed_control(
     Where it does as well as the base and better than its own attention, the base's attention is useful by itself.
     """
     model = _fresh(config, vectors, seed, encoder="mlp", query=False)
-    weighted = {split: rows[split].with_columns(attention_weights=_over_tokens(rows[split], outputs[split])) for split in rows}
+    weighted = {
+        split: rows[split].with_columns(attention_weights=_over_tokens(rows[split], outputs[split])) for split in rows
+    }
     collate = type(collate)(collate.pad_token_id, (*collate.columns, "attention_weights"))
     train_base(model, weighted["train"], weighted[settings.select_on], collate, settings, seed, checkpoints, tell)
     chances = []

@@ -19,8 +19,8 @@ from attn_faithful.functional.ragged import per_example_divergences
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.models.protocol import probabilities
 from attn_faithful.training.base import (
-    AttentionTrainer,
     Announce,
+    AttentionTrainer,
     Patience,
     arguments,
     classification_metrics,
@@ -40,7 +40,8 @@ class TwinSettings:
         objective: "attefa": ``TVD - weight * JSD / ln 2`` (their equation 4 with weight 1); "kl": ``TVD - weight *
             KL(twin || base)`` (Wiegreffe and Pinter 2019, section 4); "constrained": the largest JSD whose mean TVD
             is at most `max_tvd`, by a multiplier that adapts during training (dual ascent).
-        weight: of the divergence; the lambda of Wiegreffe and Pinter for "kl".
+        weight: of the divergence. Twice the lambda of Wiegreffe and Pinter for "kl": their TVD, of the one positive
+            probability, is half of ours.
         max_tvd: "constrained" only.
         start: "new" weights, or "base": the base's, except for a new attention (from equal attention no gradient
             leads away).
@@ -155,7 +156,7 @@ class TwinTrainer(AttentionTrainer):
         tvd = measure(chances, target.to(chances.dtype))  # (B,)
         loss = self._objective(tvd, output.attentions, attention.to(chances.dtype)).mean()
         if self.multiplier is not None and model.training:
-            self.multiplier.update(float(tvd.detach().mean()))
+            self.multiplier.update(float(self.accelerator.reduce(tvd.detach().mean(), "mean")))
         return (loss, output) if return_outputs else loss
 
     def _objective(self, tvd: Tensor, attention: Tensor, base: Tensor) -> Tensor:

@@ -1,0 +1,100 @@
+"""Makes transformers' Auto classes know our models, without importing transformers before the user does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_CONFIGURATION = "transformers.models.auto.configuration_auto"
+_MODELING = "transformers.models.auto.modeling_auto"
+_MODEL_BASE = "transformers.modeling_utils"  # imports modeling_auto itself, half-way through
+_OURS = "attn_faithful.models.modeling"
+
+
+def _register_configuration() -> None:
+    from attn_faithful.models.configuration import AttentionClassifierConfig
+
+    auto = sys.modules[_CONFIGURATION].AutoConfig
+    auto.register(AttentionClassifierConfig.model_type, AttentionClassifierConfig, exist_ok=True)
+
+
+def register_model() -> None:
+    """Register the model where the Auto classes and what it stands on are loaded; otherwise a later call will."""
+    if not _loaded(_MODELING) or (_MODEL_BASE in sys.modules and not _loaded(_MODEL_BASE)):
+        return
+    if _OURS in sys.modules and not hasattr(sys.modules[_OURS], "AttentionClassifier"):
+        return  # our own module is half-way through importing transformers, and calls this at its end
+    try:
+        from attn_faithful.models.modeling import AttentionClassifier
+    except ImportError:
+        if _loaded(_MODEL_BASE):
+            raise
+        return  # somebody above is half imported; the end of modeling_utils is the next chance
+    auto = sys.modules[_MODELING].AutoModelForSequenceClassification
+    auto.register(AttentionClassifier.config_class, AttentionClassifier, exist_ok=True)
+
+
+_AFTER: dict[str, Callable[[], None]] = {
+    _CONFIGURATION: _register_configuration,
+    _MODELING: register_model,
+    _MODEL_BASE: register_model,
+}
+_finished: set[str] = set()
+
+
+def _loaded(name: str) -> bool:
+    """Whether a module has run to its end."""
+    module = sys.modules.get(name)
+    if module is None:
+        return False
+    return name in _finished or not getattr(module.__spec__, "_initializing", False)
+
+
+def register_when_loaded() -> None:
+    """Register now what is loaded already, and the rest as soon as somebody imports it."""
+    waiting = [name for name in _AFTER if not _loaded(name)]
+    if waiting:
+        sys.meta_path.insert(0, _Finder(waiting))
+    for name, register in _AFTER.items():
+        if name not in waiting:
+            register()
+
+
+class _Finder(MetaPathFinder):
+    """Finds nothing itself: it lets the others find, and registers once the module has run."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.waiting = names
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in self.waiting:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)  # type: ignore[arg-type]
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Then(spec.loader, _AFTER[name])
+                return spec
+        return None
+
+
+class _Then(Loader):
+    """A module's own loader, and a step after it."""
+
+    def __init__(self, loader: Any, after: Callable[[], None]) -> None:
+        self.loader, self.after = loader, after
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self.loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        _finished.add(module.__name__)
+        self.after()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)

@@ -1,0 +1,105 @@
+"""What a notebook uses: load a model, wrap one's own, run a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attn_faithful._checks import InputError, check_choice
+
+
+def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
+    """A saved classifier and its tokenizer, ready to analyse.
+
+    Args:
+        path: a folder or a Hub id.
+        kwargs: for ``from_pretrained``.
+
+    Returns:
+        (model, tokenizer); the model is in eval mode.
+
+    Raises:
+        InputError: the folder does not exist, weights are missing, or the tokenizer does not fit the model.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    from attn_faithful.data.encoding import check_tokenizer_fits
+
+    if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
+        raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
+    model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
+    if info["missing_keys"]:
+        raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    check_tokenizer_fits(tokenizer, model.config.vocab_size, model.config.pad_token_id)
+    return model.eval(), tokenizer
+
+
+class _Wrapped:
+    """A hand-written model behind the protocol."""
+
+    def __init__(self, encode: Callable[..., Any], without: Callable[..., Any] | None, sites: tuple[str, ...]) -> None:
+        self.sites = sites
+        self._encode, self._without = encode, without
+
+    def encode(self, batch: Mapping[str, Any], site: str = "pool") -> Any:
+        check_choice("site", site, self.sites)
+        return self._encode(batch, site) if len(self.sites) > 1 else self._encode(batch)
+
+    def without(self, batch: Mapping[str, Any], keep: Any) -> Any:
+        if self._without is None:
+            raise InputError("This model was wrapped without a function for deleting tokens; pass without= to wrap.")
+        return self._without(batch, keep)
+
+
+def wrap(
+    *, encode: Callable[..., Any], without: Callable[..., Any] | None = None, sites: tuple[str, ...] = ("pool",)
+) -> Any:
+    """The protocol around a hand-written torch model.
+
+    Args:
+        encode: ``encode(batch) -> Encoded`` (with several sites ``encode(batch, site)``); its ``decode`` must give the
+            model's logits for the model's own attention.
+        without: ``without(batch, keep) -> logits (B, K, C)``, for tests that delete tokens.
+        sites: names of its attention sites.
+
+    Returns:
+        an object with ``sites``, ``encode`` and ``without`` that every test takes.
+    """
+    return _Wrapped(encode, without, sites)
+
+
+def run_recipe(
+    recipe: str | Path | Mapping[str, Any],
+    output: str | Path = "runs",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    smoke: bool = False,
+    data_dir: str | Path | None = None,
+) -> list[dict[str, Any]]:
+    """Carry out a recipe, as ``attn-faithful run`` does, and return its records.
+
+    Args:
+        recipe: a YAML file, or its keys as a mapping.
+        output: folder of the run folders; finished cells are not run again.
+        overrides: dotted key -> value, such as ``{"twin.epochs": 20}``.
+        smoke: apply the recipe's smoke overrides.
+        data_dir: where local copies of the data sets lie.
+
+    Returns:
+        one record a group of cells that differ in nothing but the seed; see `attn_faithful.experiments.aggregate`.
+    """
+    from attn_faithful.experiments.aggregate import aggregate
+    from attn_faithful.experiments.launch import processes, run_cells
+    from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.recipe import load_recipe, make_recipe
+    from attn_faithful.reports.progress import Progress
+
+    if isinstance(recipe, Mapping):
+        found = make_recipe(recipe, "recipe", overrides, smoke)
+    else:
+        found = load_recipe(recipe, overrides, smoke)
+    cells = expand(found, data_dir)
+    with processes() as team, Progress(cells, team.rank, team.world) as progress:
+        return aggregate(run_cells(cells, Path(output), progress.tell, team))

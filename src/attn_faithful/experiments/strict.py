@@ -1,0 +1,121 @@
+"""Strict YAML and strict dataclasses: what recipes are read with."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from attn_faithful._checks import InputError, did_you_mean
+
+
+class StrictLoader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number and a key that stands twice is an error."""
+
+
+StrictLoader.yaml_implicit_resolvers = copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers)
+StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+)
+
+
+def _mapping(loader: StrictLoader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise InputError(f"line {node.start_mark.line + 1}: the key {key!r} stands twice.")
+    return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
+
+
+StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; an error names the file."""
+    try:
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=StrictLoader)
+    except FileNotFoundError:
+        raise InputError(f"There is no recipe {path}.") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} must hold a mapping of keys, but holds {type(value).__name__}.")
+    return value
+
+
+def read_value(text: str, where: str) -> Any:
+    """A value as it would stand in a recipe; ``where`` names its origin in errors.
+
+    Example:
+        >>> read_value("1e-3", "--set"), read_value("[lstm, mlp]", "--set")
+        (0.001, ['lstm', 'mlp'])
+    """
+    try:
+        return yaml.load(text, Loader=StrictLoader)
+    except yaml.YAMLError as error:
+        raise InputError(f"{where} is not readable YAML: {' '.join(str(error).split())}.") from None
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``over`` laid upon ``base``, mapping by mapping.
+
+    Example:
+        >>> merge({"twin": {"epochs": 80, "weight": 1}}, {"twin": {"epochs": 5}})
+        {'twin': {'epochs': 5, 'weight': 1}}
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def dataclass_of(hint: Any) -> Any:
+    """The dataclass in a type hint such as ``TwinSettings | None``; None where there is none."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return next((option for option in options if is_dataclass(option)), None)
+
+
+def build(cls: Any, raw: Any, where: str) -> Any:
+    """An instance of a dataclass from a mapping, every key and type checked."""
+    if not isinstance(raw, Mapping):
+        raise InputError(f"{where} must be a mapping of keys, but is {raw!r}.")
+    hints, known = get_type_hints(cls), {f.name: f for f in fields(cls)}
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key not in known:
+            raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
+        inner = dataclass_of(hints[key])
+        optional = type(None) in get_args(hints[key])
+        if inner is not None:
+            values[key] = None if value is None and optional else build(inner, value, f"{where}: {key}")
+            continue
+        values[key] = typed(hints[key], value, f"{where}: {key}")
+    missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
+    if missing:
+        raise InputError(f"{where}: the keys {', '.join(missing)} are missing.")
+    try:
+        return cls(**values)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def typed(hint: Any, value: Any, where: str) -> Any:
+    """``value`` if it is of the type that ``hint`` says; a whole number will do for a float."""
+    try:
+        return TypeAdapter(hint).validate_python(value, strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = "".join(
+            f" {part}:" for part in problem["loc"] if not str(part).startswith(("list[", "dict[", "function"))
+        )
+        raise InputError(f"{where}:{place} {problem['msg']}, but got {problem['input']!r}.") from None

@@ -1,0 +1,133 @@
+"""From run folders to the records of tables: means over seeds, pairs of bases, undefined values."""
+
+import math
+
+import numpy as np
+import pytest
+
+from attn_faithful._checks import InputError
+from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.aggregate import aggregate
+from attn_faithful.functional import faithfulness
+from attn_faithful.store import RunFolder
+from tests.reference import divergences as slow
+
+LENGTHS = [3, 0, 5, 2]
+EXAMPLES = [f"test-{i}" for i in range(4)]
+
+
+def outputs(seed):
+    generator = np.random.default_rng(seed)
+    return generator.dirichlet([1, 1], size=4), [generator.dirichlet(np.ones(n)) if n else np.zeros(0) for n in LENGTHS]
+
+
+def finished(
+    path, seed, f1=0.5, axes=None, fingerprint="same", twins=(5,), examples=EXAMPLES, max_tvd=None, multi_label=False
+):
+    """A run folder as the stages leave it, with random outputs."""
+    run, base = RunFolder(path), outputs(seed)
+    run.write_table("predictions", {"example": examples, "label": [0] * 4, "probabilities": base[0].tolist()})
+    run.write_table("tokens", {"example": examples, "attention": [weights.tolist() for weights in base[1]]})
+    summary = {
+        "base": {"f1": f1, "accuracy": 0.5, "roc_auc": None},
+        "informative_mass": None,
+        "controls": {},
+        "twins": {},
+    }
+    columns = {}
+    for twin_seed in twins:
+        variant = "attefa" if max_tvd is None else f"constrained-{max_tvd}"
+        found = attefa.run(examples, base, outputs(100 * seed + twin_seed), f"{variant}-{twin_seed}")
+        for name, values in found.items():
+            columns.setdefault(name, []).extend(values)
+        scores = attefa.score(np.asarray(found["output_tvd"]), np.asarray(found["attention_jsd"]), base[0], max_tvd)
+        summary["twins"][f"{variant}-{twin_seed}"] = {
+            "variant": variant,
+            "seed": twin_seed,
+            "epoch": 2,
+            "f1": f1,
+            **scores,
+        }
+    if columns:
+        run.write_table("variants", columns)
+    run.write_summary(summary)
+    recipe = {"train": {"select_on": "validation"}, "twin": {"select_on": "test"}, "data": {"multi_label": multi_label}}
+    data = {"fingerprint": fingerprint}
+    run.write_meta({"axes": axes or {"data": "a", "encoder": "mlp"}, "seed": seed, "recipe": recipe, "data": data})
+    return run
+
+
+def test_means_over_seeds(tmp_path):
+    values = (0.5, 0.7, 0.9)
+    runs = [finished(tmp_path / str(s), s, f1, twins=(5, 6)) for s, f1 in zip((3, 1, 2), values, strict=True)]
+    (record,) = aggregate(runs)
+    assert record["seeds"] == [1, 2, 3]
+    assert record["base"]["f1"] == {
+        "mean": pytest.approx(np.mean(values)), "std": pytest.approx(np.std(values, ddof=0)), "n": 3, "n_undefined": 0,
+    }  # fmt: skip
+    assert math.isnan(record["base"]["roc_auc"]["mean"])
+    assert record["base"]["roc_auc"]["n_undefined"] == 3
+    twin = record["twins"]["attefa"]
+    each = [s["twins"][name] for s in (run.read_summary() for run in runs) for name in ("attefa-5", "attefa-6")]
+    for measure in ("attefa", "tvd", "jsd", "constant_tvd"):
+        found = [one[measure]["value"] for one in each]
+        assert twin[measure]["mean"] == pytest.approx(np.mean(found), abs=1e-12)
+        assert twin[measure]["std"] == pytest.approx(np.std(found, ddof=0), abs=1e-12)
+        assert twin[measure]["n"] == 6
+    assert [(row["base_seed"], row["seed"]) for row in twin["by_seed"]] == [(b, t) for b in (1, 2, 3) for t in (5, 6)]
+    assert (twin["n_examples"], twin["n_undefined_examples"]) == (3, 1)
+    assert twin["collapsed"] == sum(one["collapsed"]["value"] for one in each)
+    assert record["select_on"] == ["twin"]
+
+
+def test_interval_is_the_joint_bootstrap(tmp_path):
+    runs = [finished(tmp_path / str(seed), seed) for seed in (1, 2)]
+    (record,) = aggregate(runs)
+    read = [run.read_table("variants").to_pydict() for run in runs]
+    expected = faithfulness.bootstrap_attefa([r["output_tvd"] for r in read], [r["attention_jsd"] for r in read])
+    assert (record["twins"]["attefa"]["attefa"]["low"], record["twins"]["attefa"]["attefa"]["high"]) == expected
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_pairs_of_bases_equal_loops(tmp_path, multi_label):
+    runs = [finished(tmp_path / str(seed), seed, multi_label=multi_label) for seed in (1, 2, 3)]
+    (record,) = aggregate(runs)
+    tvd, jsd = [], []
+    for one, two in ((1, 2), (1, 3), (2, 3)):
+        a, b = outputs(one), outputs(two)
+        kept = [i for i, n in enumerate(LENGTHS) if n]
+        distance = slow.multilabel_tvd if multi_label else slow.tvd
+        tvd.append(np.mean([distance(a[0][i], b[0][i]) for i in kept]))
+        jsd.append(np.mean([slow.jsd(a[1][i], b[1][i]) for i in kept]))
+    for name, values in (("tvd", tvd), ("jsd", jsd)):
+        assert record["base_pairs"][name]["mean"] == pytest.approx(np.mean(values), abs=1e-10)
+        assert record["base_pairs"][name]["std"] == pytest.approx(np.std(values), abs=1e-10)
+        assert record["base_pairs"][name]["n"] == 3
+
+
+def test_no_pairs_where_the_data_differ(tmp_path):
+    runs = [finished(tmp_path / str(seed), seed, fingerprint=str(seed)) for seed in (1, 2)]
+    assert aggregate(runs)[0]["base_pairs"]["tvd"]["n"] == 0
+    assert aggregate(runs[:1])[0]["base_pairs"]["tvd"]["n"] == 0
+
+
+def test_runs_that_do_not_fit_each_other(tmp_path):
+    runs = [finished(tmp_path / "a", 1), finished(tmp_path / "b", 2, examples=["x", *EXAMPLES[1:]])]
+    with pytest.raises(InputError, match="hold different examples"):
+        aggregate(runs)
+
+
+def test_groups(tmp_path):
+    axes = [{"data": "a", "encoder": e} for e in ("mlp", "lstm", "mlp")]
+    runs = [finished(tmp_path / str(i), i, axes=a, twins=()) for i, a in enumerate(axes)]
+    found = aggregate(runs)
+    assert [(r["axes"]["encoder"], r["seeds"]) for r in found] == [("mlp", [0, 2]), ("lstm", [1])]
+    assert found[0]["twins"] == {}
+
+
+def test_missed_limits_keep_their_reason(tmp_path):
+    (record,) = aggregate([finished(tmp_path / "a", 1, max_tvd=0.01)])
+    twin = record["twins"]["constrained-0.01"]
+    assert math.isnan(twin["jsd_at_tvd"]["mean"])
+    assert twin["jsd_at_tvd"]["n_undefined"] == 1
+    assert twin["by_seed"][0]["reason"].startswith("missed: mean TVD")

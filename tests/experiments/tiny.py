@@ -1,0 +1,45 @@
+"""A recipe of seconds, and what a run of it leaves, without what differs from run to run."""
+
+from attn_faithful.experiments.plan import expand
+from attn_faithful.experiments.recipe import make_recipe
+from attn_faithful.experiments.stages import run_cell
+from attn_faithful.store import RunFolder
+
+RAW = {
+    "name": "tiny",
+    "data": {
+        "source": "mock-1",
+        "mock": {"n_train": 60, "n_validation": 20, "n_test": 20, "min_length": 4, "max_length": 7, "max_words": 6},
+    },
+    "model": {"encoder": "mlp", "embedding_size": 8, "hidden_size": 8},
+    "train": {"epochs": 2, "batch_size": 16, "learning_rate": 1e-2},
+    "twin": {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2},
+    "seeds": [10],
+}
+
+
+class Stopped(Exception):  # noqa: N818 (a stop is no error)
+    """A kill, from the point of view of a stage."""
+
+
+def cells(**changes):
+    return expand(make_recipe({**RAW, **changes}, "tiny"))
+
+
+def run(cell, path, tell=None):
+    folder = RunFolder(path)
+    run_cell(cell, folder, tell or (lambda *args: None))
+    return folder
+
+
+def numbers(value):
+    """A summary without its seconds."""
+    if isinstance(value, dict):
+        return {name: numbers(inner) for name, inner in value.items() if name != "seconds"}
+    return value
+
+
+def tables(folder):
+    """The tables whose rows must not depend on interruptions, NaN as a word so that it equals itself."""
+    read = {name: folder.read_table(name).to_pydict() for name in ("predictions", "tokens", "variants", "scores")}
+    return {name: {c: [repr(v) for v in values] for c, values in columns.items()} for name, columns in read.items()}
