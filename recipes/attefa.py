@@ -1,4 +1,4 @@
-"""``attn-faithful attefa`` under a launcher: ``accelerate launch recipes/attefa.py --data mock-1 --encoder mlp,lstm``."""
+"""``attn-faithful attefa`` under a launcher: ``accelerate launch recipes/attefa.py --data mock-1 --encoder mlp``."""
 
 import sys
 

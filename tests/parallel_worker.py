@@ -13,7 +13,8 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.experiments.launch import processes
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.modeling import AttentionClassifier
-from attn_faithful.training.base import TrainSettings, seeded, train_base
+from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.trainer import seeded
 
 
 def rows(n: int) -> Rows:

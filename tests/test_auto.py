@@ -23,11 +23,12 @@ output = model(**batch)
 named = pipeline("text-classification", model=sys.argv[1])({texts!r}[:2])
 print(json.dumps([output.logits.softmax(-1).tolist(), output.attentions.tolist(), [row["label"] for row in named]]))
 """
+OURS = "import attn_faithful"
+THEIRS = "from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline"
 ORDERS = {
-    "ours first": "import attn_faithful\nfrom transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline",
-    "ours last": "from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline\nimport attn_faithful",
-    "model base first": "import attn_faithful\nfrom transformers import PreTrainedModel\n"
-    "from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline",
+    "ours first": [OURS, THEIRS],
+    "ours last": [THEIRS, OURS],
+    "model base first": [OURS, "from transformers import PreTrainedModel", THEIRS],
 }
 
 
@@ -49,7 +50,7 @@ def saved(tmp_path_factory):
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_fresh_process_gives_the_same_numbers(saved, order):
     model, tokenizer, path = saved
-    script = SCRIPT.format(imports=ORDERS[order], texts=TEXTS)
+    script = SCRIPT.format(imports="\n".join(ORDERS[order]), texts=TEXTS)
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     probabilities, attention, labels = json.loads(done.stdout.splitlines()[-1])

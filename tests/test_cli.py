@@ -347,7 +347,7 @@ def test_check(capsys, tmp_path, recipe, data, monkeypatch):
     before = set(tmp_path.rglob("*"))
     assert main(["check", recipe]) == 0
     printed = capsys.readouterr().out
-    for part in ("Plan of mine", "4 cells", "Minutes", "MB", "negative 10, positive 10", "No fault found."):
+    for part in ("Plan of mine", "4 cells", "Minutes", "MB", "negative 10 / positive 10", "No fault found."):
         assert part in printed
     assert main(["check", recipe, "--only", "encoder=mlp", "--seeds", "3"]) == 0
     assert "1 cells" in capsys.readouterr().out

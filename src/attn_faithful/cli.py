@@ -31,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
-        return f"cannot write or read{where}: {error.strerror}. What was finished is kept; free the disk or choose --output."
+        kept = "What was finished is kept; free the disk or choose --output."
+        return f"cannot write or read{where}: {error.strerror}. {kept}"
     return " ".join(str(error).split())
 
 
@@ -247,8 +248,6 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
 
 
 def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
-    from rich.console import Console
-
     from attn_faithful.experiments.aggregate import aggregate
     from attn_faithful.reports import tables
 
@@ -258,39 +257,39 @@ def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
         tables.base_table(records),
         tables.attefa_table(records),
         tables.constrained_table(records),
+        tables.pairs_table(records),
     ]
-    shown.append(tables.pairs_table(records))
     if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
         shown.append(tables.seeds_table(records))
     if recipe["expected"] is not None:
         shown.append(tables.expected_table(records, recipe["expected"], recipe["claim"]))
+    _show(shown)
+
+
+def _show(tables: Sequence[Any]) -> None:
+    from rich.console import Console
+
     console = Console()
     if not console.is_terminal:
         console.width = 160  # a file or a pipe has no width of its own
-    for table in shown:
+    for table in tables:
         if table is not None:
             console.print(table.rich())
 
 
 def _ls(given: argparse.Namespace) -> None:
-    from rich.console import Console
-
     from attn_faithful.reports.tables import runs_table
     from attn_faithful.store import find_runs
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
-    console.print(runs_table(find_runs(given.folder)).rich())
+    _show([runs_table(find_runs(given.folder))])
 
 
 def _check(given: argparse.Namespace) -> None:
-    from rich.console import Console
-
     from attn_faithful.experiments.estimate import estimate
     from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.prepare import statistics
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
-    from attn_faithful.reports.tables import Table, number
+    from attn_faithful.reports.tables import data_table, plan_table
 
     overrides = _overrides(given)
     is_recipe = given.what.endswith((".yaml", ".yml"))
@@ -300,41 +299,9 @@ def _check(given: argparse.Namespace) -> None:
         recipe = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides)
     cells = expand(recipe, given.data_dir, _only(given.only))
     estimates, prepared = estimate(cells)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
-    seen = set()
-    for data in prepared:
-        if data.texts.fingerprint in seen:
-            continue
-        seen.add(data.texts.fingerprint)
-        rows = []
-        for split, encoded in data.rows.items():
-            counts = ", ".join(f"{name} {n}" for name, n in data.texts.class_counts(split).items())
-            lengths = encoded["length"]
-            rows.append([split, str(len(encoded)), counts, number(sum(lengths) / max(1, len(lengths)), 1),
-                         str(sum(encoded["truncated"])), str(sum(1 for n in lengths if n == 0))])  # fmt: skip
-        notes = [*data.texts.notes, f"Vocabulary: {len(data.tokenizer)} words."]
-        if data.coverage is not None:
-            notes.append(f"The word vectors hold {100 * data.coverage:.0f}% of it.")
-        console.print(
-            Table(data.texts.name, ["split", "Texts", "Classes", "Tokens", "Cut", "Empty"], rows, notes).rich()
-        )
-    if is_recipe:
-        rows = [
-            [cell.title, cell.folder, number(e.minutes, 1), number(e.megabytes, 0)]
-            for cell, e in zip(cells, estimates, strict=True)
-        ]
-        total = [
-            f"{len(cells)} cells",
-            "",
-            number(sum(e.minutes for e in estimates), 1),
-            number(sum(e.megabytes for e in estimates), 0),
-        ]
-        notes = ["Minutes on this machine with all epochs; early stopping makes it less."]
-        console.print(
-            Table(f"Plan of {recipe.name}", ["cell", "folder", "Minutes", "MB"], [*rows, total], notes).rich()
-        )
+    facts = [{"axes": {"data": data.texts.name}, "data": statistics(data)} for data in prepared]
+    plan = [(cell.title, cell.folder, e.minutes, e.megabytes) for cell, e in zip(cells, estimates, strict=True)]
+    _show([data_table(facts), plan_table(recipe.name, plan) if is_recipe else None])
     print("No fault found.")
 
 

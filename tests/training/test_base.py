@@ -15,18 +15,16 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.inference import run_over
-from attn_faithful.training.base import (
+from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.metrics import balanced_weights, classification_metrics
+from attn_faithful.training.trainer import (
     AttentionTrainer,
     LengthGroups,
     Patience,
-    TrainSettings,
     arguments,
-    balanced_weights,
     check_trackers,
-    classification_metrics,
     last_checkpoint,
     seeded,
-    train_base,
 )
 from tests.training.planted import COLLATE, Stopped, classifier, same, stop_at, texts, weights, with_labels
 
@@ -167,7 +165,7 @@ def killed_at_the_end(monkeypatch):
         raise Stopped
 
     with monkeypatch.context() as patch:
-        patch.setattr("attn_faithful.training.base.shutil", SimpleNamespace(rmtree=kill))
+        patch.setattr("attn_faithful.training.trainer.shutil", SimpleNamespace(rmtree=kill))
         with pytest.raises(Stopped):
             yield
 

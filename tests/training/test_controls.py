@@ -5,8 +5,9 @@ import pytest
 
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.training import controls
-from attn_faithful.training.base import TrainSettings, classification_metrics
+from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.controls import imposed_control, uniform_control
+from attn_faithful.training.metrics import classification_metrics
 from tests.training.planted import COLLATE, classifier, random_outputs, texts
 
 ROWS = {"train": texts(48), "validation": texts(24, seed=1), "test": texts(24, seed=2)}

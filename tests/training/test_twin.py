@@ -11,7 +11,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.collate import Collator
 from attn_faithful.functional.divergences import LN2
 from attn_faithful.models.inference import Outputs, run_over
-from attn_faithful.training.base import arguments
+from attn_faithful.training.trainer import arguments
 from attn_faithful.training.twin import (
     Multiplier,
     TwinSettings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,4 +71,4 @@ def _flat(values: Sequence[Any]) -> list[Any]:
     flat = np.concatenate([np.asarray(v) for v in values if len(v)]) if bounds[-1] else np.zeros(0)
     if flat.ndim != 1 or flat.dtype.kind not in "iufb":
         return values
-    return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [flat[a:b] for a, b in pairwise(bounds)]

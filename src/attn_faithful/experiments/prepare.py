@@ -15,7 +15,7 @@ from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.vectors import load_vectors
 from attn_faithful.experiments.recipe import DataSettings, Recipe
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.training.base import balanced_weights
+from attn_faithful.training.metrics import balanced_weights
 
 
 @dataclass
@@ -114,15 +114,21 @@ def _class_weights(recipe: Recipe, train: Rows, texts: TextData) -> list[float] 
 
 
 def statistics(prepared: Prepared) -> dict[str, Any]:
-    """Facts of each split for meta.json: class counts, length, truncated texts."""
-    return {
-        split: {
+    """Facts of the data for meta.json: fingerprint, notes, vocabulary, and of each split classes and lengths."""
+    facts: dict[str, Any] = {
+        "fingerprint": prepared.texts.fingerprint,
+        "notes": prepared.texts.notes,
+        "vocabulary": len(prepared.tokenizer),
+        "vector_coverage": prepared.coverage,
+    }
+    for split, rows in prepared.rows.items():
+        lengths = np.asarray(rows["length"])
+        facts[split] = {
             "n": len(rows),
             "classes": prepared.texts.class_counts(split),
-            "tokens_mean": float(np.mean(rows["length"])) if len(rows) else None,
-            "tokens_std": float(np.std(rows["length"])) if len(rows) else None,
+            "tokens_mean": float(lengths.mean()) if len(rows) else None,
+            "tokens_std": float(lengths.std()) if len(rows) else None,
             "truncated": int(np.sum(rows["truncated"])),
-            "empty": int(np.sum(np.asarray(rows["length"]) == 0)),
+            "empty": int((lengths == 0).sum()),
         }
-        for split, rows in prepared.rows.items()
-    }
+    return facts

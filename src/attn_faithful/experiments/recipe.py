@@ -12,7 +12,8 @@ from typing import Any, get_type_hints
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.data.mock import mock_spec
 from attn_faithful.experiments.strict import build, dataclass_of, merge, read_yaml, typed
-from attn_faithful.training.base import TrainSettings, check_trackers
+from attn_faithful.training.base import TrainSettings
+from attn_faithful.training.trainer import check_trackers
 from attn_faithful.training.twin import TwinSettings
 
 CONTROLS = ("uniform", "imposed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,23 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError
 
-from attn_faithful import __version__
 from attn_faithful._checks import InputError
 from attn_faithful.data.collate import Collator
-from attn_faithful.data.encoding import span_finder
 from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.outputs import long_history, meta_of, write_outputs
 from attn_faithful.experiments.plan import Cell
-from attn_faithful.experiments.prepare import Prepared, prepare, statistics
+from attn_faithful.experiments.prepare import Prepared, prepare
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.models.inference import Outputs
 from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.store import RunFolder, strict
-from attn_faithful.training.base import classification_metrics, disk_errors, seeded, train_base
+from attn_faithful.training.base import train_base
 from attn_faithful.training.controls import imposed_control, uniform_control
+from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.trainer import disk_errors, seeded
 from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
@@ -53,7 +52,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         history = {"base": record["history"]}
         outputs = {split: team.run_over(base, rows, _collator(rows)) for split, rows in data.rows.items()}
         test = data.rows["test"]
-        _write_outputs(folder, data, outputs["test"], team)
+        write_outputs(folder, data, outputs["test"], team)
         summary: dict[str, Any] = {
             "base": {
                 **_classified(outputs["test"], test, data),
@@ -98,9 +97,9 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             if variants:
                 folder.write_table("variants", variants)
                 folder.write_table("scores", scores)
-            folder.write_table("history", _long(history))
+            folder.write_table("history", long_history(history))
             folder.write_summary(summary)
-            folder.write_meta(_meta(cell, data, time.time() - start, team))
+            folder.write_meta(meta_of(cell, data, time.time() - start, team))
         team.wait("cell")
 
 
@@ -226,87 +225,9 @@ def _informative_mass(outputs: Outputs, rows: Rows) -> float | None:
     return float(np.mean([float(a @ np.asarray(i, dtype=float)) for a, i in pairs])) if pairs else None
 
 
-def _write_outputs(folder: RunFolder, data: Prepared, outputs: Outputs, team: Team) -> None:
-    """Tables "predictions" and "tokens" of the test split: each process its examples, joined by the main one."""
-    test, mine = data.rows["test"], team.mine(len(outputs))
-    shard = None if team.world == 1 else team.rank
-    rows = test.take(mine)
-    attention = [outputs.attention[i].tolist() for i in mine]
-    spans = span_finder(data.tokenizer)
-    texts = data.texts.splits["test"]["text"][:]
-    found = [spans(texts[i])[: len(weights)] for i, weights in zip(mine, attention, strict=True)]
-    predictions = {
-        "example": rows["example"],
-        "label": [np.asarray(label).tolist() for label in rows["labels"]],
-        "probabilities": outputs.probabilities[mine].tolist(),
-    }
-    tokens: dict[str, list[Any]] = {
-        "example": rows["example"],
-        "site": ["pool"] * len(rows),
-        "slot": [0] * len(rows),
-        "tokens": [[texts[i][start:end] for start, end in places] for i, places in zip(mine, found, strict=True)],
-        "offsets": [[place for span in places for place in span] for places in found],
-        "attention": attention,
-    }
-    if "informative" in rows.column_names:
-        tokens["informative"] = [np.asarray(i).tolist() for i in rows["informative"]]
-    for name, table in (("predictions", predictions), ("tokens", tokens)):
-        folder.write_table(name, table, shard=shard)
-        team.wait(name)
-        if shard is not None and team.main:
-            folder.merge_shards(name, test["example"], team.world)
-    team.wait("outputs")
-
-
 def _extend(table: dict[str, list[Any]], columns: dict[str, list[Any]]) -> None:
     for name, values in columns.items():
         table.setdefault(name, []).extend(values)
-
-
-def _long(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
-    """Histories by epoch as one long table."""
-    table: dict[str, list[Any]] = {"run": [], "epoch": [], "metric": [], "value": []}
-    for run, rows in history.items():
-        for row in rows:
-            for metric, value in row.items():
-                if metric != "epoch" and isinstance(value, int | float):
-                    _extend(
-                        table,
-                        {"run": [run], "epoch": [round(row["epoch"])], "metric": [metric], "value": [float(value)]},
-                    )
-    return table
-
-
-def _meta(cell: Cell, data: Prepared, seconds: float, team: Team) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    import datasets
-    import transformers
-
-    return {
-        "axes": cell.axes,
-        "seed": cell.seed,
-        "recipe": asdict(cell.recipe),
-        "label_names": data.texts.label_names,
-        "data": {"fingerprint": data.texts.fingerprint, "notes": data.texts.notes, **statistics(data)},
-        "vocabulary": len(data.tokenizer),
-        "vector_coverage": data.coverage,
-        "parameters": sum(p.numel() for p in AttentionClassifier(data.config).parameters()),
-        "seconds": round(seconds, 1),
-        "versions": {
-            "attn_faithful": __version__,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "datasets": datasets.__version__,
-            "python": platform.python_version(),
-        },
-        "hardware": {
-            "machine": platform.machine(),
-            "threads": torch.get_num_threads(),
-            "cuda": torch.cuda.is_available(),
-            "processes": team.world,
-        },
-    }
 
 
 @contextmanager

@@ -90,8 +90,8 @@ def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Ta
         return None
     seeds = max(len(t["by_seed"]) for r in records for t in r["twins"].values())
     notes = [
-        "TVD: mean distance of class probabilities between twin and base (0 to 1); JSD: of their attention (nats, up to "
-        "0.693). AtteFa = TVD / (JSD / ln 2), at most 1: near 0, another attention gives the same predictions.",
+        "TVD: mean distance of class probabilities between twin and base (0 to 1); JSD: of their attention (nats, up "
+        "to 0.693). AtteFa = TVD / (JSD / ln 2), at most 1: near 0, another attention gives the same predictions.",
         "const. TVD: of the best constant prediction. A twin within 10% of it counts as collapsed: it gave up "
         "predicting, and its AtteFa says that no other attention was found that keeps the predictions.",
         f"±: standard deviation over {seeds} seeds. []: 95% bootstrap interval over test examples within seeds. "
@@ -164,12 +164,15 @@ def data_table(records: Sequence[dict[str, Any]]) -> Table:
             continue
         seen.add(data["fingerprint"])
         notes += [f"{name}: {note}" for note in data["notes"]]
+        found = data["vector_coverage"]
+        held = "" if found is None else f", {100 * found:.0f}% of them in the word vectors"
+        notes.append(f"{name}: {data['vocabulary']} words in the vocabulary{held}.")
         for split, facts in data.items():
             if isinstance(facts, dict):
                 classes = " / ".join(f"{label} {n}" for label, n in facts["classes"].items())
                 rows.append([
-                    name, split, str(facts["n"]), classes, number(facts["tokens_mean"], 1), number(facts["tokens_std"], 1),
-                    str(facts["truncated"]), str(facts["empty"]),
+                    name, split, str(facts["n"]), classes, number(facts["tokens_mean"], 1),
+                    number(facts["tokens_std"], 1), str(facts["truncated"]), str(facts["empty"]),
                 ])  # fmt: skip
     return Table("Data", ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"], rows, notes)
 
@@ -227,6 +230,15 @@ def _select_notes(records: Sequence[dict[str, Any]]) -> list[str]:
         return []
     models = " and the ".join(name for stage, name in (("train", "base"), ("twin", "twins")) if stage in chosen)
     return [f"The epoch of the {models} was chosen on the TEST split, as in the paper."]
+
+
+def plan_table(name: str, cells: Sequence[tuple[str, str, float, float]]) -> Table:
+    """What a recipe will take: title, folder, minutes and megabytes of each cell."""
+    rows = [[title, folder, number(minutes, 1), number(size, 0)] for title, folder, minutes, size in cells]
+    minutes, size = (sum(cell[i] for cell in cells) for i in (2, 3))
+    rows.append([f"{len(cells)} cells", "", number(minutes, 1), number(size, 0)])
+    notes = ["Minutes on this machine with all epochs; early stopping makes it less."]
+    return Table(f"Plan of {name}", ["cell", "folder", "Minutes", "MB"], rows, notes)
 
 
 def runs_table(runs: Sequence[Any]) -> Table:

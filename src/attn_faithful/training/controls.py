@@ -12,7 +12,8 @@ from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.models.protocol import probabilities
-from attn_faithful.training.base import TrainSettings, seeded, train_base
+from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.trainer import seeded
 
 
 def _fresh(config: AttentionClassifierConfig, vectors: torch.Tensor | None, seed: int, **changes: Any) -> Any:

@@ -18,15 +18,8 @@ from attn_faithful.functional import divergences, faithfulness
 from attn_faithful.functional.ragged import per_example_divergences
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.models.protocol import probabilities
-from attn_faithful.training.base import (
-    Announce,
-    AttentionTrainer,
-    Patience,
-    arguments,
-    classification_metrics,
-    fit,
-    seeded,
-)
+from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.trainer import Announce, AttentionTrainer, Patience, arguments, fit, seeded
 
 OBJECTIVES = ("attefa", "kl", "constrained")
 EPS = 1e-10  # inside both logarithms in training, as in the paper's equation 3
