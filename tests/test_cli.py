@@ -353,7 +353,14 @@ def test_check(capsys, tmp_path, recipe, data, monkeypatch):
     assert "1 cells" in capsys.readouterr().out
     assert main(["check", data]) == 0
     printed = capsys.readouterr().out
-    for part in ("reviews", "neg", "pos", "Vocabulary", "No validation split was given", "No fault found."):
+    for part in (
+        "reviews",
+        "neg",
+        "pos",
+        "words in the vocabulary",
+        "No validation split was given",
+        "No fault found.",
+    ):
         assert part in printed
     assert set(tmp_path.rglob("*")) == before
     rows = [{"text": t, "label": i % 2} for i, t in enumerate(["good", "bad", "", "bad"] * 5)]

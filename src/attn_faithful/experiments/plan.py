@@ -13,7 +13,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
-from attn_faithful.experiments.recipe import Recipe, assign, make_recipe
+from attn_faithful.experiments.recipe import DataSettings, Recipe, assign, make_recipe
 from attn_faithful.experiments.strict import build
 from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.training.twin import TwinSettings
@@ -83,7 +83,7 @@ def expand(
             axes[key.split(".")[-1]] = _label(value)
         one = make_recipe(resolved, f"{recipe.name}: grid")
         one = replace(one, data=_local(one, data_dir))
-        shown = {"data": one.data.name or Path(one.data.source).name, "encoder": one.model.get("encoder", "lstm")}
+        shown = {"data": _data_name(one.data), "encoder": one.model.get("encoder", "lstm")}
         axes = {**shown, **{k: v for k, v in axes.items() if k not in shown}}
         for axis, label in axes.items():
             labels.setdefault(axis, set()).add(label)
@@ -110,8 +110,13 @@ def _local(recipe: Recipe, data_dir: str | Path | None) -> Any:
     data = recipe.data
     if data_dir is None or data.folder is None or not (Path(data_dir) / data.folder).is_dir():
         return data
-    name = data.name or Path(data.source).name
-    return replace(data, source=str(Path(data_dir) / data.folder), name=name)
+    return replace(data, source=str(Path(data_dir) / data.folder), name=_data_name(data))
+
+
+def _data_name(data: DataSettings) -> str:
+    """What tables call the data: a file without its ending, a Hub id without its owner."""
+    path = Path(data.source)
+    return data.name or (path.stem if path.is_file() else path.name)
 
 
 def _folder(recipe: Recipe, axes: Mapping[str, str], seed: int) -> str:

@@ -232,13 +232,15 @@ def _extend(table: dict[str, list[Any]], columns: dict[str, list[Any]]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No progress bars but ours; the libraries' own setting comes back afterwards."""
+    """No bars and warnings of transformers but ours; its settings come back afterwards."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()

@@ -89,13 +89,14 @@ def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Ta
     if not rows:
         return None
     seeds = max(len(t["by_seed"]) for r in records for t in r["twins"].values())
+    over = f"±: standard deviation over {seeds} seeds. " if seeds > 1 else ""
     notes = [
         "TVD: mean distance of class probabilities between twin and base (0 to 1); JSD: of their attention (nats, up "
         "to 0.693). AtteFa = TVD / (JSD / ln 2), at most 1: near 0, another attention gives the same predictions.",
         "const. TVD: of the best constant prediction. A twin within 10% of it counts as collapsed: it gave up "
         "predicting, and its AtteFa says that no other attention was found that keeps the predictions.",
-        f"±: standard deviation over {seeds} seeds. []: 95% bootstrap interval over test examples within seeds. "
-        "(+k): k examples without a content token, left out.",
+        f"{over}[]: 95% bootstrap interval over test examples within seeds. (+k): k examples without a content token, "
+        "left out.",
     ]
     notes += _select_notes(records)
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
