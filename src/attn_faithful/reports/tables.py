@@ -202,8 +202,8 @@ def _measure(record: dict[str, Any], metric: str) -> dict[str, Any] | None:
     if metric.startswith("base_"):
         found: dict[str, Any] | None = record["base"].get(metric.removeprefix("base_"))
         return found
-    twin = record["twins"].get("attefa")
-    return None if twin is None else twin.get(metric.removeprefix("twin_"))
+    twin = next(iter(record["twins"].values()), {})  # the recipe's own twin stands first
+    return twin.get(metric.removeprefix("twin_"))
 
 
 def seeds_table(records: Sequence[dict[str, Any]]) -> Table | None:
@@ -248,7 +248,8 @@ def runs_table(runs: Sequence[Any]) -> Table:
     axes = list(dict.fromkeys(axis for _, meta, _ in metas for axis in meta["axes"]))
     rows = []
     for run, meta, summary in metas:
-        attefa = [twin["attefa"]["value"] for twin in summary["twins"].values() if twin["variant"] == "attefa"]
+        twins = list(summary["twins"].values())
+        attefa = [twin["attefa"]["value"] for twin in twins if twin["variant"] == twins[0]["variant"]]
         shown = number(sum(attefa) / len(attefa)) if attefa and all(v is not None for v in attefa) else "-"
         rows.append([
             *(meta["axes"].get(axis, "-") for axis in axes), str(meta["seed"]), number(summary["base"]["f1"]), shown,
