@@ -189,16 +189,20 @@ def test_expected_table():
     assert "Amini and Kosseim, table 3" in table.title
     within = {row[1]: row[2:] for row in table.rows}
     assert within == {
-        "base_f1": ["0.810", "0.8200", "±0.01", "yes"],  # on the edge of the band
-        "twin_f1": ["0.900", "0.5000", "-", "-"],
-        "tvd": ["0.100 ±0.020", "0.2000", "±0.01", "no"],
-        "attefa": ["0.250 ±0.050", "0.2400", "±0.1", "yes"],
+        "base_f1": ["0.810", "0.8200", "±0.01", "yes", "-"],  # on the edge of the band
+        "twin_f1": ["0.900", "0.5000", "-", "-", "0 of 2"],
+        "tvd": ["0.100 ±0.020", "0.2000", "±0.01", "no", "0 of 2"],
+        "attefa": ["0.250 ±0.050", "0.2400", "±0.1", "yes", "0 of 2"],
     }
     assert tables.expected_table([record("mlp")], expected, "x") is None
     unlabelled = record(base=dict.fromkeys(("accuracy", "f1", "roc_auc"), NOTHING), twins={})
     assert tables.expected_table([unlabelled], expected, "x").rows == [
-        ["Mock-1 lstm", "base_f1", "-", "0.8200", "±0.01", "-"]
+        ["Mock-1 lstm", "base_f1", "-", "0.8200", "±0.01", "-", "-"]
     ]
+    collapsed = record(
+        twins={"attefa-from-base": twin(collapsed=2)}
+    )  # whatever its name, the first is the recipe's own
+    assert [row[-1] for row in tables.expected_table([collapsed], expected, "x").rows] == ["-", *["2 of 2"] * 3]
 
 
 def test_seeds_table():
@@ -210,12 +214,12 @@ def test_runs_table(tmp_path):
     runs = []
     for i, value in enumerate((0.25, None)):
         run = RunFolder(tmp_path / str(i))
-        found = {"variant": "attefa", "attefa": {"value": value}}
+        found = {"variant": "attefa", "attefa": {"value": value}, "collapsed": {"value": value is not None}}
         run.write_summary({"base": {"f1": 0.8}, "twins": {"attefa-1": found, "kl-1": {**found, "variant": "kl"}}})
         run.write_meta({"axes": {"data": "Mock-1"}, "seed": i, "seconds": 61.4})
         runs.append(run)
     table = tables.runs_table(runs)
     assert table.rows == [
-        ["Mock-1", "0", "0.800", "0.250", "61 s", str(tmp_path / "0")],
+        ["Mock-1", "0", "0.800", "0.250 (1 of 1 collapsed)", "61 s", str(tmp_path / "0")],
         ["Mock-1", "1", "0.800", "-", "61 s", str(tmp_path / "1")],
     ]

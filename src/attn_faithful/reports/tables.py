@@ -69,6 +69,11 @@ def spread(record: dict[str, Any] | None, digits: int = 3) -> str:
     return f"{text} ±{number(record['std'], digits)}" if record["n"] > 1 else text
 
 
+def collapsed(twin: dict[str, Any]) -> str:
+    """How many of a variant's twins collapsed."""
+    return f"{twin['collapsed']} of {len(twin['by_seed'])}"
+
+
 def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Table | None:
     """Base, twin, distances and AtteFa of every group and variant; None where nothing has a twin."""
     axes = _axes(records)
@@ -79,11 +84,10 @@ def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Ta
                 continue
             ratio = twin["attefa"]
             interval = f"[{number(ratio['low'])}, {number(ratio['high'])}]" if ratio["n"] else "-"
-            total = len(twin["by_seed"])
             rows.append([
                 *(record["axes"].get(axis, "-") for axis in axes), variant, spread(record["base"]["f1"]),
                 spread(twin["f1"]), spread(twin["tvd"]), number(twin["constant_tvd"]["mean"]), spread(twin["jsd"]),
-                spread(ratio), interval, f"{twin['collapsed']} of {total}",
+                spread(ratio), interval, collapsed(twin),
                 f"{twin['n_examples']}" + (f" (+{u})" if (u := twin["n_undefined_examples"]) else ""),
             ])  # fmt: skip
     if not rows:
@@ -113,14 +117,14 @@ def constrained_table(records: Sequence[dict[str, Any]]) -> Table | None:
                 limit = variant.removeprefix("constrained-")
                 rows.append([
                     *(record["axes"].get(axis, "-") for axis in axes), limit, spread(twin["f1"]), spread(twin["tvd"]),
-                    spread(twin["jsd"]), spread(twin["jsd_at_tvd"]),
+                    spread(twin["jsd"]), spread(twin["jsd_at_tvd"]), collapsed(twin),
                 ])  # fmt: skip
                 notes += [
                     f"{' '.join(record['axes'].values())}: {row['reason']}" for row in twin["by_seed"] if row["reason"]
                 ]
     if not rows:
         return None
-    head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD"]
+    head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD", "Collapsed"]
     return Table("Constrained twins: the largest JSD found at a limited TVD", head, rows, notes)
 
 
@@ -190,9 +194,12 @@ def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], 
             band = expected["band"].get(metric)
             far = abs(ours["mean"] - paper)
             within = "-" if band is None or not ours["n"] else "yes" if far <= band + 1e-12 else "no"
-            rows.append([key, metric, spread(ours), number(paper, 4), "-" if band is None else f"±{band:g}", within])
+            rows.append([
+                key, metric, spread(ours), number(paper, 4), "-" if band is None else f"±{band:g}", within,
+                "-" if metric.startswith("base_") else collapsed(next(iter(record["twins"].values()))),
+            ])  # fmt: skip
     return (
-        Table(f"Beside the paper: {claim}", ["cell", "metric", "Ours", "Paper", "Band", "Within"], rows)
+        Table(f"Beside the paper: {claim}", ["cell", "metric", "Ours", "Paper", "Band", "Within", "Collapsed"], rows)
         if rows
         else None
     )
@@ -249,8 +256,11 @@ def runs_table(runs: Sequence[Any]) -> Table:
     rows = []
     for run, meta, summary in metas:
         twins = list(summary["twins"].values())
-        attefa = [twin["attefa"]["value"] for twin in twins if twin["variant"] == twins[0]["variant"]]
+        own = [twin for twin in twins if twin["variant"] == twins[0]["variant"]]
+        attefa = [twin["attefa"]["value"] for twin in own]
         shown = number(sum(attefa) / len(attefa)) if attefa and all(v is not None for v in attefa) else "-"
+        if given := sum(twin["collapsed"]["value"] for twin in own):
+            shown += f" ({given} of {len(own)} collapsed)"
         rows.append([
             *(meta["axes"].get(axis, "-") for axis in axes), str(meta["seed"]), number(summary["base"]["f1"]), shown,
             f"{meta['seconds']:.0f} s", str(run.path),
