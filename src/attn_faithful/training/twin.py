@@ -71,8 +71,9 @@ class TwinSettings:
     def variant(self) -> str:
         """A short name of what sets this objective apart, the same in folders, tables and figures."""
         if self.objective == "constrained":
-            return f"constrained-{self.max_tvd:g}"
-        name = self.objective if self.weight == 1 else f"{self.objective}-{self.weight:g}"
+            name = f"constrained-{self.max_tvd:g}"
+        else:
+            name = self.objective if self.weight == 1 else f"{self.objective}-{self.weight:g}"
         return name if self.start == "new" else f"{name}-from-base"
 
 
