@@ -160,7 +160,7 @@ def test_limit_of_a_constrained_twin(columns):
     assert met["reason"] is None
     missed = scores(columns, max_tvd=0.05)["jsd_at_tvd"]
     assert math.isnan(missed["value"])
-    assert missed["reason"] == f"missed: mean TVD {tvd:.3f} is above 0.05"
+    assert missed["reason"] == f"missed: mean TVD {tvd:.4f} is above 0.05"
     assert "jsd_at_tvd" not in scores(columns)
 
 

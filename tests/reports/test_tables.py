@@ -149,7 +149,7 @@ def test_constrained_twins_say_what_they_missed():
     table = tables.constrained_table([record(twins={"attefa": twin(), "constrained-0.05": missed})])
     assert len(table.rows) == 1
     assert (cells(table)["max TVD"], cells(table)["JSD at TVD"]) == ("0.05", "-")
-    assert table.notes == [f"Mock-1 lstm: {reason}"]
+    assert table.notes == [f"Mock-1 lstm, 0.05: {reason}"]
     met = twin(seeds=(10,), jsd_at_tvd=over(0.6))
     table = tables.constrained_table([record(twins={"constrained-0.05": met})])
     assert (cells(table)["JSD at TVD"], table.notes) == ("0.600", [])

@@ -90,7 +90,7 @@ def score(
     if max_tvd is not None:
         met = whole.tvd <= max_tvd
         record = dict(records["jsd"]) if met else {"value": math.nan, "low": math.nan, "high": math.nan, **counts}
-        missed = f"missed: mean TVD {whole.tvd:.3f} is above {max_tvd:g}" if whole.n else whole.reason
+        missed = f"missed: mean TVD {whole.tvd:.4f} is above {max_tvd:g}" if whole.n else whole.reason
         record["reason"] = None if met else missed
         records["jsd_at_tvd"] = record
     return records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        axes = sum(1 for name in self.head if name[:1].islower())
+        axes = len(list(itertools.takewhile(lambda name: name[:1].islower(), self.head)))
         table = RichTable(title=Text(self.title), caption=Text("\n".join(self.notes)), caption_justify="left")
         for i, name in enumerate(self.head):
             table.add_column(Text(name), justify="left" if i < axes else "right", no_wrap=i >= axes)
@@ -120,7 +121,9 @@ def constrained_table(records: Sequence[dict[str, Any]]) -> Table | None:
                     spread(twin["jsd"]), spread(twin["jsd_at_tvd"]), collapsed(twin),
                 ])  # fmt: skip
                 notes += [
-                    f"{' '.join(record['axes'].values())}: {row['reason']}" for row in twin["by_seed"] if row["reason"]
+                    f"{' '.join(record['axes'].values())}, {limit}: {row['reason']}"
+                    for row in twin["by_seed"]
+                    if row["reason"]
                 ]
     if not rows:
         return None
