@@ -48,10 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("recipe", help="a YAML file")
     run.set_defaults(command=_run)
     _shared(run)
-    run.add_argument(
-        "--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid"
-    )
-    run.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
+    _cells(run)
 
     train = commands.add_parser("train", help="train attention classifiers, without twins")
     train.set_defaults(command=_train)
@@ -80,10 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_check)
     check.add_argument("what", help="a recipe (.yaml), or a data set: a Hub id, folder, file, mock-1 ...")
     _shared(check)
-    check.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
-    check.add_argument(
-        "--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid"
-    )
+    _cells(check)
     _columns(check)
 
     install = commands.add_parser(
@@ -109,6 +103,13 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--parallel", default="cells", help="what several processes share: cells (default) or data, one model at a time"
     )
+
+
+def _cells(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
 
 
 def _single(parser: argparse.ArgumentParser) -> None:

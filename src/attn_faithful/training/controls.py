@@ -14,6 +14,7 @@ from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.models.protocol import probabilities
 from attn_faithful.training.base import TrainSettings, train_base
 from attn_faithful.training.trainer import seeded
+from attn_faithful.training.twin import with_base
 
 
 def _fresh(config: AttentionClassifierConfig, vectors: torch.Tensor | None, seed: int, **changes: Any) -> Any:
@@ -45,7 +46,8 @@ def imposed_control(
     """
     model = _fresh(config, vectors, seed, encoder="mlp", query=False)
     weighted = {
-        split: rows[split].with_columns(attention_weights=_over_tokens(rows[split], outputs[split])) for split in rows
+        split: rows[split].with_columns(attention_weights=with_base(rows[split], outputs[split])["base_attention"])
+        for split in rows
     }
     collate = type(collate)(collate.pad_token_id, (*collate.columns, "attention_weights"))
     train_base(model, weighted["train"], weighted[settings.select_on], collate, settings, seed, checkpoints, tell)
@@ -58,9 +60,3 @@ def imposed_control(
             logits = model(**{name: value.to(model.device) for name, value in batch.items()}).logits
             chances.append(probabilities(logits, config.multi_label).double().cpu())
     return torch.cat(chances).numpy()
-
-
-def _over_tokens(rows: Any, outputs: Outputs) -> list[np.ndarray]:
-    from attn_faithful.training.twin import with_base
-
-    return with_base(rows, outputs)["base_attention"]
