@@ -5,7 +5,7 @@ Letters: B examples, K alternatives, S slots, T tokens, N hidden, H heads, C cla
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 EXAMPLE = "example"
 
@@ -23,16 +23,26 @@ TABLES: dict[str, dict[str, str]] = {
         "offsets": "start and end of each token in the text, flat: [start, end, start, end, ...]",
         "attention": "attention weight of each content token; they sum to 1",
         "informative": "1 where the token was planted as informative, where that is known",
+        "saliency": "gradient with respect to each token's embedding, reduced to a number a token",
+        "input_x_gradient": "gradient times embedding, reduced to a number a token",
+        "integrated_gradients": "gradients along the path from the baseline, reduced to a number a token",
+        "leave_one_out": "change of the prediction without the token",
+        "occlusion": "change of the prediction with the token's embedding set to zero",
+        "random": "random importance, the control",
+        "given": "importance that was computed elsewhere, from --source-file",
     },
     "variants": {
         "example": "id of the example",
         "site": "where in the model the attention is",
+        "slot": "which attention distribution of the site",
         "test": "name of the evaluator",
-        "variant": "which alternative: objective and seed of a twin",
+        "variant": "which alternative: objective and seed of a twin, the method and rank of an adversary",
         "attention_jsd": "JSD between the alternative's attention and the model's, nats, 0 to ln 2",
         "output_tvd": "TVD between the alternative's probabilities and the model's, 0 to 1",
         "probabilities": "probability of each class under the alternative",
         "attention": "attention of the alternative, a weight a content token",
+        "changes": "permutations: output_tvd of each, in order of drawing",
+        "exact": "whether the alternative is the best there is; false for the best that a search found",
     },
     "history": {
         "run": "which training: base or the twin's variant and seed",
@@ -43,7 +53,8 @@ TABLES: dict[str, dict[str, str]] = {
     "scores": {
         "example": "id of the example; null for a value of the whole split",
         "site": "where in the model the attention is",
-        "source": "what was scored: a twin's variant and seed, a source of importance",
+        "slot": "which attention distribution of the site",
+        "source": "what was scored: attention or a control in its place, two sources (a~b), a twin's variant and seed",
         "metric": "name from the metric table",
         "value": "the value; NaN where undefined",
         "reason": "why it is undefined; null where it is defined",

@@ -8,7 +8,8 @@ import torch
 
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
-from attn_faithful.models.inference import run_over
+from attn_faithful.models.blocks import CELLS, blocks, content_keys
+from attn_faithful.models.inference import Outputs, run_over, run_share
 from tests.models.examples import small_model
 
 LENGTHS = (3, 7, 0, 1, 7, 5, 2, 0, 9, 3, 4)
@@ -32,30 +33,56 @@ def collator(special: bool) -> Collator:
 
 @pytest.mark.parametrize("special", [False, True], ids=["plain", "special tokens"])
 @pytest.mark.parametrize("encoder", ["lstm", "cnn", "transformer", "mlp"])
-def test_the_order_and_the_numbers_do_not_depend_on_the_batches(encoder, special):
+def test_every_example_equals_itself_alone(encoder, special):
     model, data = small_model(encoder=encoder), rows(special)
-    outputs = {size: run_over(model, data, collator(special), batch_size=size) for size in (1, 2, 5, 128)}
+    out = run_over(model, data, collator(special))
     content = [max(0, n - 2) if special else n for n in LENGTHS]
-    for out in outputs.values():
-        assert len(out) == len(LENGTHS)
-        assert [len(weights) for weights in out.attention] == content
+    assert [len(weights) for weights in out.attention] == content
+    assert len(out) == len(LENGTHS)
     for i, ids in enumerate(data["input_ids"]):
         alone = model.encode(collator(special)([data[i]]))
         expected = alone.attention[0, 0, : len(ids)][alone.content[0, : len(ids)]]
-        for out in outputs.values():
-            np.testing.assert_allclose(out.probabilities[i], alone.probabilities[0].detach(), **BATCHED)
-            np.testing.assert_allclose(out.attention[i], expected.detach(), **BATCHED)
-            assert out.attention[i].sum() == pytest.approx(1 if content[i] else 0, abs=1e-6)
+        np.testing.assert_allclose(out.probabilities[i], alone.probabilities[0].detach(), **BATCHED)
+        np.testing.assert_allclose(out.attention[i], expected.detach(), **BATCHED)
+        assert out.attention[i].sum() == pytest.approx(1 if content[i] else 0, abs=1e-6)
 
 
-def test_another_order_of_the_data_gives_the_same_rows_in_that_order():
-    model, data = small_model(), rows(special=True)
-    order = np.random.default_rng(1).permutation(len(LENGTHS)).tolist()
-    straight = run_over(model, data, collator(True), batch_size=3)
-    turned = run_over(model, data.take(order), collator(True), batch_size=3)
-    np.testing.assert_allclose(turned.probabilities, straight.probabilities[order], **BATCHED)
+@pytest.mark.parametrize("encoder", ["lstm", "gru", "cnn", "transformer", "mlp"])
+def test_another_order_of_the_data_gives_the_same_bits(encoder):
+    generator = np.random.default_rng(3)
+    data = Rows({"input_ids": [generator.integers(2, 20, n) for n in generator.integers(0, 12, 150)]})
+    model, order = small_model(encoder=encoder), np.random.default_rng(1).permutation(150).tolist()
+    straight = run_over(model, data, collator(False))
+    turned = run_over(model, data.take(order), collator(False))
+    np.testing.assert_array_equal(turned.probabilities, straight.probabilities[order])
     for weights, i in zip(turned.attention, order, strict=True):
-        np.testing.assert_allclose(weights, straight.attention[i], **BATCHED)
+        np.testing.assert_array_equal(weights, straight.attention[i])
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+def test_shares_are_disjoint_whole_and_equal_to_one_process(world):
+    generator = np.random.default_rng(4)
+    data = Rows({"input_ids": [generator.integers(2, 20, n) for n in generator.integers(0, 12, 150)]})
+    model = small_model()
+    found = [row for rank in range(world) for row in run_share(model, data, collator(False), rank, world)]
+    assert sorted(row[0] for row in found) == list(range(150))
+    np.testing.assert_array_equal(
+        Outputs.of(found, 2).probabilities, run_over(model, data, collator(False)).probabilities
+    )
+
+
+def test_blocks_depend_on_the_texts_alone_and_bound_their_cells():
+    generator = np.random.default_rng(5)
+    lengths = generator.integers(1, 5000, 300)
+    data = Rows({"input_ids": [generator.integers(2, 9, n) for n in lengths]})
+    order = generator.permutation(300)
+    keys = content_keys(data)
+    found = blocks(lengths, keys)
+    assert sorted(i for block in found for i in block) == list(range(300))
+    for block in found:
+        assert len(block) == 1 or len(block) * max(lengths[i] for i in block) <= CELLS
+    turned = blocks(lengths[order], [keys[i] for i in order])
+    assert [[keys[order[i]] for i in block] for block in turned] == [[keys[i] for i in block] for block in found]
 
 
 def test_probabilities_are_those_of_the_kind_of_output():

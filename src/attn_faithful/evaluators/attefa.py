@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attn_faithful import schema
 from attn_faithful.evaluators.base import EVALUATORS, Evaluator, MetricSpec
 from attn_faithful.functional import faithfulness
 from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, per_example_divergences
@@ -49,6 +50,7 @@ def run(
     return {
         "example": list(example),
         "site": [site] * n,
+        "slot": [0] * n,
         "test": ["attefa"] * n,
         "variant": [variant] * n,
         "attention_jsd": jsd.tolist(),
@@ -110,10 +112,11 @@ def per_example(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     pairs = zip(jsd, columns["attention"], strict=True)
     empty = [None if not math.isnan(j) else NAN_ATTENTION if len(weights) else NO_TOKEN for j, weights in pairs]
     reasons = [why or reason for why, reason in zip(empty, reasons, strict=True)]
-    rows: dict[str, list[Any]] = {name: [] for name in ("example", "site", "source", "metric", "value", "reason")}
+    rows: dict[str, list[Any]] = {name: [] for name in schema.columns("scores")}
     for metric, values, why in (("tvd", tvd, [None] * len(tvd)), ("jsd", jsd, empty), ("attefa", ratios, reasons)):
         rows["example"] += list(columns["example"])
         rows["site"] += list(columns["site"])
+        rows["slot"] += list(columns["slot"])
         rows["source"] += list(columns["variant"])
         rows["metric"] += [metric] * len(tvd)
         rows["value"] += [float(v) for v in values]
@@ -122,5 +125,5 @@ def per_example(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 EVALUATORS.register("attefa")(
-    Evaluator("attefa", "Amini and Kosseim, section 3", (ATTEFA, TVD, JSD, JSD_AT_TVD), run, score)
+    Evaluator("attefa", "Amini and Kosseim, section 3", (ATTEFA, TVD, JSD, JSD_AT_TVD), run, twin=True)
 )

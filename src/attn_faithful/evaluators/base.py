@@ -1,12 +1,19 @@
-"""The metric table: every number that a test reports, with its range, direction and meaning."""
+"""What a test is given and what it gives back, and the metric table: every number with its range and meaning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from attn_faithful._registry import Registry
+from attn_faithful._seeds import seed_for
+from attn_faithful.models.protocol import Encoded
+from attn_faithful.schema import columns
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,81 @@ class MetricSpec:
 
 
 @dataclass(frozen=True)
+class Block:
+    """Examples that were encoded together, as a test sees them.
+
+    Attributes:
+        example: ids, one an example.
+        keys: what random choices are keyed by, one an example: the same text has the same key in any data set.
+        seed: of all random choices.
+        site: where in the model the attention is.
+        encoded: what the model did there; under a control with another attention and the logits that follow from it.
+        sources: name -> importance of each token (B, T), float64, NaN where nothing is content.
+        attention: what `encoded` holds: "attention" for the model's own, or the name of a control.
+    """
+
+    example: Sequence[str]
+    keys: Sequence[str]
+    seed: int
+    site: str
+    encoded: Encoded
+    sources: Mapping[str, Tensor] = field(default_factory=dict)
+    attention: str = "attention"
+
+    def __len__(self) -> int:
+        return len(self.example)
+
+    @property
+    def items(self) -> Tensor:
+        """What a test may move and rank, bool (B, S, T): allowed content."""
+        return self.encoded.allowed & self.encoded.content[:, None]
+
+    def generator(self, row: int, *purpose: object) -> torch.Generator:
+        """A generator for one example and purpose, on the CPU, whatever the batch and the order."""
+        return torch.Generator().manual_seed(seed_for(self.seed, self.keys[row], *purpose))
+
+
+class Found:
+    """What a test found: rows of the tables "scores" and "variants", as columns."""
+
+    def __init__(self) -> None:
+        self.scores: dict[str, list[Any]] = {name: [] for name in columns("scores")}
+        self.variants: dict[str, list[Any]] = {name: [] for name in columns("variants")}
+
+    def score(
+        self, block: Block, row: int, metric: str, value: float, reason: str | None = None,
+        source: str | None = None, slot: int = 0,
+    ) -> None:  # fmt: skip
+        """Add one number of one example; a reason goes with NaN and with nothing else."""
+        value = float(value)
+        entry = {
+            "example": block.example[row],
+            "site": block.site,
+            "slot": slot,
+            "source": source or block.attention,
+            "metric": metric,
+            "value": value,
+            "reason": (reason or "undefined") if math.isnan(value) else None,
+        }
+        for name, values in self.scores.items():
+            values.append(entry[name])
+
+    def variant(self, block: Block, row: int, test: str, variant: str, slot: int = 0, **found: Any) -> None:
+        """Add one alternative of one example; what was not found is None."""
+        entry = {
+            "example": block.example[row], "site": block.site, "slot": slot, "test": test, "variant": variant, **found
+        }  # fmt: skip
+        for name, values in self.variants.items():
+            values.append(entry.get(name))
+
+    def extend(self, other: Found) -> None:
+        """Add the rows of another."""
+        for mine, theirs in ((self.scores, other.scores), (self.variants, other.variants)):
+            for name, values in mine.items():
+                values.extend(theirs[name])
+
+
+@dataclass(frozen=True)
 class Evaluator:
     """One faithfulness test.
 
@@ -39,15 +121,19 @@ class Evaluator:
         name: for ``--tests`` and the column "test".
         paper: where it comes from, with the section.
         metrics: its rows of the metric table.
-        run: from what models did to per-example columns of the table "variants".
-        score: from stored columns to one record a metric: value, low, high, std, n, n_undefined, reason.
+        run: of a test of one model, ``run(block, settings) -> Found``.
+        settings: its settings, a dataclass that recipes are checked against.
+        sources: ``sources(settings)`` names the sources of importance that it needs.
+        twin: whether it compares a model with its twin, on outputs of a whole split, and is not run by the block.
     """
 
     name: str
     paper: str
     metrics: Sequence[MetricSpec]
-    run: Callable[..., dict[str, list[Any]]]
-    score: Callable[..., dict[str, dict[str, Any]]]
+    run: Callable[..., Any]
+    settings: Any = None
+    sources: Callable[[Any], Sequence[str]] = lambda settings: ()
+    twin: bool = False
 
 
 EVALUATORS: Registry[Evaluator] = Registry("test")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attn_faithful.data.rows import Rows
-from attn_faithful.models.inference import Collate, Outputs, run_over
+from attn_faithful.models.inference import Collate, Outputs, run_share
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Team:
         return self.rank == 0
 
     def mine(self, n: int) -> list[int]:
-        """The rows, out of n, that this process takes."""
+        """The rows, out of n, that this process writes."""
         return list(range(self.rank, n, self.world))
+
+    def together(self, found: list[Any]) -> list[Any]:
+        """What all processes found, one list."""
+        return found if self.gather is None else [entry for part in self.gather(found) for entry in part]
 
     def run_over(self, model: Any, rows: Rows, collate: Collate) -> Outputs:
         """As `models.inference.run_over`, each process a share of the examples; all get the whole."""
-        if self.gather is None:
-            return run_over(model, rows, collate)
-        parts = self.gather(run_over(model, rows.take(self.mine(len(rows))), collate))
-        order = [(rank, place) for rank in range(self.world) for place in range(len(parts[rank]))]
-        order.sort(key=lambda at: at[0] + at[1] * self.world)  # back to the rows' order
-        return Outputs.of([(parts[rank].probabilities[at], parts[rank].attention[at]) for rank, at in order])
+        found = self.together(run_share(model, rows, collate, self.rank, self.world))
+        return Outputs.of(found, model.config.num_labels)
 
 
 SOLO = Team()

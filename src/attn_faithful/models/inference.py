@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn_faithful.models.protocol import AttentionModel, evaluating
+from attn_faithful.models.blocks import blocks, content_keys
+from attn_faithful.models.protocol import AttentionModel, Batch, Encoded
 
 Collate = Callable[[list[dict[str, Any]]], dict[str, Tensor]]
+Row = tuple[int, np.ndarray, np.ndarray]  # place in the data, probabilities, attention
 
 
 @dataclass(frozen=True)
@@ -31,40 +33,55 @@ class Outputs:
         return len(self.attention)
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> Outputs:
-        """Outputs of one (probabilities, attention) an example."""
-        return cls(np.stack([chances for chances, _ in rows]), [weights for _, weights in rows])
+    def of(cls, rows: list[Row], classes: int) -> Outputs:
+        """Outputs of the rows in the order of their places."""
+        rows = sorted(rows, key=lambda row: row[0])
+        chances = np.stack([row[1] for row in rows]) if rows else np.zeros((0, classes))
+        return cls(chances, [row[2] for row in rows])
 
 
-def run_over(model: AttentionModel, dataset: Any, collate: Collate, batch_size: int = 128) -> Outputs:
-    """Encode every example once, in eval mode, without gradients.
+def encoded_blocks(
+    model: AttentionModel, dataset: Any, collate: Collate, site: str, rank: int = 0, world: int = 1
+) -> Iterator[tuple[list[int], Batch, Encoded]]:
+    """Encode a data set block by block, without gradients.
 
     Args:
-        model: a pooled attention model (one slot).
+        model: encodes in eval mode.
         dataset: rows with ``input_ids``.
         collate: makes a batch of rows.
-        batch_size: examples a batch; the numbers do not depend on it beyond rounding.
+        site: where in the model.
+        rank, world: this process takes every world-th block; which texts make a block does not depend on it.
 
-    Returns:
-        The outputs in the order of the data set; batches are made of texts of like length.
+    Yields:
+        places in the data, the batch on the model's device, and what the model did.
     """
-    lengths = np.asarray([len(ids) for ids in dataset["input_ids"]])
-    order = np.argsort(-lengths, kind="stable")
     device = next(model.parameters()).device
-    probabilities: list[np.ndarray | None] = [None] * len(order)
-    attention: list[np.ndarray] = [np.zeros(0)] * len(order)
-    with torch.no_grad(), evaluating(model):
-        for start in range(0, len(order), batch_size):
-            index = order[start : start + batch_size].tolist()
-            batch = collate([dataset[i] for i in index])
-            batch.pop("labels", None)
-            encoded = model.encode({name: value.to(device) for name, value in batch.items()}, model.sites[0])
-            chances = encoded.probabilities.double().cpu().numpy()
-            weights = encoded.attention[:, 0].double().cpu().numpy()
-            content = encoded.content.cpu().numpy()
-            for row, i in enumerate(index):
-                probabilities[i] = chances[row]
-                attention[i] = weights[row][content[row]]
-    width = model.config.num_labels
-    stacked = np.stack(probabilities) if len(order) else np.zeros((0, width))
-    return Outputs(stacked, attention)
+    every = blocks([len(ids) for ids in dataset["input_ids"]], content_keys(dataset))
+    for index in every[rank::world]:
+        batch = collate([dataset[i] for i in index])
+        batch.pop("labels", None)
+        batch = {name: value.to(device) for name, value in batch.items()}
+        with torch.no_grad():
+            encoded = model.encode(batch, site)
+        yield index, batch, encoded
+
+
+def output_rows(index: list[int], encoded: Encoded) -> list[Row]:
+    """The outputs of one block."""
+    chances = encoded.probabilities.double().cpu().numpy()
+    weights = encoded.attention[:, 0].double().cpu().numpy()
+    content = encoded.content.cpu().numpy()
+    return [(i, chances[row], weights[row][content[row]]) for row, i in enumerate(index)]
+
+
+def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: int = 1) -> list[Row]:
+    """The outputs of this process's share of a data set; a pooled attention model (one slot)."""
+    found: list[Row] = []
+    for index, _, encoded in encoded_blocks(model, dataset, collate, model.sites[0], rank, world):
+        found += output_rows(index, encoded)
+    return found
+
+
+def run_over(model: Any, dataset: Any, collate: Collate) -> Outputs:
+    """The outputs of every example, in the order of the data set; a pooled attention model (one slot)."""
+    return Outputs.of(run_share(model, dataset, collate), model.config.num_labels)

@@ -170,7 +170,7 @@ class TwinTrainer(AttentionTrainer):
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
         base = Outputs(np.asarray(dataset["base_probabilities"]), _content(dataset))
         model = self.accelerator.unwrap_model(self.model)
-        twin = run_over(model, dataset, self.data_collator, self.args.per_device_eval_batch_size)
+        twin = run_over(model, dataset, self.data_collator)
         metrics = summarize(twin, base, np.asarray(dataset["labels"]), self.settings, self.multi_label)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
         self.log(metrics)

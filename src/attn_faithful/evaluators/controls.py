@@ -1,0 +1,53 @@
+"""Null controls: another attention in the model's place, so that a number can be read against chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attn_faithful._registry import Registry
+from attn_faithful.evaluators.base import Block
+
+CONTROLS: Registry[Callable[[Block], Tensor]] = Registry("control")
+
+
+@CONTROLS.register("uniform")
+def uniform(block: Block) -> Tensor:
+    """Shares (B, S, T) that are equal over the items."""
+    items = block.items.double()
+    return items / items.sum(-1, keepdim=True).clamp(min=1)
+
+
+@CONTROLS.register("random")
+def random(block: Block) -> Tensor:
+    """Shares (B, S, T) drawn evenly from the simplex over the items, by seed and text."""
+    items = block.items.cpu()
+    shares = torch.zeros(items.shape, dtype=torch.float64)
+    for row, slots in enumerate(items):
+        generator = block.generator(row, "random attention")
+        for slot, held in enumerate(slots):
+            drawn = torch.rand(int(held.sum()), generator=generator, dtype=torch.float64)
+            weights = -torch.log1p(-drawn)  # exponential draws over their sum: evenly spread over the simplex
+            shares[row, slot, held] = weights / weights.sum().clamp(min=1e-300)
+    return shares.to(block.items.device)
+
+
+def controlled(block: Block, name: str) -> Block:
+    """The block with a control's attention on its items, and the logits that follow from it.
+
+    Positions that are no items keep the model's weight, and so does their mass.
+
+    Raises:
+        InputError: an unknown control.
+    """
+    encoded, items = block.encoded, block.items
+    attention = encoded.attention.double()
+    mass = (attention * items).sum(-1, keepdim=True)
+    attention = torch.where(items, CONTROLS[name](block) * mass, attention).to(encoded.attention.dtype)
+    with torch.no_grad():
+        logits = encoded.decode(attention[:, None])[:, 0]
+    encoded = replace(encoded, attention=attention, logits=logits, scores=None)
+    return replace(block, encoded=encoded, attention=name)

@@ -1,0 +1,50 @@
+"""Blocks of random examples for tests of evaluators."""
+
+from __future__ import annotations
+
+import torch
+
+from attn_faithful.evaluators.base import Block
+from attn_faithful.models.protocol import Affine, Encoded
+
+
+def random_block(lengths=(5, 1, 0, 7, 2), classes=2, seed=0, attention=None, multi_label=False, affine=True) -> Block:
+    """Texts of these lengths with random attention and token logits, float64, keyed by their place.
+
+    Args:
+        attention: rows to use in place of random ones, as long as their texts.
+        affine: whether the block says that its read-out is affine (it is, either way).
+    """
+    generator = torch.Generator().manual_seed(seed)
+    size = max(lengths) + 1  # one position of padding
+    allowed = torch.arange(size) < torch.tensor(lengths)[:, None]
+    weights = torch.rand(len(lengths), size, generator=generator, dtype=torch.float64) * allowed
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-12)
+    for row, values in enumerate(attention or []):
+        weights[row, : len(values)] = torch.tensor(values, dtype=torch.float64)
+    token_logits = 3 * torch.randn(len(lengths), size, classes, generator=generator, dtype=torch.float64)
+    bias = 0.3 * torch.randn(len(lengths), classes, generator=generator, dtype=torch.float64)
+    if classes == 2 and not multi_label:
+        token_logits[..., 0], bias[..., 0] = 0.0, 0.0  # as one logit is stored
+
+    def decode(given: torch.Tensor) -> torch.Tensor:
+        return given[:, :, 0] @ token_logits + bias[:, None]
+
+    encoded = Encoded(
+        attention=weights[:, None], allowed=allowed[:, None], content=allowed, items="token",
+        logits=decode(weights[:, None, None])[:, 0], decode=decode,
+        affine=Affine(token_logits, bias) if affine else None, multi_label=multi_label,
+    )  # fmt: skip
+    names = [f"e{i}" for i in range(len(lengths))]
+    return Block(names, [f"key-{seed}-{i}" for i in range(len(lengths))], 0, "pool", encoded)
+
+
+def values(found, metric, source=None):
+    """example -> value of one metric, and example -> reason."""
+    table = found.scores
+    rows = [
+        i for i, name in enumerate(table["metric"]) if name == metric and source in (None, table["source"][i])
+    ]  # fmt: skip
+    return {table["example"][i]: table["value"][i] for i in rows}, {
+        table["example"][i]: table["reason"][i] for i in rows
+    }
