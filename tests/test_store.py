@@ -102,7 +102,7 @@ def test_shards_are_joined_in_the_order_of_the_data(run):
     run.write_table("predictions", {"example": ["c", "a"], "label": [3, 1]}, shard=0)
     run.write_table("predictions", {"example": ["d", "b"], "label": [4, 2]}, shard=1)
     assert not run.has_table("predictions")
-    run.merge_shards("predictions", ["a", "b", "c", "d"], 2)
+    run.merge_shards("predictions", ["a", "b", "c", "d"], range(2))
     assert run.read_table("predictions").to_pydict() == {"example": ["a", "b", "c", "d"], "label": [1, 2, 3, 4]}
     assert files(run) == ["predictions.parquet"]
 
@@ -110,7 +110,7 @@ def test_shards_are_joined_in_the_order_of_the_data(run):
 def test_several_rows_an_example_keep_their_order(run):
     run.write_table("variants", {"example": ["b", "b"], "variant": ["x", "y"]}, shard=0)
     run.write_table("variants", {"example": ["a", "a"], "variant": ["x", "y"]}, shard=1)
-    run.merge_shards("variants", ["a", "b"], 2)
+    run.merge_shards("variants", ["a", "b"], range(2))
     merged = run.read_table("variants").to_pydict()
     assert merged == {"example": ["a", "a", "b", "b"], "variant": ["x", "y", "x", "y"]}
 
@@ -127,21 +127,31 @@ def test_inconsistent_shards(run, shards, message):
     for i, examples in enumerate(shards):
         run.write_table("predictions", {"example": examples}, shard=i)
     with pytest.raises(InputError, match=message):
-        run.merge_shards("predictions", ["a", "b", "c"], 2)
+        run.merge_shards("predictions", ["a", "b", "c"], range(2))
     assert files(run) == ["predictions.0.parquet", "predictions.1.parquet"]
 
 
 def test_an_example_in_two_shards_of_a_long_table(run):
-    for shard in (0, 1):
-        run.write_table("variants", {"example": ["a", "a"], "variant": ["x", "y"]}, shard=shard)
-    with pytest.raises(InputError, match="The example 'a' stands in two shards of 'variants'"):
-        run.merge_shards("variants", ["a"], 2)
+    for shard in ("tests", "twins"):
+        run.write_table("variants", {"example": ["a", "a"], "variant": ["x", shard]}, shard=shard)
+        run.write_table("tokens", {"example": ["a", "a"], "slot": [0, 1]}, shard=shard)
+    run.merge_shards("variants", ["a", "b"], ["tests", "twins"])  # b has no variant
+    assert run.read_table("variants").to_pydict()["variant"] == ["x", "tests", "x", "twins"]
+    with pytest.raises(InputError, match="The example 'a' stands in two shards of 'tokens'"):
+        run.merge_shards("tokens", ["a"], ["tests", "twins"])
+
+
+def test_shards_whose_columns_hold_nothing_take_the_type_of_the_others(run):
+    run.write_table("variants", {"example": ["a"], "exact": [None], "attention": [None]}, shard=0)
+    run.write_table("variants", {"example": ["b"], "exact": [True], "attention": [[0.5, 0.5]]}, shard=1)
+    run.merge_shards("variants", ["a", "b"], range(2))
+    assert run.read_table("variants").to_pydict()["exact"] == [None, True]
 
 
 def test_a_shard_that_is_missing(run):
     run.write_table("predictions", PREDICTIONS, shard=0)
     with pytest.raises(InputError, match=r"predictions\.1\.parquet"):
-        run.merge_shards("predictions", ["a", "b"], 2)
+        run.merge_shards("predictions", ["a", "b"], range(2))
 
 
 # --- json

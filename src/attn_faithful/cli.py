@@ -1,10 +1,11 @@
-"""The command line: ``attn-faithful run``, ``train``, ``attefa``, ``ls``, ``check``, ``install-metrics``."""
+"""The command line: ``run``, ``train``, ``attefa``, ``evaluate``, ``ls``, ``check``, ``install-metrics``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from attn_faithful._checks import InputError
@@ -69,6 +70,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     attefa.add_argument("--controls", metavar="NAME,NAME", help="uniform, imposed")
 
+    evaluate = commands.add_parser("evaluate", help="run the tests on a trained model and a data set")
+    evaluate.add_argument("model", help="a folder or a Hub id")
+    evaluate.set_defaults(command=_evaluate)
+    evaluate.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
+    _columns(evaluate)
+    evaluate.add_argument("--split", help="train, validation or test (default: test)")
+    evaluate.add_argument("--tests", metavar="NAME,NAME", help="correlation, permutation, adversarial (default: all)")
+    evaluate.add_argument("--target", help="importance for which class: predicted (default), gold or a class's name")
+    evaluate.add_argument("--controls", metavar="NAME,NAME", help="uniform, random (default: both)")
+    evaluate.add_argument("--source-file", metavar="FILE", help="importance computed elsewhere, by example and token")
+    evaluate.add_argument("--name", default="evaluate", help="folder below --output (default: evaluate)")
+    _everywhere(evaluate)
+
     ls = commands.add_parser("ls", help="list finished runs")
     ls.set_defaults(command=_ls)
     ls.add_argument("folder", nargs="*", default=["runs"], help="folders of runs (default: runs)")
@@ -88,18 +102,26 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _shared(parser: argparse.ArgumentParser) -> None:
+def _everywhere(parser: argparse.ArgumentParser) -> Any:
+    """The flags that every command with texts shares."""
     group = parser.add_argument_group("shared by the commands")
     group.add_argument("--output", default="runs", metavar="DIR", help="folder of the run folders (default: runs)")
-    group.add_argument("--batch-size", type=int, metavar="N")
+    group.add_argument(
+        "--batch-size", type=int, metavar="N", help="texts a training step; in evaluate: whose results are held at once"
+    )
     group.add_argument("--limit", type=int, metavar="N", help="at most this many texts of each split")
     group.add_argument("--smoke", action="store_true", help="a run of seconds that shows that everything works")
-    group.add_argument("--seeds", metavar="N,N", help="one base model each")
-    group.add_argument("--vectors", metavar="FILE", help="word vectors: GloVe, word2vec or fastText text, .gz too")
+    group.add_argument("--seeds", metavar="N,N", help="one base model each; in evaluate: of all random choices")
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the recipe, such as twin.epochs=20"
     )
     group.add_argument("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
+    return group
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    group = _everywhere(parser)
+    group.add_argument("--vectors", metavar="FILE", help="word vectors: GloVe, word2vec or fastText text, .gz too")
     group.add_argument(
         "--parallel", default="cells", help="what several processes share: cells (default) or data, one model at a time"
     )
@@ -127,7 +149,8 @@ def _single(parser: argparse.ArgumentParser) -> None:
 
 
 def _columns(parser: Any) -> None:
-    parser.add_argument("--text-column")
+    parser.add_argument("--text-column", help="the texts; of pairs, the one that is attended to")
+    parser.add_argument("--query-column", help="of pairs: the question or hypothesis that asks the attention")
     parser.add_argument("--label-column")
     parser.add_argument("--keep", metavar="LABEL,LABEL", help="only these labels")
     parser.add_argument("--drop", metavar="LABEL,LABEL", help="all but these labels")
@@ -148,8 +171,8 @@ def _overrides(given: argparse.Namespace) -> dict[str, Any]:
     put("twin.batch_size", given.batch_size)
     put("data.limit", given.limit)
     put("seeds", _numbers("--seeds", given.seeds, int))
-    put("vectors.path", given.vectors)
-    for name in ("text_column", "label_column"):
+    put("vectors.path", getattr(given, "vectors", None))
+    for name in ("text_column", "query_column", "label_column"):
         put(f"data.{name}", getattr(given, name, None))
     for name in ("keep", "drop"):
         put(f"data.{name}", _names(getattr(given, name, None)))
@@ -251,6 +274,7 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
 def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
     from attn_faithful.experiments.aggregate import aggregate
     from attn_faithful.reports import tables
+    from attn_faithful.reports.tests import tables_of_tests
 
     records = aggregate(folders)
     shown = [
@@ -260,6 +284,10 @@ def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
         tables.constrained_table(records),
         tables.pairs_table(records),
     ]
+    for record in records:
+        shown += tables_of_tests(
+            record["tests"], record["metrics"], record["label_names"], " ".join(record["axes"].values())
+        )
     if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
         shown.append(tables.seeds_table(records))
     if recipe["expected"] is not None:
@@ -276,6 +304,52 @@ def _show(tables: Sequence[Any]) -> None:
     for table in tables:
         if table is not None:
             console.print(table.rich())
+
+
+def _evaluate(given: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from attn_faithful.api import load
+    from attn_faithful.experiments.evaluate import evaluate_task, make_task
+    from attn_faithful.experiments.launch import processes
+    from attn_faithful.reports.progress import Counter
+    from attn_faithful.reports.result import Result
+
+    data, settings = _evaluation(given)
+    with processes(given.processes, "data") as team:
+        model, tokenizer = load(given.model)
+        for seed in _numbers("--seeds", given.seeds, int) or [settings.seed]:
+            task = make_task(
+                model, tokenizer, data, replace(settings, seed=seed), given.split, source_file=given.source_file,
+                origin=given.model,
+            )  # fmt: skip
+            with Counter(f"{task.name} on {task.texts.name}", team.rank, team.world) as counter:
+                folder = evaluate_task(
+                    task, Path(given.output) / given.name, held=given.batch_size, team=team, tell=counter.tell
+                )
+            if team.main:
+                result = Result(folder.path)
+                _show(result.tables())
+                print("\n".join([*result.first_lines(), f"Run folder: {folder.path}"]))
+
+
+def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
+    """The data and the tests that the flags of ``evaluate`` ask for."""
+    from attn_faithful.experiments.recipe import make_recipe
+
+    overrides = {key: value for key, value in _overrides(given).items() if not key.endswith("batch_size")}
+    overrides.pop("seeds", None)
+    for key in overrides:
+        if not key.startswith(("data.", "evaluation.")):
+            raise InputError(f"--set {key}: evaluate takes keys of data and evaluation only.")
+    names = {"tests": given.tests, "controls": given.controls}
+    overrides |= {f"evaluation.{key}": _names(text) for key, text in names.items() if text is not None}
+    if given.target is not None:
+        overrides["evaluation.target"] = given.target
+    if given.smoke:
+        overrides.setdefault("data.limit", 64)
+    recipe = make_recipe({"name": "evaluate", "data": {"source": given.data}}, "evaluate", overrides)
+    return recipe.data, recipe.evaluation
 
 
 def _ls(given: argparse.Namespace) -> None:

@@ -23,6 +23,8 @@ import pyarrow.parquet as pq
 from attn_faithful._checks import InputError, did_you_mean
 from attn_faithful.schema import SCHEMA_VERSION, TABLES
 
+Shard = int | str
+
 META = "meta.json"
 SUMMARY = "summary.json"
 
@@ -74,7 +76,7 @@ class RunFolder:
 
     # tables
 
-    def write_table(self, name: str, table: Mapping[str, Sequence[Any]], *, shard: int | None = None) -> None:
+    def write_table(self, name: str, table: Mapping[str, Sequence[Any]], *, shard: Shard | None = None) -> None:
         """Write a table, or one process's shard of it, as parquet.
 
         Raises:
@@ -102,32 +104,42 @@ class RunFolder:
     def has_table(self, name: str) -> bool:
         return self._table(name, None).is_file()
 
-    def merge_shards(self, name: str, examples: Sequence[str], shards: int) -> None:
+    def merge_shards(self, name: str, examples: Sequence[str], shards: Sequence[Shard]) -> None:
         """Join the shards of all processes in the order of ``examples`` and remove them.
+
+        Rows of one example stay in the order of the shards. "predictions" and "tokens" hold every example, in one
+        shard alone; of the other tables an example may have rows in several, or none. Columns without any value are
+        left out, but for "reason", and so is a table without any row.
 
         Raises:
             InputError: an example is missing, unknown or stands in two shards; a shard is missing or damaged.
         """
-        parts = [_read_parquet(self._table(name, shard)) for shard in range(shards)]
+        parts = [_read_parquet(self._table(name, shard)) for shard in shards]
         held = [part.column("example").to_pylist() for part in parts]
-        once = held if name == "predictions" else [sorted(set(part)) for part in held]
-        counts = Counter(itertools.chain(*once))
+        rank = {example: i for i, example in enumerate(examples)}
+        if unknown := set(itertools.chain(*held)) - rank.keys():
+            raise InputError(f"The example {min(unknown)!r} of a shard of {name!r} is not in the data set.")
+        if name in ("predictions", "tokens"):
+            self._check_whole(name, rank, held if name == "predictions" else [sorted(set(part)) for part in held])
+        found = list(itertools.chain(*held))
+        if found:
+            merged = _typed(pa.concat_tables(parts, promote_options="permissive"))
+            merged = merged.take(sorted(range(len(found)), key=lambda row: rank[found[row]]))
+            self.place(self._table(name, None), lambda path: pq.write_table(merged, path))
+        for shard in shards:
+            self._table(name, shard).unlink()
+
+    @staticmethod
+    def _check_whole(name: str, rank: Mapping[str, int], held: Sequence[Sequence[str]]) -> None:
+        counts = Counter(itertools.chain(*held))
         if twice := [example for example, n in counts.items() if n > 1]:
             raise InputError(f"The example {twice[0]!r} stands in two shards of {name!r}; the run is inconsistent.")
-        rank = {example: i for i, example in enumerate(examples)}
-        if unknown := counts.keys() - rank.keys():
-            raise InputError(f"The example {min(unknown)!r} of a shard of {name!r} is not in the data set.")
         if missing := rank.keys() - counts.keys():
             raise InputError(
                 f"{len(missing)} examples are in no shard of {name!r}, first {min(missing, key=rank.__getitem__)!r}."
             )
-        found = list(itertools.chain(*held))
-        merged = pa.concat_tables(parts).take(sorted(range(len(found)), key=lambda row: rank[found[row]]))
-        self.place(self._table(name, None), lambda path: pq.write_table(merged, path))
-        for shard in range(shards):
-            self._table(name, shard).unlink()
 
-    def _table(self, name: str, shard: int | None) -> Path:
+    def _table(self, name: str, shard: Shard | None) -> Path:
         return self.path / (f"{name}.parquet" if shard is None else f"{name}.{shard}.parquet")
 
     # json
@@ -226,6 +238,14 @@ def _read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise InputError(f"There is no {path}; run again to make it anew.") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.") from error
+
+
+def _typed(table: pa.Table) -> pa.Table:
+    """Without the columns that hold nothing but nulls, which have no type; reasons are text."""
+    if "reason" in table.column_names:
+        place = table.column_names.index("reason")
+        table = table.set_column(place, "reason", table.column("reason").cast(pa.string()))
+    return table.select([field.name for field in table.schema if not pa.types.is_null(field.type)])
 
 
 def _passing(target: Path) -> Path:

@@ -22,7 +22,16 @@ def outputs(seed):
 
 
 def finished(
-    path, seed, f1=0.5, axes=None, fingerprint="same", twins=(5,), examples=EXAMPLES, max_tvd=None, multi_label=False
+    path,
+    seed,
+    f1=0.5,
+    axes=None,
+    fingerprint="same",
+    twins=(5,),
+    examples=EXAMPLES,
+    max_tvd=None,
+    multi_label=False,
+    tests=None,
 ):
     """A run folder as the stages leave it, with random outputs."""
     run, base = RunFolder(path), outputs(seed)
@@ -33,6 +42,8 @@ def finished(
         "informative_mass": None,
         "controls": {},
         "twins": {},
+        "tests": tests or [],
+        "metrics": {},
     }
     columns = {}
     for twin_seed in twins:
@@ -53,8 +64,28 @@ def finished(
     run.write_summary(summary)
     recipe = {"train": {"select_on": "validation"}, "twin": {"select_on": "test"}, "data": {"multi_label": multi_label}}
     data = {"fingerprint": fingerprint}
-    run.write_meta({"axes": axes or {"data": "a", "encoder": "mlp"}, "seed": seed, "recipe": recipe, "data": data})
+    axes = axes or {"data": "a", "encoder": "mlp"}
+    run.write_meta({"axes": axes, "seed": seed, "recipe": recipe, "data": data, "label_names": ["no", "yes"]})
     return run
+
+
+def test_tests_over_seeds(tmp_path):
+    def tested(mean, n, n_undefined=0, **reasons):
+        where = {"test": "correlation", "metric": "tau", "site": "pool", "source": "a~b", "class": "all"}
+        return [
+            {**where, "mean": mean, "std": 0.1, "low": 0.0, "high": 1.0, "n": n, "n_undefined": n_undefined,
+             "reasons": reasons}
+        ]  # fmt: skip
+
+    runs = [
+        finished(tmp_path / "a", 1, tests=tested(0.2, 3, 1, short=1)), finished(tmp_path / "b", 2, tests=tested(0.4, 4)),
+        finished(tmp_path / "c", 3, tests=tested(None, 0, 4, short=4)),
+    ]  # fmt: skip
+    (record,) = aggregate(runs)
+    (found,) = record["tests"]
+    assert found["mean"] == pytest.approx(0.3)
+    assert found["std_seeds"] == pytest.approx(0.1)
+    assert (found["n"], found["n_undefined"], found["reasons"]) == (7, 5, {"short": 5})
 
 
 def test_means_over_seeds(tmp_path):

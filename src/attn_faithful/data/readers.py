@@ -56,7 +56,7 @@ def read_source(source: str) -> Raw:
     if path.is_dir():
         return _read_folder(path)
     if path.is_file():
-        return Raw(slug(path.stem), {"all": _read_file(path)})
+        return Raw(slug(path.stem), {"all": read_file(path)})
     suffix = path.suffix.lower().lstrip(".")
     parts = source.replace("\\", "/").split("/")
     if source.startswith((".", "/", "~")) or len(parts) > 2 or suffix in SUFFIXES or "\\" in source or not parts[-1]:
@@ -86,7 +86,7 @@ def _read_folder(path: Path) -> Raw:
             f"but found {found}."
         )
     names, tokenized = _read_meta(path / "meta.json")
-    splits = {split: _read_file(file) for split, file in files.items()}
+    splits = {split: read_file(file) for split, file in files.items()}
     return Raw(slug(path.resolve().name), splits, names=names, tokenized=tokenized)
 
 
@@ -108,7 +108,8 @@ def _read_meta(path: Path) -> tuple[list[str] | None, bool]:
     return [str(name) for name in names] if names is not None else None, tokenized
 
 
-def _read_file(path: Path) -> Any:
+def read_file(path: Path) -> Any:
+    """The rows of a parquet, csv, tsv, json or jsonl file as a datasets.Dataset; errors name the file."""
     import datasets
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,1 +1,4 @@
-"""One file a faithfulness test; the registry of evaluators is the metric table."""
+"""One file a faithfulness test; importing the package registers them, and the registry is the metric table."""
+
+import attn_faithful.evaluators.attefa
+import attn_faithful.evaluators.correlation  # noqa: F401

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ def aggregate(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     Returns:
         records with ``axes``, ``seeds``, ``base`` (means over seeds), ``twins`` (variant -> record, with one entry a
         seed in ``by_seed``), ``base_pairs`` (TVD and JSD between bases of different seeds: the yardstick beside the
-        twins), ``informative_mass``, ``controls`` and ``data``.
+        twins), ``informative_mass``, ``tests``, ``metrics``, ``controls`` and ``data``.
     """
     groups: dict[tuple[tuple[str, str], ...], list[tuple[RunFolder, dict[str, Any]]]] = {}
     for run in runs:
@@ -43,6 +44,9 @@ def _group(axes: dict[str, str], members: list[tuple[RunFolder, dict[str, Any]]]
         "twins": _twins(members, summaries),
         "base_pairs": _base_pairs(members),
         "informative_mass": _over(masses),
+        "tests": _tests(summaries),
+        "metrics": {name: facts for s in summaries for name, facts in s["metrics"].items()},
+        "label_names": members[0][1]["label_names"],
         "controls": {
             name: _over([s["controls"][name]["f1"] for s in summaries if name in s["controls"]])
             for name in sorted(controls)
@@ -50,6 +54,27 @@ def _group(axes: dict[str, str], members: list[tuple[RunFolder, dict[str, Any]]]
         "data": members[0][1]["data"],
         "select_on": _select_on(members[0][1]["recipe"]),
     }
+
+
+def _tests(summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tests' records, each value the mean over seeds, with ``std_seeds`` and ``n`` over all of them."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    names = ("test", "metric", "site", "source", "class")
+    for summary in summaries:
+        for record in summary["tests"]:
+            groups.setdefault(tuple(record[name] for name in names), []).append(record)
+    found = []
+    for key, records in groups.items():
+        means = {m: _over([r[m] for r in records])["mean"] for m in ("mean", "std", "low", "high")}
+        counts = {name: sum(r[name] for r in records) for name in ("n", "n_undefined")}
+        reasons = Counter()
+        for record in records:
+            reasons.update(record["reasons"])
+        spread = _over([r["mean"] for r in records])["std"]
+        found.append(
+            {**dict(zip(names, key, strict=True)), **means, **counts, "reasons": dict(reasons), "std_seeds": spread}
+        )
+    return found
 
 
 def _select_on(recipe: dict[str, Any]) -> list[str]:

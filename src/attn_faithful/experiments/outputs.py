@@ -1,56 +1,54 @@
-"""What a cell writes: tables of its base's outputs, histories, and meta.json."""
+"""What goes into a run folder beside the tests: tokens, histories, and how the numbers came about."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import captum
 import datasets
 import numpy as np
+import scipy
 import torch
 import transformers
 
 from attn_faithful import __version__
 from attn_faithful.data.encoding import span_finder
+from attn_faithful.data.rows import Rows
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, statistics
 from attn_faithful.experiments.team import Team
-from attn_faithful.models.inference import Outputs
 from attn_faithful.models.modeling import AttentionClassifier
-from attn_faithful.store import RunFolder
+
+Tokens = Callable[[int], tuple[list[str], list[int] | None]]
 
 
-def write_outputs(folder: RunFolder, data: Prepared, outputs: Outputs, team: Team) -> None:
-    """Tables "predictions" and "tokens" of the test split: each process its examples, joined by the main one."""
-    test, mine = data.rows["test"], team.mine(len(outputs))
-    shard = None if team.world == 1 else team.rank
-    rows = test.take(mine)
-    attention = [outputs.attention[i].tolist() for i in mine]
-    spans = span_finder(data.tokenizer)
-    texts = data.texts.splits["test"]["text"][:]
-    found = [spans(texts[i])[: len(weights)] for i, weights in zip(mine, attention, strict=True)]
-    predictions = {
-        "example": rows["example"],
-        "label": [np.asarray(label).tolist() for label in rows["labels"]],
-        "probabilities": outputs.probabilities[mine].tolist(),
-    }
-    tokens: dict[str, list[Any]] = {
-        "example": rows["example"],
-        "site": ["pool"] * len(rows),
-        "slot": [0] * len(rows),
-        "tokens": [[texts[i][start:end] for start, end in places] for i, places in zip(mine, found, strict=True)],
-        "offsets": [[place for span in places for place in span] for places in found],
-        "attention": attention,
-    }
-    if "informative" in rows.column_names:
-        tokens["informative"] = [np.asarray(i).tolist() for i in rows["informative"]]
-    for name, table in (("predictions", predictions), ("tokens", tokens)):
-        folder.write_table(name, table, shard=shard)
-        team.wait(name)
-        if shard is not None and team.main:
-            folder.merge_shards(name, test["example"], team.world)
-    team.wait("outputs")
+def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows) -> Tokens:
+    """Content tokens of an example by its place: as they stand in the text, and where: [start, end, start, end, ...].
+
+    Without offsets (slow tokenizers) the tokenizer's own strings stand in their place, and no offsets.
+    """
+    spans = span_finder(tokenizer)
+    masked = "special_tokens_mask" in rows.column_names
+    left = getattr(tokenizer, "truncation_side", "right") == "left"
+
+    def tokens(i: int) -> tuple[list[str], list[int] | None]:
+        ids, text = rows["input_ids"][i], texts[i]
+        content = ~np.asarray(rows["special_tokens_mask"][i], dtype=bool) if masked else np.ones(len(ids), dtype=bool)
+        found = spans(text)
+        if found is None:
+            return [tokenizer.convert_ids_to_tokens(int(t)) for t in np.asarray(ids)[content]], None
+        if masked:  # what truncation left: special tokens have empty spans and are no content
+            found = [span for span in found if span != (0, 0)]
+            n = int(content.sum())
+            found = found[len(found) - n :] if left else found[:n]
+        else:
+            found = found[len(found) - len(ids) :] if left else found[: len(ids)]
+        return [text[start:end] for start, end in found], [place for span in found for place in span]
+
+    return tokens
 
 
 def long_history(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
@@ -75,17 +73,29 @@ def meta_of(cell: Cell, data: Prepared, seconds: float, team: Team) -> dict[str,
         "data": statistics(data),
         "parameters": sum(p.numel() for p in AttentionClassifier(data.config).parameters()),
         "seconds": round(seconds, 1),
-        "versions": {
-            "attn_faithful": __version__,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "datasets": datasets.__version__,
-            "python": platform.python_version(),
-        },
-        "hardware": {
-            "machine": platform.machine(),
-            "threads": torch.get_num_threads(),
-            "cuda": torch.cuda.is_available(),
-            "processes": team.world,
-        },
+        "versions": versions(),
+        "hardware": hardware(team),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that numbers depend on."""
+    return {
+        "attn_faithful": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "datasets": datasets.__version__,
+        "captum": captum.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def hardware(team: Team) -> dict[str, Any]:
+    """What the numbers were made on."""
+    return {
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.cuda.is_available(),
+        "processes": team.world,
     }

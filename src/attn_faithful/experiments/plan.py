@@ -21,6 +21,8 @@ from attn_faithful.training.twin import TwinSettings
 # keys of a recipe that may name a file or folder
 _FILES = ((("data",), "source"), (("vectors",), "path"), (("data", "mock"), "positive"), (("data", "mock"), "negative"))
 
+WITH = "with"
+
 _WHOLE = 2**28  # bytes; larger files (word vectors of millions of words) would take longer to read than to train on
 
 
@@ -79,8 +81,12 @@ def expand(
         resolved = json.loads(json.dumps(raw))
         axes: dict[str, str] = {}
         for key, value in zip(recipe.grid, values, strict=True):
-            assign(resolved, key, value, f"{recipe.name}: grid")
             axes[key.split(".")[-1]] = _label(value)
+            # what goes with this value alone: its tokenizer, its epochs
+            further = value.get(WITH, {}) if isinstance(value, Mapping) else {}
+            own = {name: v for name, v in value.items() if name != WITH} if further else value
+            for name, given in {key: own, **further}.items():
+                assign(resolved, name, given, f"{recipe.name}: grid")
         one = make_recipe(resolved, f"{recipe.name}: grid")
         one = replace(one, data=_local(one, data_dir))
         shown = {"data": _data_name(one.data), "encoder": one.model.get("encoder", "lstm")}
@@ -128,8 +134,17 @@ def _folder(recipe: Recipe, axes: Mapping[str, str], seed: int) -> str:
         if given.get(key) and Path(given[key]).exists():
             given[key] = digest(Path(given[key]))  # what a file holds counts, not where it lies
     text = json.dumps({"schema": SCHEMA_VERSION, **settings}, sort_keys=True)
-    slug = re.sub(r"[^a-z0-9.-]+", "-", "-".join([*axes.values(), str(seed)]).lower()).strip("-")
-    return f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"{slug([*axes.values(), str(seed)])}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def slug(parts: Sequence[str]) -> str:
+    """A folder's name from what it is about.
+
+    Example:
+        >>> slug(["My data", "lstm", "10"])
+        'my-data-lstm-10'
+    """
+    return re.sub(r"[^a-z0-9.-]+", "-", "-".join(parts).lower()).strip("-.")
 
 
 def digest(path: Path) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.collate import Collator
 from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts, train_tokenizer
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
@@ -38,8 +39,8 @@ class Prepared:
     coverage: float | None
 
 
-def read_texts(data: DataSettings, limit: int | None = None) -> TextData:
-    """The data set that the settings name."""
+def read_texts(data: DataSettings, limit: int | None = None, **asked: Any) -> TextData:
+    """The data set that the settings name; ``asked`` are further arguments of `load_texts`."""
     return load_texts(
         data.source,
         text_column=data.text_column,
@@ -53,6 +54,7 @@ def read_texts(data: DataSettings, limit: int | None = None) -> TextData:
         mock=data.mock,
         multi_label=data.multi_label,
         drop_none=data.drop_none,
+        **asked,
     )
 
 
@@ -122,13 +124,24 @@ def statistics(prepared: Prepared) -> dict[str, Any]:
         "vector_coverage": prepared.coverage,
     }
     for split, rows in prepared.rows.items():
-        lengths = np.asarray(rows["length"])
-        facts[split] = {
-            "n": len(rows),
-            "classes": prepared.texts.class_counts(split),
-            "tokens_mean": float(lengths.mean()) if len(rows) else None,
-            "tokens_std": float(lengths.std()) if len(rows) else None,
-            "truncated": int(np.sum(rows["truncated"])),
-            "empty": int((lengths == 0).sum()),
-        }
+        facts[split] = split_facts(prepared.texts, split, rows)
     return facts
+
+
+def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
+    """Classes and lengths of one split."""
+    lengths = np.asarray(rows["length"])
+    return {
+        "n": len(rows),
+        "classes": texts.class_counts(split),
+        "tokens_mean": float(lengths.mean()) if len(rows) else None,
+        "tokens_std": float(lengths.std()) if len(rows) else None,
+        "truncated": int(np.sum(rows["truncated"])),
+        "empty": int((lengths == 0).sum()),
+    }
+
+
+def collator(rows: Rows, columns: tuple[str, ...] = ()) -> Collator:
+    """Makes batches of the rows, with further columns."""
+    special = ("special_tokens_mask",) if "special_tokens_mask" in rows.column_names else ()
+    return Collator(0, (*special, *columns))

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.data.mock import mock_spec
+from attn_faithful.experiments.settings import EvaluationSettings
 from attn_faithful.experiments.strict import build, dataclass_of, merge, read_yaml, typed
 from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.trainer import check_trackers
@@ -107,10 +108,12 @@ class Recipe:
         variants: further twins, each a mapping of what differs from `twin`.
         seeds: one base model each.
         twin_seeds: twins of each base; null for one, keyed by the base's seed.
+        evaluation: which tests the base goes through on the test split, and how.
         controls: of Wiegreffe and Pinter (2019): "uniform" trains the base with uniform attention, "imposed" an MLP
             under the base's attention.
         expected: the paper's numbers.
-        grid: dotted key -> values; each combination is a cell. A value may be a mapping that fills in its key.
+        grid: dotted key -> values; each combination is a cell. A value may be a mapping that fills in its key; its
+            entry ``with`` sets further dotted keys, such as {tokenizer.min_df: 5}.
         smoke: dotted key -> value, overrides that make the recipe run in seconds.
     """
 
@@ -125,6 +128,7 @@ class Recipe:
     variants: list[dict[str, Any]] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [2])
     twin_seeds: list[int] | None = None
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     controls: list[str] = field(default_factory=list)
     expected: Expected | None = None
     grid: dict[str, list[Any]] = field(default_factory=dict)

@@ -13,13 +13,15 @@ import numpy as np
 from safetensors import SafetensorError
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators import attefa
-from attn_faithful.experiments.outputs import long_history, meta_of, write_outputs
+from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.outputs import long_history, meta_of, token_finder
 from attn_faithful.experiments.plan import Cell
-from attn_faithful.experiments.prepare import Prepared, prepare
+from attn_faithful.experiments.prepare import Prepared, collator, prepare
+from attn_faithful.experiments.scoring import metric_facts, records_of
 from attn_faithful.experiments.team import SOLO, Team
+from attn_faithful.experiments.writing import Writer
 from attn_faithful.models.inference import Outputs
 from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.store import RunFolder, strict
@@ -50,9 +52,8 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         _check_selection(cell, data)
         base, record = _base(cell, data, folder, tell, team)
         history = {"base": record["history"]}
-        outputs = {split: team.run_over(base, rows, _collator(rows)) for split, rows in data.rows.items()}
+        outputs = {split: team.run_over(base, rows, collator(rows)) for split, rows in data.rows.items()}
         test = data.rows["test"]
-        write_outputs(folder, data, outputs["test"], team)
         summary: dict[str, Any] = {
             "base": {
                 **_classified(outputs["test"], test, data),
@@ -63,13 +64,13 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             "twins": {},
             "controls": _controls(cell, data, outputs, folder, tell, team),
         }
-        variants: dict[str, list[Any]] = {}
-        scores: dict[str, list[Any]] = {}
+        tokens = token_finder(data.tokenizer, data.texts.splits["test"]["text"][:], test)
+        writer = Writer(folder, test, tokens, base.sites[0], team)
         for settings, seed in cell.twins:
             twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)
             name = f"{settings.variant}-{seed}"
             history[name] = record["history"]
-            found = team.run_over(twin, test, _collator(test))
+            found = team.run_over(twin, test, collator(test))
             columns = attefa.run(
                 test["example"],
                 (outputs["test"].probabilities, outputs["test"].attention),
@@ -77,8 +78,8 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
                 name,
                 multi_label=data.config.multi_label,
             )
-            _extend(variants, columns)
-            _extend(scores, attefa.per_example(columns))
+            if team.main:
+                writer.extend(attefa.per_example(columns), columns)
             summary["twins"][name] = {
                 "variant": settings.variant,
                 "seed": seed,
@@ -93,10 +94,14 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
                     data.config.multi_label,
                 ),
             }
+        evaluate_rows(
+            Subject(base, collator(test), data.texts.label_names, token_ids(data.tokenizer)), test,
+            cell.recipe.evaluation, writer, None, team, lambda done, of: tell("tests", done, of, {}),
+        )  # fmt: skip
+        writer.close()
         if team.main:
-            if variants:
-                folder.write_table("variants", variants)
-                folder.write_table("scores", scores)
+            records = records_of(folder, test["example"], outputs["test"].probabilities, data.texts.label_names)
+            summary |= {"tests": records, "metrics": metric_facts(records)}
             folder.write_table("history", long_history(history))
             folder.write_summary(summary)
             folder.write_meta(meta_of(cell, data, time.time() - start, team))
@@ -113,7 +118,7 @@ def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team)
             if data.vectors is not None:
                 model.load_vectors(data.vectors)
         history = train_base(
-            model, data.rows["train"], selection, _collator(selection), settings, cell.seed_of("base"), checkpoints,
+            model, data.rows["train"], selection, collator(selection), settings, cell.seed_of("base"), checkpoints,
             lambda epoch, epochs, metrics: tell("base", epoch, epochs, metrics),
         )  # fmt: skip
         return model, history
@@ -134,7 +139,7 @@ def _twin(
         twin = new_twin(base, cell.seed_of("twin", seed, "weights"), settings.start, data.vectors)
         train, selection = (with_base(data.rows[s], outputs[s]) for s in ("train", settings.select_on))
         history = train_twin(
-            twin, train, selection, _collator(train, columns), settings, cell.seed_of("twin", seed), checkpoints,
+            twin, train, selection, collator(train, columns), settings, cell.seed_of("twin", seed), checkpoints,
             lambda epoch, epochs, metrics: tell(f"{name} {seed}", epoch, epochs, metrics),
         )  # fmt: skip
         return twin, history
@@ -189,7 +194,7 @@ def _controls(
         if not path.is_file():
             train = {"uniform": uniform_control, "imposed": imposed_control}[control]
             chances = train(
-                data.config, data.vectors, data.rows, outputs, _collator(data.rows["train"]), cell.recipe.train,
+                data.config, data.vectors, data.rows, outputs, collator(data.rows["train"]), cell.recipe.train,
                 cell.seed_of("control", control), folder / f".{control}.checkpoints",
                 lambda epoch, epochs, metrics, control=control: tell(control, epoch, epochs, metrics),
             )  # fmt: skip
@@ -208,11 +213,6 @@ def _check_selection(cell: Cell, data: Prepared) -> None:
             raise InputError(f"{part}.select_on: the split {settings.select_on!r} of {data.texts.name} is empty.")
 
 
-def _collator(rows: Rows, columns: tuple[str, ...] = ()) -> Collator:
-    special = ("special_tokens_mask",) if "special_tokens_mask" in rows.column_names else ()
-    return Collator(0, (*special, *columns))
-
-
 def _classified(outputs: Outputs, rows: Rows, data: Prepared) -> dict[str, Any]:
     return classification_metrics(outputs.probabilities, np.asarray(rows["labels"]), data.config.multi_label)
 
@@ -223,11 +223,6 @@ def _informative_mass(outputs: Outputs, rows: Rows) -> float | None:
         return None
     pairs = [(a, i) for a, i in zip(outputs.attention, rows["informative"], strict=True) if len(a) == len(i) > 0]
     return float(np.mean([float(a @ np.asarray(i, dtype=float)) for a, i in pairs])) if pairs else None
-
-
-def _extend(table: dict[str, list[Any]], columns: dict[str, list[Any]]) -> None:
-    for name, values in columns.items():
-        table.setdefault(name, []).extend(values)
 
 
 @contextmanager

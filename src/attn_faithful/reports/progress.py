@@ -49,8 +49,47 @@ class Progress:
         if self.bars is None:
             if epoch >= epochs or time.time() - self.last > 15:
                 self.last = time.time()
-                print(f"{self.prefix}{title} epoch {epoch}/{epochs}  {numbers}", file=sys.stderr, flush=True)
+                unit = "text" if stage == "tests" else "epoch"
+                print(f"{self.prefix}{title} {unit} {epoch}/{epochs}  {numbers}", file=sys.stderr, flush=True)
             return
         if title not in self.tasks:
             self.tasks[title] = self.bars.add_task(title, total=epochs, numbers="")
         self.bars.update(self.tasks[title], completed=epoch, numbers=numbers)
+
+
+class Counter:
+    """Tells how many texts are done on standard error: a bar in a terminal, a line now and then elsewhere.
+
+    Args:
+        title: what is counted.
+        rank, world: which of how many processes this is; only the first tells.
+    """
+
+    def __init__(self, title: str, rank: int = 0, world: int = 1) -> None:
+        self.title, self.shown, self.last = title, rank == 0, 0.0
+        self.bar: Any = None
+        if self.shown and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bars
+
+            text = TextColumn("{task.description}", markup=False)
+            self.bar = Bars(text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True))
+
+    def __enter__(self) -> Counter:
+        if self.bar is not None:
+            self.bar.start()
+            self.task = self.bar.add_task(self.title, total=None)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def tell(self, done: int, of: int) -> None:
+        """Show that so many texts are done."""
+        if self.bar is not None:
+            self.bar.update(self.task, completed=done, total=of)
+        elif self.shown and (done >= of or time.time() - self.last > 15):
+            self.last = time.time()
+            print(f"{self.title}: text {done}/{of}", file=sys.stderr, flush=True)

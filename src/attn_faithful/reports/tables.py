@@ -194,12 +194,12 @@ def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], 
             ours = _measure(record, metric)
             if paper is None or ours is None:
                 continue
-            band = expected["band"].get(metric)
+            band = expected["band"].get(metric.split(" ")[0])
             far = abs(ours["mean"] - paper)
             within = "-" if band is None or not ours["n"] else "yes" if far <= band + 1e-12 else "no"
             rows.append([
                 key, metric, spread(ours), number(paper, 4), "-" if band is None else f"±{band:g}", within,
-                "-" if metric.startswith("base_") else collapsed(next(iter(record["twins"].values()))),
+                "-" if metric.startswith("base_") or " " in metric else collapsed(next(iter(record["twins"].values()))),
             ])  # fmt: skip
     return (
         Table(f"Beside the paper: {claim}", ["cell", "metric", "Ours", "Paper", "Band", "Within", "Collapsed"], rows)
@@ -209,6 +209,16 @@ def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], 
 
 
 def _measure(record: dict[str, Any], metric: str) -> dict[str, Any] | None:
+    """Ours for a name of `expected`: base_f1, attefa, or "metric source class", the class a name, an index or all."""
+    if " " in metric:
+        name, source, group = metric.split(" ", 2)
+        if group.isdigit() and int(group) < len(record["label_names"]):
+            group = record["label_names"][int(group)]
+        for test in record["tests"]:
+            if (test["metric"], test["source"], test["class"]) == (name, source, group):
+                several = len(record["seeds"])
+                return {"mean": test["mean"], "std": test["std_seeds"], "n": several if test["n"] else 0}
+        return None
     if metric.startswith("base_"):
         found: dict[str, Any] | None = record["base"].get(metric.removeprefix("base_"))
         return found

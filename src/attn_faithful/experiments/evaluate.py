@@ -1,0 +1,183 @@
+"""Evaluates a model that exists already on a data set: the same stages as a cell has after its training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful.data.encoding import encode_texts
+from attn_faithful.data.given import read_importance
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.sources import TextData
+from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.outputs import hardware, token_finder, versions
+from attn_faithful.experiments.plan import digest, slug
+from attn_faithful.experiments.prepare import collator, read_texts, split_facts
+from attn_faithful.experiments.recipe import DataSettings
+from attn_faithful.experiments.scoring import metric_facts, records_of
+from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
+from attn_faithful.experiments.team import SOLO, Team
+from attn_faithful.experiments.writing import Writer
+from attn_faithful.schema import SCHEMA_VERSION
+from attn_faithful.store import RunFolder
+from attn_faithful.training.metrics import classification_metrics
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model and the texts to test it on.
+
+    Attributes:
+        model: speaks the protocol.
+        tokenizer: the model's.
+        name: what tables call the model.
+        texts: the data set.
+        split: which of its splits.
+        settings: which tests, and how.
+        source_file: importance that was computed elsewhere, or None.
+        origin: folder or Hub id that the model came from; None for a model that only lives in memory.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str
+    texts: TextData
+    split: str
+    settings: EvaluationSettings
+    source_file: str | None = None
+    origin: str | None = None
+
+    def folder(self, output: str | Path) -> RunFolder:
+        """Its run folder: named by what it is and by a hash of everything that could change its numbers."""
+        held = None if self.source_file is None else digest(Path(self.source_file))
+        examples = list(self.texts.splits[self.split]["example"])
+        facts = [SCHEMA_VERSION, _weights(self.model), self.texts.fingerprint, self.split, examples, held]
+        text = json.dumps([*facts, asdict(self.settings)], sort_keys=True)
+        short = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return RunFolder(Path(output) / f"{slug([self.texts.name, self.name, self.split])}-{short}")
+
+
+def _weights(model: Any) -> str:
+    """A digest of a model's weights and configuration."""
+    seen = hashlib.sha256(repr(getattr(model, "config", "")).encode())
+    for name, weight in sorted(model.state_dict().items()):
+        seen.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
+    return seen.hexdigest()
+
+
+def make_task(
+    model: Any, tokenizer: Any, data: DataSettings, settings: EvaluationSettings, split: str | None = None, *,
+    name: str | None = None, source_file: str | None = None, origin: str | None = None,
+) -> Task:  # fmt: skip
+    """A task from what a user names.
+
+    Args:
+        model, tokenizer: as `attn_faithful.load` gives them.
+        data: where the texts come from; labels are mapped to the model's classes.
+        settings: which tests, and how; none named means all of them.
+        split: None takes "test" where there is one, else the last.
+        name: what tables call the model; None for the encoder's or the model type's name.
+        source_file: importance computed elsewhere; it becomes the source "given" of the test "correlation".
+        origin: where the model came from.
+
+    Raises:
+        InputError: the data cannot be read, a label is none of the model's, an unknown split.
+    """
+    names = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    texts = read_texts(data, purpose="evaluate", label_names=names)
+    split = split or ("test" if "test" in texts.splits else list(texts.splits)[-1])
+    check_choice(f"split of {texts.name}", split, texts.splits)
+    if not settings.tests:
+        settings = replace(settings, tests=[test for test in EVALUATORS if not EVALUATORS[test].twin])
+    if source_file is not None:
+        settings = settings.against(GIVEN)
+    name = name or getattr(model.config, "encoder", None) or model.config.model_type
+    return Task(model, tokenizer, str(name), texts, split, settings, source_file, origin)
+
+
+def evaluate_task(
+    task: Task, output: str | Path, *, held: int | None = None, team: Team = SOLO,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> RunFolder:  # fmt: skip
+    """Run the tests and write a run folder; a finished one is taken as it is.
+
+    Args:
+        task: what to test, on what and how.
+        output: folder of the run folder.
+        held: examples whose results a process holds before it writes them.
+        team: the processes that share the work.
+        tell: ``tell(done, of)`` in examples of this process.
+
+    Raises:
+        InputError: what is wrong with the data, the settings or the source file.
+    """
+    folder = task.folder(output)
+    if folder.done:
+        return folder
+    start = time.time()
+    texts = task.texts.splits[task.split]
+    rows = Rows.of(encode_texts(task.tokenizer, texts, _positions(task.model)))
+    if not len(rows):
+        raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
+    subject = Subject(task.model, collator(rows), task.texts.label_names, token_ids(task.tokenizer))
+    tokens = token_finder(task.tokenizer, texts["text"][:], rows)
+    given, missing = None, 0
+    if task.source_file is not None:
+        listed = [tokens(i)[0] for i in range(len(rows))]
+        given, missing = read_importance(task.source_file, rows["example"], listed)
+    writer = Writer(folder, rows, tokens, task.model.sites[0], team, held)
+    evaluate_rows(subject, rows, task.settings, writer, given, team, tell)
+    writer.close()
+    if team.main:
+        finish(folder, task, rows, missing, time.time() - start, team)
+    team.wait("evaluated")
+    return folder
+
+
+def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: float, team: Team) -> None:
+    """Score what was written, and say how it came about."""
+    chances = np.asarray(folder.read_table("predictions", ["probabilities"]).column("probabilities").to_pylist())
+    records = records_of(folder, rows["example"], chances, task.texts.label_names)
+    multi_label = bool(getattr(task.model.config, "problem_type", None) == "multi_label_classification")
+    labels = np.asarray(rows["labels"]) if "labels" in rows.column_names else np.full(len(rows), -1)
+    base = classification_metrics(chances, labels, multi_label or labels.ndim > 1)
+    folder.write_summary({
+        "base": base, "twins": {}, "controls": {}, "informative_mass": None, "tests": records,
+        "metrics": metric_facts(records),
+    })  # fmt: skip
+    notes = [f"{missing} examples are not in {task.source_file}."] if missing else []
+    folder.write_meta({
+        "axes": {"data": task.texts.name, "model": task.name},
+        "seed": task.settings.seed,
+        "model": task.origin,
+        "split": task.split,
+        "evaluation": asdict(task.settings),
+        "source_file": task.source_file,
+        "label_names": task.texts.label_names,
+        "data": {
+            "fingerprint": task.texts.fingerprint, "notes": [*task.texts.notes, *notes],
+            "vocabulary": len(task.tokenizer), "vector_coverage": None,
+            task.split: split_facts(task.texts, task.split, rows),
+        },
+        "seconds": round(seconds, 1),
+        "versions": versions(),
+        "hardware": hardware(team),
+    })  # fmt: skip
+
+
+def _positions(model: Any) -> int | None:
+    """How many tokens the model can read; None for any number."""
+    config = model.config
+    if getattr(config, "encoder", None) is not None:
+        learned = config.encoder == "transformer" and config.positions == "learned"
+        return config.max_positions if learned else None
+    return getattr(config, "max_position_embeddings", None)

@@ -1,0 +1,137 @@
+"""Runs tests on a model and a data set: encodes each block once, asks every source and test that was named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful.attributions.base import Request, attribute
+from attn_faithful.evaluators.base import EVALUATORS, Block, Found
+from attn_faithful.evaluators.controls import controlled
+from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
+from attn_faithful.experiments.team import SOLO, Team
+from attn_faithful.experiments.writing import Writer
+from attn_faithful.models.blocks import content_keys
+from attn_faithful.models.inference import Collate, encoded_blocks, output_rows
+from attn_faithful.models.protocol import Batch, Encoded
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with what is needed to evaluate it.
+
+    Attributes:
+        model: speaks the protocol.
+        collate: makes a batch of rows.
+        label_names: in the order of the classes.
+        token_ids: "mask", "unk" and "pad" -> id, where the tokenizer has them.
+    """
+
+    model: Any
+    collate: Collate
+    label_names: Sequence[str]
+    token_ids: Mapping[str, int | None]
+
+
+def evaluate_rows(
+    subject: Subject,
+    rows: Any,
+    settings: EvaluationSettings,
+    writer: Writer,
+    given: Sequence[Sequence[float]] | None = None,
+    team: Team = SOLO,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> None:
+    """Run the tests over a data set; without tests, only what the model does is written.
+
+    Args:
+        subject: what is tested.
+        rows: encoded examples.
+        settings: which tests, and how.
+        writer: takes what each block gives.
+        given: importance computed elsewhere, one list an example over its content tokens; the source "given".
+        team: the processes that share the blocks.
+        tell: ``tell(done, of)`` after every block, in examples of this process.
+    """
+    keys, examples = content_keys(rows), rows["example"]
+    mine, done = -(-len(rows) // team.world), 0
+    site = subject.model.sites[0]
+    for index, batch, encoded in encoded_blocks(subject.model, rows, subject.collate, site, team.rank, team.world):
+        target = _targets(settings.target, encoded, rows, index, subject.label_names)
+        block = Block([examples[i] for i in index], [keys[i] for i in index], settings.seed, site, encoded)
+        sources, found = _sources(subject, settings, batch, block, target)
+        if given is not None:
+            sources[GIVEN] = _laid_out([given[i] for i in index], encoded.content, block.example)
+        block = replace(block, sources=sources)
+        for control in (None, *settings.controls) if settings.tests else ():
+            shown = block if control is None else controlled(block, control)
+            for test in settings.tests:
+                found.extend(EVALUATORS[test].run(shown, settings.of(test)))
+        writer.add(output_rows(index, encoded), _kept(index, sources, encoded.content), found)
+        done += len(index)
+        if settings.needed or settings.tests:
+            tell(min(done, mine), mine)
+
+
+def _targets(asked: str, encoded: Encoded, rows: Any, index: list[int], names: Sequence[str]) -> Tensor:
+    if asked == "predicted":
+        predicted = encoded.logits.double().cpu().numpy().argmax(-1)  # numpy takes the first of equal ones
+        return torch.from_numpy(predicted).to(encoded.logits.device)
+    if asked == "gold":
+        labels = [rows["labels"][i] if "labels" in rows.column_names else -1 for i in index]
+        for i, label in zip(index, labels, strict=True):
+            if np.ndim(label) or label < 0:
+                raise InputError(f"target gold: the example {rows['example'][i]!r} has no single known label.")
+        return torch.tensor(labels, device=encoded.logits.device)
+    chosen = list(names).index(check_choice("target (predicted, gold or a class)", asked, names))
+    return torch.full((len(index),), chosen, device=encoded.logits.device)
+
+
+def _sources(
+    subject: Subject, settings: EvaluationSettings, batch: Batch, block: Block, target: Tensor
+) -> tuple[dict[str, Tensor], Found]:
+    """Importance by source, and what a source tells beside it (the convergence error of integrated gradients)."""
+    request = Request(
+        model=subject.model, batch=batch, encoded=block.encoded, target=target, settings=settings.sources,
+        keys=block.keys, seed=settings.seed, token_ids=subject.token_ids,
+    )  # fmt: skip
+    values, extra = {}, Found()
+    for name in settings.needed:
+        found = attribute(name, request)
+        values[name] = found.values
+        for metric, column in found.extra.items():
+            for row, value in enumerate(column.tolist()):
+                extra.score(block, row, metric, value, "no content token", source=name)
+    return values, extra
+
+
+def _laid_out(given: Sequence[Sequence[float]], content: Tensor, examples: Sequence[str]) -> Tensor:
+    """Lists over content tokens as (B, T), NaN elsewhere."""
+    laid = torch.full(content.shape, float("nan"), dtype=torch.float64)
+    for row, values in enumerate(given):
+        held = content[row].cpu()
+        if len(values) != int(held.sum()):
+            raise InputError(
+                f"Expected one importance a content token, but example {examples[row]!r} has {int(held.sum())} tokens "
+                f"and {len(values)} values; they must describe the same tokens in order."
+            )
+        laid[row, held] = torch.tensor(list(values), dtype=torch.float64)
+    return laid.to(content.device)
+
+
+def _kept(index: list[int], sources: Mapping[str, Tensor], content: Tensor) -> dict[int, dict[str, list[float]]]:
+    """Importance of the content tokens, by place in the data and source."""
+    held = content.cpu().numpy()
+    arrays = {name: values.cpu().numpy() for name, values in sources.items() if name != "attention"}
+    return {i: {name: a[row][held[row]].tolist() for name, a in arrays.items()} for row, i in enumerate(index)}
+
+
+def token_ids(tokenizer: Any) -> dict[str, int | None]:
+    """Ids that may stand in a token's place."""
+    return {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk", "pad")}

@@ -1,0 +1,67 @@
+"""Which tests an evaluation runs, and how: the part of a recipe that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful.attributions.base import SOURCES, SourceSettings
+from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.evaluators.controls import CONTROLS
+from attn_faithful.experiments.strict import build
+
+GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Which tests to run, and how.
+
+    Attributes:
+        tests: names of evaluators.
+        settings: test -> its settings.
+        sources: how importance is computed.
+        also: further sources to compute and store.
+        controls: attention that takes the model's place, so that each number stands beside chance.
+        target: which class importance is about: "predicted", "gold" or the name of a class.
+        seed: of all random choices.
+    """
+
+    tests: list[str] = field(default_factory=list)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sources: SourceSettings = field(default_factory=SourceSettings)
+    also: list[str] = field(default_factory=list)
+    controls: list[str] = field(default_factory=lambda: ["uniform", "random"])
+    target: str = "predicted"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for test in [*self.tests, *self.settings]:
+            if EVALUATORS[test].twin:
+                raise InputError(f"The test {test!r} needs a trained twin; use attn-faithful {test}.")
+        if twice := {test for test in self.tests if self.tests.count(test) > 1}:
+            raise InputError(f"tests: {min(twice)!r} stands twice.")
+        for control in self.controls:
+            check_choice("control", control, CONTROLS)
+        for source in self.also:
+            check_choice("source", source, SOURCES)
+        for test in EVALUATORS:
+            if not EVALUATORS[test].twin:
+                self.of(test)
+
+    def of(self, test: str) -> Any:
+        """The settings of one test."""
+        return build(EVALUATORS[test].settings, self.settings.get(test, {}), f"settings: {test}")
+
+    def against(self, source: str) -> EvaluationSettings:
+        """The same, with one more source that attention is compared with."""
+        given = self.settings.get("correlation", {})
+        listed = [*self.of("correlation").against, source]
+        return replace(self, settings={**self.settings, "correlation": {**given, "against": listed}})
+
+    @property
+    def needed(self) -> list[str]:
+        """Every source that has to be computed."""
+        asked = [source for test in self.tests for source in EVALUATORS[test].sources(self.of(test))]
+        return [s for s in dict.fromkeys([*asked, *self.also]) if s != GIVEN]

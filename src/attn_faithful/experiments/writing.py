@@ -1,0 +1,89 @@
+"""Writes what an evaluation finds as it comes: each process its blocks, joined by the main one at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attn_faithful.evaluators.base import Found
+from attn_faithful.experiments.outputs import Tokens
+from attn_faithful.experiments.team import Team
+from attn_faithful.models.inference import Row
+from attn_faithful.schema import TABLES
+from attn_faithful.store import RunFolder
+
+NAMES = ("predictions", "tokens", "scores", "variants")
+HELD = 1024  # examples whose results are held before they are written
+
+
+class Writer:
+    """The tables of one run, written in parts.
+
+    Args:
+        folder: where to.
+        rows: the encoded examples.
+        tokens: content tokens of an example by its place in the rows; see `outputs.token_finder`.
+        site: where in the model.
+        team: the processes that write.
+        held: examples whose results are held before they are written.
+    """
+
+    def __init__(
+        self, folder: RunFolder, rows: Any, tokens: Tokens, site: str, team: Team, held: int | None = None
+    ) -> None:
+        self.folder, self.rows, self.tokens, self.site, self.team = folder, rows, tokens, site, team
+        self.held = held or HELD
+        self.shards: list[str] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self.parts: dict[str, dict[str, list[Any]]] = {name: {column: [] for column in TABLES[name]} for name in NAMES}
+        self.waiting = 0
+
+    def add(self, outputs: Sequence[Row], importance: Mapping[int, Mapping[str, list[float]]], found: Found) -> None:
+        """Take what one block gave."""
+        for i, chances, weights in outputs:
+            label = self.rows["labels"][i] if "labels" in self.rows.column_names else -1
+            self._put("predictions", i, label=np.asarray(label).tolist(), probabilities=chances.tolist())
+            words, offsets = self.tokens(i)
+            planted = self.rows["informative"][i] if "informative" in self.rows.column_names else None
+            self._put(
+                "tokens", i, site=self.site, slot=0, tokens=words, offsets=offsets, attention=weights.tolist(),
+                informative=None if planted is None else np.asarray(planted).tolist(), **importance[i],
+            )  # fmt: skip
+        self.extend(found.scores, found.variants)
+        self.waiting += len(outputs)
+        if self.waiting >= self.held:
+            self.flush()
+
+    def extend(self, scores: Mapping[str, Sequence[Any]], variants: Mapping[str, Sequence[Any]]) -> None:
+        """Take further rows of the long tables; columns that they lack are null."""
+        for name, columns in (("scores", scores), ("variants", variants)):
+            n = len(next(iter(columns.values()), []))
+            for column, values in self.parts[name].items():
+                values.extend(columns.get(column, [None] * n))
+
+    def _put(self, table: str, i: int, **values: Any) -> None:
+        values["example"] = self.rows["example"][i]
+        for column, held in self.parts[table].items():
+            held.append(values.get(column))
+
+    def flush(self) -> None:
+        """Write what is held as a part of its own."""
+        shard = f"{self.team.rank}-{len(self.shards)}"
+        for name, columns in self.parts.items():
+            self.folder.write_table(name, columns, shard=shard)
+        self.shards.append(shard)
+        self._clear()
+
+    def close(self) -> None:
+        """Write the rest; the main process joins all parts. Columns that nobody filled are left out."""
+        self.flush()
+        shards = sorted(self.team.together(self.shards), key=lambda shard: [int(part) for part in shard.split("-")])
+        self.team.wait("parts")
+        if self.team.main:
+            for name in NAMES:
+                self.folder.merge_shards(name, self.rows["example"], shards)
+        self.team.wait("tables")

@@ -1,0 +1,81 @@
+"""The result of an evaluation as a notebook reads it: data frames over a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attn_faithful.reports.tests import first_lines, tables_of_tests
+from attn_faithful.store import RunFolder
+
+
+class Result:
+    """What the tests found, read from a run folder.
+
+    Args:
+        path: of the folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.folder = RunFolder(path)
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """How the numbers came about: settings, versions, seeds, facts of the data."""
+        return self.folder.read_meta()
+
+    def table(self, by_class: bool = False) -> Any:
+        """A data frame with one row a metric and source: mean, std, low, high, n, n_undefined, reasons, direction.
+
+        Args:
+            by_class: also a row for each predicted class.
+        """
+        import pandas as pd
+
+        summary = self.folder.read_summary()
+        frame = pd.DataFrame(summary["tests"])
+        facts = summary["metrics"]
+        for name in ("direction", "meaning"):
+            frame[name] = [facts.get(metric, {}).get(name) for metric in frame["metric"]]
+        return frame if by_class else frame[frame["class"] == "all"].drop(columns="class").reset_index(drop=True)
+
+    @property
+    def examples(self) -> Any:
+        """A data frame with one row an example and a column a metric and source, named "metric source"."""
+        scores = self.folder.read_table("scores").to_pandas()
+        names = scores["metric"] + " " + scores["source"]
+        wide = scores.assign(name=names).pivot_table(
+            index="example", columns="name", values="value", sort=False, dropna=False, observed=True
+        )
+        predictions = self.folder.read_table("predictions").to_pandas().set_index("example")
+        return predictions.join(wide).reset_index()
+
+    @property
+    def tokens(self) -> Any:
+        """A data frame with one row an example: its tokens, offsets, attention and every source of importance."""
+        return self.folder.read_table("tokens").to_pandas()
+
+    @property
+    def variants(self) -> Any:
+        """A data frame with one row an alternative attention."""
+        return self.folder.read_table("variants").to_pandas()
+
+    def tables(self) -> list[Any]:
+        """The tables that the command line prints."""
+        summary = self.folder.read_summary()
+        return tables_of_tests(summary["tests"], summary["metrics"], self.meta["label_names"])
+
+    def first_lines(self) -> list[str]:
+        """What a reader should know first, in words."""
+        return first_lines(self.folder.read_summary()["tests"])
+
+    def __repr__(self) -> str:
+        lines = [f"Result({str(self.path)!r})", *self.first_lines()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return str(self.table()._repr_html_())

@@ -1,0 +1,116 @@
+"""Tables of the tests of one model: every number beside its null controls and by predicted class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attn_faithful.reports.tables import Table, number
+
+ALL = "all"
+CONTROLS = ("random", "uniform")
+_FEW = 4  # classes that stand as columns
+
+Record = Mapping[str, Any]
+
+
+def first_lines(records: Sequence[Record]) -> list[str]:
+    """What a reader should know first, in words."""
+    found = {(r["metric"], r["source"]): r for r in records if r["class"] == ALL}
+    lines = []
+    proof = found.get(("attention_proof", "attention"))
+    if proof is not None and proof["n"]:
+        lines.append(
+            f"In {100 * proof['mean']:.0f}% of {proof['n']} texts no attention at all could change the decision: every "
+            "token alone says the same."
+        )
+    distance = found.get(("flip_distance", "attention"))
+    if distance is not None and distance["n"]:
+        lines.append(
+            f"In the other {distance['n']} the nearest attention that changes it lies {number(distance['mean'])} nats "
+            "away (JSD, mean)."
+        )
+    free = found.get(("adversarial_attention", "attention"))
+    if free is not None and free["n"]:
+        lines.append(
+            f"Attention can move {number(free['mean'])} nats (JSD, mean, at most 0.693) and leave the prediction where "
+            "it was."
+        )
+    return lines
+
+
+def tables_of_tests(
+    records: Sequence[Record], metrics: Mapping[str, Record], label_names: Sequence[str], title: str = ""
+) -> list[Table]:
+    """One table a test.
+
+    Args:
+        records: of `experiments.scoring.score_records`, or their means over seeds (with ``std_seeds``).
+        metrics: name -> title, meaning, direction, test, paper.
+        label_names: of the classes.
+        title: what was tested.
+    """
+    tests = list(dict.fromkeys(r["test"] for r in records if r["test"] is not None))
+    return [_table([r for r in records if r["test"] == test], metrics, label_names, title) for test in tests]
+
+
+def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names: Sequence[str], title: str) -> Table:
+    found = {(r["metric"], r["source"], r["class"]): r for r in records}
+    classes = list(label_names) if len(label_names) <= _FEW else []
+    rows, reasons = [], {}
+    for metric, source, name in found:
+        if name != ALL or _control(source):
+            continue
+        record = found[metric, source, ALL]
+        rows.append([
+            metrics[metric]["title"], source, spread_over_examples(record), interval(record),
+            *(_mean(found.get((metric, source, c))) for c in classes),
+            *(_mean(found.get((metric, _as(source, control), ALL))) for control in CONTROLS),
+            str(record["n"]), str(record["n_undefined"]), arrow(metrics[metric]["direction"]),
+        ])  # fmt: skip
+        reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in record["reasons"].items()}
+    head = ["metric", "source", "All", "95%", *classes, *(f"({c})" for c in CONTROLS), "n", "undefined", "faithful"]
+    used = dict.fromkeys(metric for metric, _, _ in found)
+    notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
+    notes.append(
+        "±: standard deviation over texts; []: 95% bootstrap interval of the mean; (random), (uniform): the same with "
+        "such attention in the model's place; faithful: which direction speaks for faithful attention."
+    )
+    if reasons:
+        notes.append("Undefined, left out of the means: " + _listed(f"{reason} ({n})" for reason, n in reasons.items()))
+    first = metrics[next(iter(used))]
+    return Table(f"{title + ', ' if title else ''}{first['test']}: {first['paper']}", head, rows, notes)
+
+
+def _control(source: str) -> bool:
+    return any(_as("attention", control) in source.replace("~", "-").split("-") for control in CONTROLS)
+
+
+def _as(source: str, control: str) -> str:
+    """The source with a control in attention's place."""
+    return source.replace("attention", control)
+
+
+def spread_over_examples(record: Record) -> str:
+    """Mean and standard deviation over examples."""
+    return f"{number(record['mean'])} ±{number(record['std'])}" if record["n"] else "-"
+
+
+def interval(record: Record) -> str:
+    """The interval of the mean."""
+    if record["low"] is None or record["low"] != record["low"]:
+        return "-"
+    return f"[{number(record['low'])}, {number(record['high'])}]"
+
+
+def arrow(direction: str | None) -> str:
+    """Which direction speaks for faithful attention."""
+    return {"higher": "up", "lower": "down"}.get(direction or "", "-")
+
+
+def _mean(record: Record | None) -> str:
+    return "-" if record is None or not record["n"] else number(record["mean"])
+
+
+def _listed(parts: Iterable[str]) -> str:
+    return ", ".join(parts) + "."

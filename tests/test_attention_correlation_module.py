@@ -1,0 +1,99 @@
+"""The module attention_correlation: its card by path and by bare name, its columns and what it refuses."""
+
+import doctest
+import math
+import sys
+
+import pytest
+
+import attn_faithful.hub as hub
+from attn_faithful._checks import InputError
+from attn_faithful.functional import rankings
+
+NAME = "attention_correlation"
+FOLDER = hub._MODULES / NAME
+CARD = FOLDER / "README.md"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """evaluate's caches, in a temporary folder."""
+    folder = tmp_path_factory.mktemp("caches")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evaluate.config.HF_MODULES_CACHE", folder / "modules")
+        patch.setattr("evaluate.config.HF_METRICS_CACHE", folder / "metrics")
+        patch.setattr(sys, "path", [*sys.path])
+        forget_modules()
+        yield folder
+    forget_modules()
+
+
+def forget_modules():
+    """Python remembers the folder of the first cache that evaluate loaded from; other tests have their own."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "evaluate_modules"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def metric(cache):
+    import evaluate
+
+    return evaluate.load(str(FOLDER), cache_dir=str(cache))
+
+
+def test_module_is_thin_and_is_found():
+    assert len((FOLDER / f"{NAME}.py").read_text(encoding="utf-8").splitlines()) <= 60
+    assert NAME in hub.metric_names()
+
+
+def test_card_runs_by_path(cache, monkeypatch):
+    monkeypatch.chdir(FOLDER.parent)
+    result = doctest.testfile(str(CARD), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_card_runs_by_name(cache, monkeypatch, tmp_path):
+    hub.install_metrics([NAME])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("evaluate.config.HF_EVALUATE_OFFLINE", True)
+    result = doctest.testfile(str(CARD), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_metric_by_path(metric):
+    assert metric.name == NAME
+    attention = [[0.6, 0.3, 0.1], [], [0.1, math.nan], [0.25] * 4]
+    importance = [[-0.5, 0.3, 0.1], [], [0.1, 0.2], [1.0, 2.0, 3.0, 4.0]]
+    result = metric.compute(predictions=attention, references=importance)
+    assert list(result) == list(rankings.correlation_of_lists(attention, importance))
+    assert result["kendall_tau_b"] == pytest.approx(1)
+    assert (result["n"], result["n_undefined"]) == (1, 3)
+    assert result["reasons"] == {"no content token": 1, "nan in scores": 1, "constant attention": 1}
+    for x, y in zip(attention, importance, strict=True):
+        metric.add(prediction=x, reference=y)
+    each = metric.compute(reduction="none", magnitude=False)
+    assert each["kendall_tau_b"] == pytest.approx([-1 / 3, math.nan, math.nan, math.nan], nan_ok=True)
+    assert each["n_tokens"] == [3, 0, 2, 4]
+
+
+def test_arguments_reach_the_function(metric):
+    rows = {"predictions": [[0.2, 0.2 + 1e-9, 0.6]], "references": [[1.0, 2.0, 3.0]]}
+    assert metric.compute(**rows)["kendall_tau_b"] == pytest.approx(0.816497, abs=1e-6)
+    assert metric.compute(**rows, tie_tolerance=0)["kendall_tau_b"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([[0.5, 0.5], [1.0]], {}, "in example 1, but `predictions` has 2, `references` has 1"),
+        ([[0.5, 0.5], [0.5, 0.5]], {"reduction": "means"}, r"Unknown reduction 'means'\. Did you mean 'mean'"),
+    ],
+)
+def test_errors_are_clear(cache, rows, options, message):
+    import evaluate
+
+    metric = evaluate.load(str(FOLDER), cache_dir=str(cache), keep_in_memory=True)
+    with pytest.raises(InputError, match=message):
+        metric.compute(predictions=[[0.5, 0.5]] * 2, references=rows, **options)
