@@ -1,12 +1,15 @@
-"""What a notebook uses: load a model, wrap one's own, run a recipe."""
+"""What a notebook uses: load a model, wrap one's own, test it, run a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attn_faithful._checks import InputError, check_choice
+
+if TYPE_CHECKING:
+    from attn_faithful.reports.result import Result
 
 
 def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
@@ -68,6 +71,69 @@ def wrap(
         an object with ``sites``, ``encode`` and ``without`` that every test takes.
     """
     return _Wrapped(encode, without, sites)
+
+
+def evaluate_attention(
+    model: Any,
+    tokenizer: Any,
+    data: Any,
+    tests: Sequence[str] | None = None,
+    *,
+    output: str | Path = "runs/evaluate",
+    split: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    source_file: str | Path | None = None,
+    name: str | None = None,
+    held: int | None = None,
+    **columns: Any,
+) -> Result:
+    """Run faithfulness tests on a model and a data set, as ``attn-faithful evaluate`` does.
+
+    Args:
+        model, tokenizer: as :func:`load` gives them.
+        data: a Hub id, a folder, a file, "mock-1" and so on, a ``datasets.Dataset`` or ``DatasetDict``, or a list of
+            texts or of rows (mappings with a text and perhaps a label and an id).
+        tests: names such as "correlation", "permutation", "adversarial"; None for all.
+        output: folder of the run folders; a finished one is read and not made again.
+        split: None takes "test" where there is one.
+        settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}`` or
+            ``{"settings": {"permutation": {"permutations": 500}}}``.
+        source_file: importance computed elsewhere, by example and token; attention is compared with it too.
+        name: what tables call the model.
+        held: examples whose results are held before they are written.
+        columns: further keys of the recipe's part ``data``, such as ``text_column``, ``label_column``, ``limit``.
+
+    Returns:
+        the result, read from its run folder: ``table()``, ``examples``, ``tokens``, ``variants``.
+
+    Raises:
+        InputError: what is wrong with the data, a name or a setting.
+
+    Example:
+        >>> import tempfile
+        >>> from attn_faithful.data.encoding import train_tokenizer
+        >>> from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
+        >>> texts = ["good film", "a bad film", "not good , not bad"]
+        >>> tokenizer = train_tokenizer(texts)
+        >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=len(tokenizer), encoder="mlp"))
+        >>> result = evaluate_attention(model, tokenizer, texts, ["permutation"], output=tempfile.mkdtemp())
+        >>> result.table()["n"].max()
+        3
+    """
+    from attn_faithful.experiments.evaluate import evaluate_task, make_task
+    from attn_faithful.experiments.recipe import DataSettings
+    from attn_faithful.experiments.settings import EvaluationSettings
+    from attn_faithful.experiments.strict import build
+    from attn_faithful.reports.result import Result
+
+    asked = build(EvaluationSettings, {**(settings or {}), "tests": list(tests or [])}, "settings")
+    named = isinstance(data, str | Path)
+    where = build(DataSettings, {"source": str(data) if named else "data", **columns}, "evaluate_attention")
+    task = make_task(
+        model, tokenizer, where, asked, split, rows=None if named else data, name=name,
+        source_file=None if source_file is None else str(source_file),
+    )  # fmt: skip
+    return Result(evaluate_task(task, output, held=held).path)
 
 
 def run_recipe(

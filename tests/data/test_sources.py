@@ -201,7 +201,7 @@ def test_columns_by_name_or_given(tmp_path):
     [
         ({"review": "a", "comment": "b", "label": 1}, "review, comment could be it; name one with text_column"),
         ({"text": "a", "stars": 1, "rating": 1}, "stars, rating could be it; name one with label_column"),
-        ({"premise": "a", "hypothesis": "b", "label": 1}, "premise, hypothesis, label; name one"),
+        ({"left": "a", "right": "b", "label": 1}, r"left, right, label; name one with text_column \(and the second"),
         ({"text": "a", "other": 1}, "Expected a label column in split 'all'.*text, other"),
     ],
 )
@@ -250,7 +250,7 @@ def test_hidden_labels_c28(tmp_path):
     train = labelled(0, 1)
     assert load_labels(tmp_path, train, labelled(-1, -1))[2] == [-1, -1]
     assert load_labels(tmp_path, train, [{"text": "x"}])[2] == [-1]
-    with pytest.raises(InputError, match=r"row 2 of split 'train' .* has -1"):
+    with pytest.raises(InputError, match=r"example 'train-2' of .* has -1"):
         load_labels(tmp_path, labelled(0, 1, -1))
     assert load_labels(tmp_path, labelled(0, 1, -1), drop=["-1"])[1] == [0, 1]
     assert load_labels(tmp_path, labelled(1, -1), label_map={"-1": "bad", "1": "good"})[:2] == (["bad", "good"], [1, 0])

@@ -78,7 +78,8 @@ def test_tests_over_seeds(tmp_path):
         ]  # fmt: skip
 
     runs = [
-        finished(tmp_path / "a", 1, tests=tested(0.2, 3, 1, short=1)), finished(tmp_path / "b", 2, tests=tested(0.4, 4)),
+        finished(tmp_path / "a", 1, tests=tested(0.2, 3, 1, short=1)),
+        finished(tmp_path / "b", 2, tests=tested(0.4, 4)),
         finished(tmp_path / "c", 3, tests=tested(None, 0, 4, short=4)),
     ]  # fmt: skip
     (record,) = aggregate(runs)

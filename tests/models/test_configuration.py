@@ -42,7 +42,11 @@ WRONG = {
     "one label": ({"num_labels": 1}, "two labels or more, but num_labels is 1"),
     "sigmoid": ({"num_labels": 3, "output": "sigmoid"}, "'sigmoid' is for two classes, but num_labels is 3"),
     "class_weights": ({"num_labels": 3, "class_weights": [1.0, 2.0]}, "Expected 3 class_weights.*got 2"),
-    "query of uniform": ({"attention": "uniform", "query": True}, "a query has no effect"),
+    "query of uniform": (
+        {"attention": "uniform", "query": True},
+        "a query has no effect on an affine read-out; set readout to 'tanh'",
+    ),
+    "readout": ({"readout": "tan"}, r"Unknown readout 'tan'\. Did you mean 'tanh'\?"),
 }
 
 

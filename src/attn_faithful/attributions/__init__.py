@@ -1,1 +1,5 @@
-"""One file a kind of explanation."""
+"""Importance of tokens, one file a kind of source; importing the package registers them."""
+
+import attn_faithful.attributions.gradients
+import attn_faithful.attributions.internals
+import attn_faithful.attributions.occlusion  # noqa: F401

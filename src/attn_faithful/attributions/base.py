@@ -1,4 +1,4 @@
-"""What a source of importance is given and gives back, and the registry of sources."""
+"""What a source of importance is asked and what it answers."""
 
 from __future__ import annotations
 
@@ -6,30 +6,37 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from attn_faithful._checks import check_choice
+from attn_faithful._checks import InputError, check_choice
 from attn_faithful._registry import Registry
-from attn_faithful.models.protocol import Batch, Encoded
+from attn_faithful.models.protocol import Batch, Encoded, probabilities
 
-REDUCTIONS = ("xxex", "sum", "l1", "l2")
-PATHS = ("detached", "attached")
+REDUCTIONS = ("xxex", "l1", "l2", "sum")
+ATTENTION_PATHS = ("detached", "attached")
 OPERATORS = ("delete", "mask", "unk", "pad", "zero")
 SIGNS = ("magnitude", "signed")
-VALUES = ("probability", "logit")
+OUTCOMES = ("probability", "logit")
+BASELINES = ("zero", "pad")
 
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """How importance is computed.
+    """How importance is computed; the defaults are those of Jain and Wallace (2019), section 4.1.
 
     Attributes:
-        reduction: of a gradient's numbers to one a token.
-        attention_path: whether gradients flow through the attention weights.
-        operator: what removing a token means.
-        sign: whether importance is a magnitude.
-        of: what is differentiated.
-        n_steps: of integrated gradients.
+        reduction: gradients, from the embedding's axis to a number a token. "xxex" is the gradient with respect to the
+            token's own entry of the one-hot text, ``g . e``, and for what is already multiplied by the embedding its
+            sum; "l1" and "l2" are norms, "sum" cancels positive and negative parts.
+        attention_path: gradients, "detached" keeps the attention fixed, "attached" lets it move with the embeddings.
+        operator: leave-one-out, "delete" runs the shorter text, the others leave its place: the token becomes the
+            tokenizer's "mask", "unk" or "pad", or its embedding "zero".
+        sign: "magnitude" to compare with attention, which has no sign; "signed" is positive for what speaks for the
+            target.
+        of: "probability" of the target, or "logit", its log-odds ``ln p / (1 - p)``.
+        baseline: integrated gradients, what content tokens are at the start: "zero" embeddings or the "pad" token's.
+        n_steps: integrated gradients, points of the quadrature.
     """
 
     reduction: str = "xxex"
@@ -37,41 +44,150 @@ class SourceSettings:
     operator: str = "delete"
     sign: str = "magnitude"
     of: str = "probability"
+    baseline: str = "zero"
     n_steps: int = 50
 
     def __post_init__(self) -> None:
-        check_choice("reduction", self.reduction, REDUCTIONS)
-        check_choice("attention_path", self.attention_path, PATHS)
-        check_choice("operator", self.operator, OPERATORS)
-        check_choice("sign", self.sign, SIGNS)
-        check_choice("of", self.of, VALUES)
+        known = {
+            "reduction": REDUCTIONS, "attention_path": ATTENTION_PATHS, "operator": OPERATORS, "sign": SIGNS,
+            "of": OUTCOMES, "baseline": BASELINES,
+        }  # fmt: skip
+        for name, choices in known.items():
+            check_choice(name, getattr(self, name), choices)
+        if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 1:
+            raise InputError(f"n_steps must be an integer of at least 1, but is {self.n_steps!r}.")
 
 
-@dataclass(frozen=True)
-class Attribution:
-    """Importance of the tokens (B, T), NaN outside content, and what belongs to it, an entry an example."""
-
-    values: Tensor
-    extra: Mapping[str, Tensor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Request:
-    """What a source is asked."""
+    """What a source is asked about a block of examples.
+
+    Attributes:
+        model: speaks the protocol of attention models.
+        batch: its inputs.
+        encoded: what it did there, at the site that is asked about.
+        settings: how to compute.
+        target: (B,) indices of the class that importance is about, of the label for multi-label models; None for the
+            predicted class, the lowest index among equal ones.
+        keys: what random choices are keyed by, one an example.
+        seed: of all random choices.
+        token_ids: "mask", "unk" and "pad" -> id, where the tokenizer has them.
+
+    Raises:
+        InputError: a target of another shape, or of a class that does not exist.
+    """
 
     model: Any
     batch: Batch
     encoded: Encoded
-    target: Tensor
-    settings: SourceSettings
-    keys: Sequence[str]
-    seed: int
+    settings: SourceSettings = field(default_factory=SourceSettings)
+    target: Tensor | None = None
+    keys: Sequence[str] = ()
+    seed: int = 0
     token_ids: Mapping[str, int | None] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.target is None:
+            return
+        examples, classes = self.encoded.logits.shape
+        if tuple(self.target.shape) != (examples,):
+            raise InputError(
+                f"Expected a `target` a text, of shape ({examples},), but got {tuple(self.target.shape)}; "
+                "give the index of one class, or of one label, for each."
+            )
+        if bool(((self.target < 0) | (self.target >= classes)).any()):
+            raise InputError(f"Expected `target` in 0 to {classes - 1}, but got {self.target.tolist()}.")
 
-SOURCES: Registry[Callable[[Request], Attribution]] = Registry("source")
+    @property
+    def classes(self) -> Tensor:
+        """The target of each example, (B,)."""
+        logits = self.encoded.logits
+        return logits.argmax(-1) if self.target is None else self.target.to(logits.device)
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Importance of the tokens of B examples.
+
+    Attributes:
+        values: (B, T) float64 on the CPU, NaN outside content tokens.
+        extra: what a source tells beside them, name -> (B,) float64, NaN where undefined.
+        reasons: for each example why its values are not to be relied on; None where nothing speaks against them.
+            Empty if that holds for all.
+    """
+
+    values: Tensor
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+    reasons: Sequence[str | None] = ()
+
+
+Source = Callable[[Request], Attribution]
+
+SOURCES: Registry[Source] = Registry("source")
 
 
 def attribute(name: str, request: Request) -> Attribution:
-    """Importance by one source."""
-    return SOURCES[name](request)
+    """Importance by the source called ``name``; parameters, gradients, modes and random states stay as they were.
+
+    Args:
+        name: one of `SOURCES`.
+        request: what is asked.
+
+    Returns:
+        an importance a content token, (B, T).
+
+    Raises:
+        InputError: an unknown source, or what the source itself refuses.
+    """
+    found = SOURCES[name](request)
+    content = request.encoded.content.cpu()
+    values = torch.where(content, found.values.detach().cpu().double(), torch.nan)
+    undefined = ~content.any(1)
+    extra = {key: v.detach().cpu().double().masked_fill(undefined, torch.nan) for key, v in found.extra.items()}
+    return Attribution(values, extra, found.reasons)
+
+
+def outcome(logits: Tensor, target: Tensor, of: str, multi_label: bool) -> Tensor:
+    """What importance is importance for: one number a text, in float64, where 1 - p of a sure model is not yet 0.
+
+    A model with one logit z gives (0, z): its two classes differ in sign, whichever of the two outcomes is taken.
+
+    Args:
+        logits: (B, C) or (B, K, C).
+        target: (B,).
+        of: "probability" or "logit", the log-odds ``ln p / (1 - p)``.
+        multi_label: whether the logits are one yes-or-no a label.
+
+    Returns:
+        (B,) or (B, K).
+
+    Example:
+        >>> logits = torch.tensor([[0.0, 1.2], [0.0, 1.2]])
+        >>> outcome(logits, torch.tensor([0, 1]), "logit", multi_label=False)
+        tensor([-1.2000,  1.2000], dtype=torch.float64)
+    """
+    logits = precise(logits)
+    index = target.view(-1, *[1] * (logits.dim() - 1)).expand(*logits.shape[:-1], 1)
+    if of == "probability":
+        return probabilities(logits, multi_label).gather(-1, index)[..., 0]
+    chosen = logits.gather(-1, index)[..., 0]
+    return chosen if multi_label else chosen - logits.scatter(-1, index, -torch.inf).logsumexp(-1)
+
+
+def precise(values: Tensor) -> Tensor:
+    """In float64 where the device has it."""
+    return values if values.device.type == "mps" else values.double()
+
+
+def one_attention(request: Request, source: str) -> Tensor:
+    """The attention (B, T) of a model with one distribution a text.
+
+    Raises:
+        InputError: the site has several.
+    """
+    attention = request.encoded.attention
+    if attention.shape[1] != 1:
+        raise InputError(
+            f"The source {source!r} needs one attention distribution a text, but the site has {attention.shape[1]}."
+        )
+    return attention[:, 0]

@@ -13,6 +13,8 @@ from attn_faithful._checks import InputError
 if TYPE_CHECKING:
     import torch
 
+MODEL_COLUMNS = ("special_tokens_mask", "query_input_ids", "candidates")  # what a model reads beside the text
+
 
 @dataclass
 class Collator:
@@ -21,7 +23,8 @@ class Collator:
     Gives ``input_ids`` and ``attention_mask`` (B, T), ``labels`` where every row has one that is not negative (float
     for several labels a row), and every name in ``columns``: lists as long as the row's tokens are padded with 0 to
     (B, T) (``special_tokens_mask`` with 1), lists of one common length and plain numbers are stacked, strings stay
-    a list.
+    a list. ``query_input_ids`` is padded to its own longest row (B, Q) and brings ``query_attention_mask``;
+    ``candidates`` (B, C) is bool.
 
     Example:
         >>> batch = Collator(columns=("weight",))([
@@ -39,17 +42,33 @@ class Collator:
 
         lengths = [len(row["input_ids"]) for row in rows]
         size = max([1, *lengths])
-        ids = self._padded([row["input_ids"] for row in rows], lengths, size, np.int64, self.pad_token_id)
-        read = np.arange(size) < np.asarray(lengths)[:, None]
-        batch: dict[str, Any] = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(read).long()}
+        batch: dict[str, Any] = self._texts("", [row["input_ids"] for row in rows])
         labels = [row.get("labels") for row in rows]
         if labels and all(label is not None for label in labels):
             known = np.asarray(labels)
             if (known >= 0).all():
                 batch["labels"] = torch.from_numpy(known.astype(np.float32 if known.ndim == 2 else np.int64))
         for name in self.columns:
-            batch[name] = self._column(name, rows, lengths, size)
+            values = self._values(name, rows)
+            if name == "query_input_ids":
+                batch |= self._texts("query_", values)
+            elif name == "candidates":
+                batch[name] = torch.from_numpy(np.asarray(values, dtype=bool))
+            else:
+                batch[name] = self._column(name, values, rows, lengths, size)
         return batch
+
+    def _texts(self, prefix: str, ids: Sequence[Any]) -> dict[str, torch.Tensor]:
+        import torch
+
+        lengths = [len(row) for row in ids]
+        size = max([1, *lengths])
+        padded = self._padded(ids, lengths, size, np.int64, self.pad_token_id)
+        read = np.arange(size) < np.asarray(lengths)[:, None]
+        return {
+            f"{prefix}input_ids": torch.from_numpy(padded),
+            f"{prefix}attention_mask": torch.from_numpy(read).long(),
+        }
 
     @staticmethod
     def _padded(values: Sequence[Any], lengths: Sequence[int], size: int, dtype: Any, fill: float) -> Any:
@@ -58,15 +77,20 @@ class Collator:
             row[:length] = value
         return padded
 
-    def _column(self, name: str, rows: Sequence[dict[str, Any]], lengths: list[int], size: int) -> Any:
-        import torch
-
+    @staticmethod
+    def _values(name: str, rows: Sequence[dict[str, Any]]) -> list[Any]:
         for row in rows:
             if row.get(name) is None:
                 raise InputError(
                     f"Expected a column {name!r} in every row, but example {row.get('example')!r} has none."
                 )
-        values = [row[name] for row in rows]
+        return [row[name] for row in rows]
+
+    def _column(
+        self, name: str, values: list[Any], rows: Sequence[dict[str, Any]], lengths: list[int], size: int
+    ) -> Any:
+        import torch
+
         if isinstance(values[0], str):
             return values
         dtype, fill = (np.int64, 1) if name == "special_tokens_mask" else (np.float32, 0)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PAD, UNK, DIGITS = "[PAD]", "[UNK]", "qqq"
 PRE_TOKENIZERS = ("words", "whitespace")
 SANE_LENGTH = 1_000_000  # a tokenizer without a limit reports 1e30
+PLAIN = ("example", "label", "candidates")  # columns that encoding leaves as they are
 
 
 def _either_case(pattern: str) -> str:
@@ -245,7 +246,8 @@ def encode_texts(
     ``labels`` (from ``label``), ``example``, ``special_tokens_mask`` where the tokenizer adds special tokens, and each
     list column that has one value a white-space word, given to tokens: a token takes the value of its word, a special
     token 0. A list column that cannot be aligned in every row is left out. Lengths count special tokens. An empty text
-    has length 0 unless special tokens are added.
+    has length 0 unless special tokens are added. Pairs add ``query_input_ids``, ``n_query_tokens`` (before truncation)
+    and ``query_truncated``, with the same limit, and their ``candidates`` as they are.
 
     Args:
         max_length: for example the number of positions of the model; the tokenizer's own limit counts too.
@@ -270,10 +272,11 @@ def encode_texts(
     per_word = [
         name
         for name, feature in dataset.features.items()
-        if name not in ("text", "label", "example") and isinstance(feature, (datasets.List, datasets.LargeList))
+        if name not in ("text", "query", *PLAIN) and isinstance(feature, (datasets.List, datasets.LargeList))
     ]
-    plain = [name for name in ("example", "label") if name in dataset.column_names]
-    dataset = dataset.with_format(None).select_columns(["text", *plain, *per_word])
+    plain = [name for name in PLAIN if name in dataset.column_names]
+    asked = [name for name in ("query",) if name in dataset.column_names]
+    dataset = dataset.with_format(None).select_columns(["text", *asked, *plain, *per_word])
     tables: list[dict[str, Any]] = []
     specials = False
     for start in range(0, max(len(dataset), 1), 1000):
@@ -290,11 +293,17 @@ def encode_texts(
             else:
                 left = tokenizer.truncation_side == "left"
                 rows[name] = [_fill(v, m, left) for v, m in zip(values, rows["special_tokens_mask"], strict=True)]
+        if asked:
+            query = _encode_batch(tokenizer, batch["query"], start, limit)
+            rows["query_input_ids"], rows["n_query_tokens"] = query["input_ids"], query["n_tokens"]
+            rows["query_truncated"] = query["truncated"]
         for name in plain:
             rows["labels" if name == "label" else name] = batch[name]
         tables.append(rows)
-    types = {"input_ids": pa.list_(pa.int32()), "special_tokens_mask": pa.list_(pa.int8())}
-    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", *per_word]
+    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids")}
+    types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "candidates")}
+    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated"]
+    names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", *per_word]
     names = [name for name in names if name in tables[0]] + (["special_tokens_mask"] if specials else [])
     parts = [pa.table({name: pa.array(rows[name], type=types.get(name)) for name in names}) for rows in tables]
     return datasets.Dataset(pa.concat_tables(parts, promote_options="permissive"))

@@ -61,6 +61,39 @@ class LabelMap:
                     raise self._unknown_label(name, split, row)
         return encoded
 
+    def encode_candidates(
+        self, rows: Mapping[int, Sequence[Any]], feature: Any, labels: Mapping[int, Any], split: str
+    ) -> tuple[list[list[int]], int]:
+        """For each row 1 at the classes that may be its answer, and how many candidates are no class.
+
+        Args:
+            rows: row -> names (or indices) of its candidates.
+            feature: of the column.
+            labels: row -> index of the answer; negative where unknown.
+            split: for messages.
+
+        Raises:
+            InputError: an answer that is none of its candidates, or a row without any, with the row.
+        """
+        index = {name: i for i, name in enumerate(self.names)}
+        named = _feature_names(feature) or self.source_names
+        masks, strange = [], 0
+        for row, values in rows.items():
+            names = {self.name_of(value, named) for value in values}
+            known = {index[name] for name in names if name in index}
+            strange += len(names) - len(known)
+            where = f"row {row} of split {split!r}"
+            if not known:
+                raise InputError(f"Expected candidates that are classes, but {where} has none (rows count from 0).")
+            if labels[row] >= 0 and labels[row] not in known:
+                listed = ", ".join(sorted(names)[:10])
+                raise InputError(
+                    f"Expected the answer to be one of its candidates, but {where} has the answer "
+                    f"{self.names[labels[row]]!r} and the candidates {listed}; add it to them or leave the row out."
+                )
+            masks.append([int(i in known) for i in range(len(self.names))])
+        return masks, strange
+
     def name_of(self, value: Any, named: Sequence[str] | None) -> str:
         """A value's label name after ``label_map``."""
         text = _text_of(value)
@@ -120,11 +153,13 @@ def fit_labels(
     drop: Sequence[str] | None,
     label_map: Mapping[str, str] | None,
     names: Sequence[str] | None,
+    candidates: str | None = None,
 ) -> LabelMap:
     """Fix the mapping on the training split (or to ``names``).
 
     Names stated by the source keep their order; other labels are sorted, numbers by value. ``label_map`` renames, then
-    ``keep`` and ``drop`` choose; what is left is indexed in order.
+    ``keep`` and ``drop`` choose; what is left is indexed in order. Names in the column ``candidates`` are labels too,
+    though they may be nobody's answer in train.
     """
     rows = next((raw.splits[split] for split in ("train", "all") if split in raw.splits), None)
     if rows is None:
@@ -133,7 +168,7 @@ def fit_labels(
     known: list[str] = []
     if column is not None and column in rows.column_names:
         mapping.source_names = raw.names or _names_beside(rows, column)
-        known = _known_labels(rows, column, mapping)
+        known = _known_labels(rows, column, mapping, candidates)
         if names is not None and not set(known) <= set(names) and all(name.isdigit() for name in known):
             mapping.source_names = known = list(names)  # bare numbers are indices into the model's own names
     if (label_map or keep or drop) and multi_label:
@@ -156,7 +191,7 @@ def fit_labels(
     return mapping
 
 
-def _known_labels(rows: Any, column: str, mapping: LabelMap) -> list[str]:
+def _known_labels(rows: Any, column: str, mapping: LabelMap, candidates: str | None) -> list[str]:
     named = _feature_names(rows.features[column]) or mapping.source_names
     if named:
         return list(named)
@@ -169,6 +204,8 @@ def _known_labels(rows: Any, column: str, mapping: LabelMap) -> list[str]:
         values = [item for v in lists for item in v]
     elif any(isinstance(v, (list, tuple)) for v in values):
         raise InputError(f"Expected one label a text in column {column!r}, but it holds lists; set multi_label.")
+    if candidates is not None:
+        values += [v for row in rows.with_format(None).select_columns([candidates])[:][candidates] for v in row or ()]
     texts = {_text_of(v) for v in values} - {"", "-1"}
     if all(_NUMBER.fullmatch(text) for text in texts):
         return sorted(texts, key=lambda text: (float(text), text))

@@ -64,6 +64,28 @@ def read_source(source: str) -> Raw:
     return _read_hub(source)
 
 
+def from_rows(rows: Any, name: str = "data") -> Raw:
+    """Splits out of objects: a data set or a mapping of splits, a list of texts, a list of rows as mappings.
+
+    Raises:
+        InputError: something else, or nothing.
+    """
+    import datasets
+
+    if isinstance(rows, datasets.Dataset | datasets.DatasetDict):
+        return _from_loaded(rows, name)
+    if isinstance(rows, str) or not isinstance(rows, list | tuple):
+        raise InputError(f"Expected a data set, a list of texts or a list of rows, but got {type(rows).__name__}.")
+    if not rows:
+        raise InputError("Expected texts, but the list is empty.")
+    if all(isinstance(row, str) or row is None for row in rows):
+        return Raw(name, {"all": datasets.Dataset.from_dict({"text": list(rows)})})
+    if all(isinstance(row, dict) for row in rows):
+        return Raw(name, {"all": datasets.Dataset.from_list(list(rows))})
+    strange = next(row for row in rows if not isinstance(row, dict))
+    raise InputError(f"Expected texts or rows as mappings, but the list holds {strange!r:.60}.")
+
+
 def _read_folder(path: Path) -> Raw:
     import datasets
 

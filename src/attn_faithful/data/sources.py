@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._checks import InputError, check_choice
+from .columns import Columns, find_columns
 from .labels import LabelMap, fit_labels, stratified
 from .mock import LABEL_NAMES, make_mock, mock_spec
-from .readers import Raw, read_source
+from .readers import Raw, from_rows, read_source
 
 if TYPE_CHECKING:
     import datasets
 
 SPLITS = ("train", "validation", "test")
-TEXT_COLUMNS = ("sentence", "review", "body", "content", "document", "comment", "tweet", "review_body", "utterance")
-LABEL_COLUMNS = ("labels", "stars", "rating", "sentiment", "class", "category", "target", "polarity", "score")
 
 
 @dataclass
@@ -32,11 +31,13 @@ class TextData:
         name: a short slug for folders and tables.
         splits: data sets with ``example`` (an id that is unique over all splits: split and row of the source),
             ``text``, ``label`` (index into ``label_names``, -1 where unknown; a list of 0 and 1 where a text may have
-            several) and the list columns of the source, such as ``informative``.
+            several) and the list columns of the source, such as ``informative``. Pairs have ``query``, the text that
+            asks (a question, a hypothesis), and, where the source names them, ``candidates``: 1 for each class that
+            may be the answer.
         label_names: the classes in the order of their indices.
         pre_tokenizer: ``whitespace`` where the texts are tokens joined by spaces, else ``words``.
         notes: what a reader of the results should know: rows dropped, splits made, texts in both train and test.
-        fingerprint: sha256 over label names, texts and labels, the same in every process.
+        fingerprint: sha256 over label names, texts, queries, candidates and labels, the same in every process.
     """
 
     name: str
@@ -62,7 +63,9 @@ class TextData:
 def load_texts(
     source: str | Path,
     *,
+    rows: Any = None,
     text_column: str | None = None,
+    query_column: str | None = None,
     label_column: str | None = None,
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
@@ -82,7 +85,10 @@ def load_texts(
         source: ``mock-1`` and so on; a folder with train, validation and test as parquet, csv, tsv, json or jsonl (and
             a ``meta.json`` whose ``label_names`` count); a single such file; a folder of ``save_to_disk``; or a Hub
             id, ``owner/name`` or ``owner/name:configuration``.
+        rows: the data itself in place of a source: a data set, a mapping of splits, texts, or rows as mappings.
         text_column, label_column: found by name where not given.
+        query_column: of pairs, the text that asks; found by name too (premise and hypothesis, passage and question)
+            unless only ``text_column`` is given. A list column ``candidates`` then holds the labels that may be right.
         keep, drop: label names to keep or to leave out.
         label_map: merges or renames labels, such as ``{"very negative": "negative"}``; applied before keep and drop.
         validation_share: the part of train that becomes validation where there is none, stratified by ``seed``.
@@ -95,7 +101,8 @@ def load_texts(
 
     Raises:
         InputError: for a source that is not there, a column that is missing or ambiguous, a missing text or label
-            (with its row), a label that train does not have, an unlabelled text in train, or one class only.
+            (with its row), a label that train does not have, an answer that is none of its candidates (with its row),
+            an unlabelled text in train, or one class only.
 
     Example:
         >>> data = load_texts("mock-1", mock={"n_train": 40, "n_test": 10})
@@ -110,7 +117,9 @@ def load_texts(
     if limit is not None and limit < 2:
         raise InputError(f"Expected a limit of at least 2 texts, but got {limit}.")
     name = str(source)
-    if re.fullmatch(r"mock-\w+", name.lower()) and not Path(name).exists():
+    if rows is not None:
+        raw = from_rows(rows, name)
+    elif re.fullmatch(r"mock-\w+", name.lower()) and not Path(name).exists():
         raw = _mock_raw(name, {"seed": seed, **(mock or {})})
     elif mock:
         raise InputError(f"Expected `mock` settings with a planted-token set such as 'mock-1' only, but got {name!r}.")
@@ -120,13 +129,23 @@ def load_texts(
         raise InputError(f"Expected a split 'train' in {name!r}, but found {', '.join(raw.splits)}; rename one.")
     if purpose == "evaluate" and "all" in raw.splits:
         raw.splits = {"test": raw.splits["all"]}
-    text_column, label_column = _columns(raw, name, text_column, label_column)
+    columns = find_columns(raw, name, text_column, query_column, label_column)
+    if columns.candidates and multi_label:
+        raise InputError(f"Expected one answer a text in {name!r}, as it has candidates; leave multi_label out.")
     mapping = fit_labels(
-        raw, label_column, multi_label=multi_label, keep=keep, drop=drop, label_map=label_map, names=label_names
+        raw,
+        columns.label,
+        multi_label=multi_label,
+        keep=keep,
+        drop=drop,
+        label_map=label_map,
+        names=label_names,
+        candidates=columns.candidates,
     )
     tables = {}
     for split, rows in raw.splits.items():
-        tables[split] = _table(raw, split, rows, text_column, label_column, mapping, drop_none, purpose)
+        tables[split] = _table(raw, split, rows, columns, mapping, drop_none, purpose)
+    _name_apart(tables)
     if purpose == "train":
         if len(mapping.names) < 2:
             found = ", ".join(map(repr, mapping.names)) or "none"
@@ -140,8 +159,8 @@ def load_texts(
                 raw.notes.append(f"{split}: {limit} of {len(table['text'])} texts taken, stratified by seed {seed}.")
                 tables[split] = _take(table, stratified(table["label"], limit, seed, f"limit {split}"))
     if "train" in tables and "test" in tables:
-        seen = set(tables["train"]["text"])
-        double = sum(text in seen for text in tables["test"]["text"])
+        seen = set(_said(tables["train"]))
+        double = sum(said in seen for said in _said(tables["test"]))
         if double:
             raw.notes.append(f"{double} of {len(tables['test']['text'])} test texts stand in train too.")
     splits = {split: _dataset(table, multi_label) for split, table in tables.items()}
@@ -158,60 +177,6 @@ def _mock_raw(name: str, settings: dict[str, Any]) -> Raw:
     return Raw(name.lower(), splits, names=list(LABEL_NAMES), tokenized=True)
 
 
-def _columns(raw: Raw, source: str, text: str | None, label: str | None) -> tuple[str, str | None]:
-    """The text and the label column; the label column is None where no split has one."""
-    import datasets
-
-    first = raw.splits.get("train") or next(iter(raw.splits.values()))
-    features = first.features
-    listed = ", ".join(features)
-    label_given = label is not None
-    if label is not None:
-        if not any(label in rows.column_names for rows in raw.splits.values()):
-            check_choice(f"label column of {source!r} (columns: {listed})", label, features)
-    else:
-        label = _by_name("label", features, LABEL_COLUMNS, source, text)
-    if text is not None:
-        check_choice(f"text column of {source!r} (columns: {listed})", text, features)
-    else:
-        text = _by_name("text", features, TEXT_COLUMNS, source, label)
-    if text is None:
-        strings = [
-            name
-            for name, feature in features.items()
-            if name != label and isinstance(feature, datasets.Value) and "string" in feature.dtype
-        ]
-        if len(strings) != 1:
-            raise InputError(
-                f"Expected a text column in {source!r}, but its columns are {listed}; name one with text_column."
-            )
-        text = strings[0]
-    feature = features[text]
-    dtype = getattr(feature, "dtype", "list")
-    if "string" not in dtype and dtype != "null":
-        raise InputError(
-            f"Expected texts in column {text!r} of {source!r}, but it holds {dtype}; columns: {listed}; "
-            f"name another with text_column."
-        )
-    if label is None and "train" in raw.splits and not label_given:
-        raw.notes.append("No label column found.")
-    return text, label
-
-
-def _by_name(kind: str, features: Any, others: Sequence[str], source: str, taken: str | None) -> str | None:
-    """A column called like its kind, or the only one with a usual name; None where there is none."""
-    by_lower = {name.lower(): name for name in features if name != taken}
-    if kind in by_lower:
-        return by_lower[kind]
-    found = [by_lower[name] for name in others if name in by_lower]
-    if len(found) > 1:
-        raise InputError(
-            f"Expected one {kind} column in {source!r}, but {', '.join(found)} could be it; "
-            f"name one with {kind}_column (columns: {', '.join(features)})."
-        )
-    return found[0] if found else None
-
-
 def _column(rows: Any, name: str) -> list[Any]:
     return rows.with_format(None).select_columns([name])[:][name]
 
@@ -220,8 +185,7 @@ def _table(
     raw: Raw,
     split: str,
     rows: Any,
-    text_column: str,
-    label_column: str | None,
+    columns: Columns,
     mapping: LabelMap,
     drop_none: bool,
     purpose: str,
@@ -229,13 +193,16 @@ def _table(
     """Columns of one split with labels as indices; rows that keep and drop leave out are gone."""
     import datasets
 
-    if text_column not in rows.column_names:
-        raise InputError(
-            f"Expected column {text_column!r} in every split, but split {split!r} has {', '.join(rows.column_names)}."
-        )
-    texts = _column(rows, text_column)
-    if label_column is not None and label_column in rows.column_names:
-        labels = mapping.encode(_column(rows, label_column), rows.features[label_column], split, drop_none)
+    given = {"text": columns.text, "query": columns.query, "candidates": columns.candidates}
+    given = {name: column for name, column in given.items() if column is not None}
+    for column in given.values():
+        if column not in rows.column_names:
+            listed = ", ".join(rows.column_names)
+            raise InputError(f"Expected column {column!r} in every split, but split {split!r} has {listed}.")
+    read = {name: _column(rows, column) for name, column in given.items()}
+    texts = read["text"]
+    if columns.label is not None and columns.label in rows.column_names:
+        labels = mapping.encode(_column(rows, columns.label), rows.features[columns.label], split, drop_none)
     elif split in ("train", "all") and purpose == "train":
         raise InputError(
             f"Expected a label column in split {split!r} of {raw.name!r}, but its columns are "
@@ -244,13 +211,14 @@ def _table(
     else:
         labels = [mapping.unknown] * len(texts)
     kept, missing = [], 0
-    for row, (text, label) in enumerate(zip(texts, labels, strict=True)):
-        if text is None and not drop_none:
+    for row, label in enumerate(labels):
+        lacking = next((column for name, column in given.items() if read[name][row] is None), None)
+        if lacking is not None and not drop_none:
             raise InputError(
-                f"Expected a text in column {text_column!r}, but row {row} of split {split!r} has none (rows count "
+                f"Expected a value in column {lacking!r}, but row {row} of split {split!r} has none (rows count "
                 f"from 0); fill it or drop such rows (drop_none)."
             )
-        if text is None or label is mapping.missing:
+        if lacking is not None or label is mapping.missing:
             missing += 1
         elif label is not mapping.dropped:
             kept.append(row)
@@ -260,15 +228,49 @@ def _table(
     if left_out:
         raw.notes.append(f"{split}: {left_out} rows of other labels left out.")
     table = {
-        "example": [f"{split}-{row}" for row in kept],
+        "example": _ids(rows, split, kept),
         "text": [texts[row] for row in kept],
         "label": [labels[row] for row in kept],
     }
+    if columns.query is not None:
+        table["query"] = [read["query"][row] for row in kept]
+    if columns.candidates is not None:
+        chosen = {row: read["candidates"][row] for row in kept}
+        feature = rows.features[columns.candidates]
+        masks, strange = mapping.encode_candidates(chosen, feature, dict(enumerate(labels)), split)
+        table["candidates"] = masks
+        if strange:
+            raw.notes.append(f"{split}: {strange} candidates left out that are no class.")
     for name, feature in rows.features.items():
-        if isinstance(feature, (datasets.List, datasets.LargeList)) and name not in (text_column, label_column):
+        own = name in (*table, "query", "candidates", columns.label)
+        if isinstance(feature, (datasets.List, datasets.LargeList)) and not own:
             values = _column(rows, name)
             table[name] = [values[row] for row in kept]
     return table
+
+
+def _said(table: Mapping[str, list[Any]]) -> list[Any]:
+    """What each example says: its text, or its text and query."""
+    return list(zip(table["text"], table["query"], strict=True)) if "query" in table else table["text"]
+
+
+def _ids(rows: Any, split: str, kept: Sequence[int]) -> list[str]:
+    """The source's own ids where it has a column ``example`` or ``id`` of different ones, else split and row."""
+    for name in ("example", "id"):
+        if name in rows.column_names:
+            values = _column(rows, name)
+            own = [str(values[row]) for row in kept]
+            if len(set(own)) == len(own) and all(isinstance(values[row], str | int) for row in kept):
+                return own
+    return [f"{split}-{row}" for row in kept]
+
+
+def _name_apart(tables: Mapping[str, dict[str, list[Any]]]) -> None:
+    """Put the split before each id where two splits share one."""
+    ids = [example for table in tables.values() for example in table["example"]]
+    if len(set(ids)) < len(ids):
+        for split, table in tables.items():
+            table["example"] = [f"{split}-{example}" for example in table["example"]]
 
 
 def _take(table: dict[str, list[Any]], indices: Sequence[int]) -> dict[str, list[Any]]:
@@ -305,9 +307,8 @@ def _check_train(table: dict[str, list[Any]], mapping: LabelMap, source: str) ->
         return
     for example, label in zip(table["example"], labels, strict=True):
         if label == mapping.unknown:
-            split, row = example.rsplit("-", 1)
             raise InputError(
-                f"Expected a label for every training text, but row {row} of split {split!r} of {source!r} has -1 "
+                f"Expected a label for every training text, but the example {example!r} of {source!r} has -1 "
                 f"(no label); drop such rows with drop=['-1'], or name what it means with label_map."
             )
     if len(set(labels)) < 2:
@@ -320,6 +321,7 @@ def _dataset(table: dict[str, list[Any]], multi_label: bool) -> datasets.Dataset
     import pyarrow as pa
 
     types = {"example": pa.string(), "text": pa.large_string()}
+    types |= {"query": pa.large_string(), "candidates": pa.list_(pa.int8())}
     types["label"] = pa.list_(pa.int64()) if multi_label else pa.int64()
     arrays = {name: pa.array(values, type=types.get(name)) for name, values in table.items()}
     return datasets.Dataset(pa.table(arrays))
@@ -328,6 +330,7 @@ def _dataset(table: dict[str, list[Any]], multi_label: bool) -> datasets.Dataset
 def _fingerprint(names: Sequence[str], tables: Mapping[str, dict[str, list[Any]]]) -> str:
     digest = hashlib.sha256(json.dumps(list(names)).encode())
     for split, table in tables.items():
-        for text, label in zip(table["text"], table["label"], strict=True):
-            digest.update(json.dumps([split, text, label]).encode())
+        columns = [table[name] for name in ("text", "label", "query", "candidates") if name in table]
+        for values in zip(*columns, strict=True):
+            digest.update(json.dumps([split, *values]).encode())
     return digest.hexdigest()

@@ -27,6 +27,7 @@ class MetricSpec:
         low, high: its range.
         direction: "lower" or "higher" for which of two values speaks for faithful attention; None where neither does.
         unit: "nats", "probability", "" ...
+        shown: whether its mean says enough to stand in a table.
     """
 
     name: str
@@ -36,6 +37,7 @@ class MetricSpec:
     high: float
     direction: str | None = None
     unit: str = ""
+    shown: bool = True
 
 
 @dataclass(frozen=True)

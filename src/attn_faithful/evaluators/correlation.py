@@ -18,7 +18,7 @@ TAU = MetricSpec(
     "attention_correlation", "tau-b", "Kendall's rank correlation of two importances over a text's tokens",
     -1.0, 1.0, "higher",
 )  # fmt: skip
-P_VALUE = MetricSpec("correlation_p", "p", "two-sided p-value of tau-b", 0.0, 1.0)
+P_VALUE = MetricSpec("correlation_p", "p", "two-sided p-value of tau-b", 0.0, 1.0, shown=False)
 SIGNIFICANT_SHARE = MetricSpec(
     "significant", "sig.", f"whether p <= {SIGNIFICANT}, over all texts as in the paper: an undefined tau is not",
     0.0, 1.0, "higher",

@@ -76,7 +76,7 @@ def _weights(model: Any) -> str:
 
 def make_task(
     model: Any, tokenizer: Any, data: DataSettings, settings: EvaluationSettings, split: str | None = None, *,
-    name: str | None = None, source_file: str | None = None, origin: str | None = None,
+    rows: Any = None, name: str | None = None, source_file: str | None = None, origin: str | None = None,
 ) -> Task:  # fmt: skip
     """A task from what a user names.
 
@@ -84,6 +84,7 @@ def make_task(
         model, tokenizer: as `attn_faithful.load` gives them.
         data: where the texts come from; labels are mapped to the model's classes.
         settings: which tests, and how; none named means all of them.
+        rows: the data itself, where it is not read from a source.
         split: None takes "test" where there is one, else the last.
         name: what tables call the model; None for the encoder's or the model type's name.
         source_file: importance computed elsewhere; it becomes the source "given" of the test "correlation".
@@ -93,7 +94,7 @@ def make_task(
         InputError: the data cannot be read, a label is none of the model's, an unknown split.
     """
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
-    texts = read_texts(data, purpose="evaluate", label_names=names)
+    texts = read_texts(data, rows=rows, purpose="evaluate", label_names=names)
     split = split or ("test" if "test" in texts.splits else list(texts.splits)[-1])
     check_choice(f"split of {texts.name}", split, texts.splits)
     if not settings.tests:

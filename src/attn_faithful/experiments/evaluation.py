@@ -108,6 +108,8 @@ def _sources(
         for metric, column in found.extra.items():
             for row, value in enumerate(column.tolist()):
                 extra.score(block, row, metric, value, "no content token", source=name)
+        for row, reason in enumerate(found.reasons):
+            extra.score(block, row, "reliable", float(reason is None), source=name)
     return values, extra
 
 

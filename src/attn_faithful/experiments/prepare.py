@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.collate import Collator
+from attn_faithful.data.collate import MODEL_COLUMNS, Collator
 from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts, train_tokenizer
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
@@ -44,6 +44,7 @@ def read_texts(data: DataSettings, limit: int | None = None, **asked: Any) -> Te
     return load_texts(
         data.source,
         text_column=data.text_column,
+        query_column=data.query_column,
         label_column=data.label_column,
         keep=data.keep,
         drop=data.drop,
@@ -69,9 +70,10 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
         InputError: what is wrong with the data, the vectors or the model's settings.
     """
     texts = read_texts(recipe.data)
-    settings = recipe.tokenizer
+    settings, train = recipe.tokenizer, texts.splits["train"]
+    query = "query" in train.column_names
     tokenizer = tokenizer or train_tokenizer(
-        texts.splits["train"]["text"],
+        [text for name in ("text", "query") if name in train.column_names for text in train[name]],
         pre_tokenizer=settings.pre_tokenizer or texts.pre_tokenizer,
         min_df=settings.min_df,
         lowercase=settings.lowercase,
@@ -98,6 +100,7 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
         id2label=dict(enumerate(texts.label_names)),
         label2id={name: i for i, name in enumerate(texts.label_names)},
         class_weights=_class_weights(recipe, rows["train"], texts),
+        query=query,
         **{**({"output": "multi_label"} if recipe.data.multi_label else {}), **given},
     )
     check_tokenizer_fits(tokenizer, config.vocab_size, config.pad_token_id)
@@ -131,7 +134,7 @@ def statistics(prepared: Prepared) -> dict[str, Any]:
 def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
     """Classes and lengths of one split."""
     lengths = np.asarray(rows["length"])
-    return {
+    facts = {
         "n": len(rows),
         "classes": texts.class_counts(split),
         "tokens_mean": float(lengths.mean()) if len(rows) else None,
@@ -139,9 +142,17 @@ def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
         "truncated": int(np.sum(rows["truncated"])),
         "empty": int((lengths == 0).sum()),
     }
+    if "query_input_ids" in rows.column_names:
+        asked = np.asarray([len(ids) for ids in rows["query_input_ids"]])
+        facts |= {
+            "query_tokens_mean": float(asked.mean()) if len(rows) else None,
+            "query_tokens_std": float(asked.std()) if len(rows) else None,
+            "query_truncated": int(np.sum(rows["query_truncated"])),
+            "query_empty": int((asked == 0).sum()),
+        }
+    return facts
 
 
 def collator(rows: Rows, columns: tuple[str, ...] = ()) -> Collator:
-    """Makes batches of the rows, with further columns."""
-    special = ("special_tokens_mask",) if "special_tokens_mask" in rows.column_names else ()
-    return Collator(0, (*special, *columns))
+    """Makes batches of all that a model reads of the rows, with further columns."""
+    return Collator(0, (*(name for name in MODEL_COLUMNS if name in rows.column_names), *columns))

@@ -35,6 +35,7 @@ class DataSettings:
     name: str | None = None
     folder: str | None = None
     text_column: str | None = None
+    query_column: str | None = None
     label_column: str | None = None
     keep: list[str] | None = None
     drop: list[str] | None = None

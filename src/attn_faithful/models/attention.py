@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn_faithful._registry import Registry
@@ -13,11 +14,34 @@ from attn_faithful.functional.projections import project
 if TYPE_CHECKING:
     from .configuration import AttentionClassifierConfig
 
-SCORERS: Registry[type[nn.Module]] = Registry("attention")
+SCORERS: Registry[type[Scorer]] = Registry("attention")
+
+
+class Scorer(nn.Module):
+    """Scores of tokens: any function of features that are affine in the token's state.
+
+    What is shared by many texts, such as one half of a recurrent encoder's states, is then mapped once for all.
+    """
+
+    def forward(self, hidden: Tensor, query: Tensor | None) -> Tensor:
+        """Scores (B, T) of states (B, T, N) under a query (B, Nq)."""
+        return self.of(self.features(hidden, query))
+
+    def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
+        """Features (B, T, size) of states (B, T, N)."""
+        raise TypeError("a scorer defines features")
+
+    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
+        """What the given columns of the states, ``hidden`` (B, T, n), add to the features (B, T, size)."""
+        raise TypeError("a scorer defines part")
+
+    def of(self, features: Tensor) -> Tensor:
+        """Scores (B, T) of features (B, T, size)."""
+        raise TypeError("a scorer defines of")
 
 
 @SCORERS.register("additive")
-class AdditiveScores(nn.Module):
+class AdditiveScores(Scorer):
     """``s = w2' tanh(W1 h + b1 [+ Wq q])``, w2 without bias (Jain and Wallace 2019, section 2)."""
 
     def __init__(self, width: int, size: int, query_width: int | None) -> None:
@@ -26,15 +50,19 @@ class AdditiveScores(nn.Module):
         self.query = nn.Linear(query_width, size) if query_width else None
         self.score = nn.Linear(size, 1, bias=False)
 
-    def forward(self, hidden: Tensor, query: Tensor | None) -> Tensor:
-        features = self.token(hidden)  # (B, T, size)
-        if self.query is not None:
-            features = features + self.query(query)[:, None]
-        return self.score(features.tanh()).squeeze(-1)  # (B, T)
+    def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
+        features = self.token(hidden)
+        return features if self.query is None else features + self.query(query)[:, None]
+
+    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
+        return F.linear(hidden, self.token.weight[:, columns])
+
+    def of(self, features: Tensor) -> Tensor:
+        return self.score(features.tanh()).squeeze(-1)
 
 
 @SCORERS.register("dot")
-class DotScores(nn.Module):
+class DotScores(Scorer):
     """``s = h'q / sqrt(N)``; without a query a learned vector takes its place."""
 
     def __init__(self, width: int, size: int, query_width: int | None) -> None:
@@ -44,22 +72,34 @@ class DotScores(nn.Module):
         # a query of another width than the tokens is mapped to theirs
         self.query = nn.Linear(query_width, width, bias=False) if query_width and query_width != width else None
 
-    def forward(self, hidden: Tensor, query: Tensor | None) -> Tensor:
+    def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
+        return self.part(hidden, query, slice(None))
+
+    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
         if self.vector is not None:
-            return self.vector(hidden).squeeze(-1) * self.scale
+            return F.linear(hidden, self.vector.weight[:, columns])
         query = self.query(query) if self.query is not None else query
-        return (hidden @ query[:, :, None]).squeeze(-1) * self.scale  # (B, T)
+        return hidden @ query[:, columns, None]
+
+    def of(self, features: Tensor) -> Tensor:
+        return features.squeeze(-1) * self.scale
 
 
 @SCORERS.register("uniform")
-class UniformScores(nn.Module):
+class UniformScores(Scorer):
     """``s = 0``: the uniform attention of Wiegreffe and Pinter (2019), section 3.1."""
 
     def __init__(self, width: int, size: int, query_width: int | None) -> None:
         super().__init__()
 
-    def forward(self, hidden: Tensor, query: Tensor | None) -> Tensor:
-        return hidden.new_zeros(hidden.shape[:2])
+    def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
+        return hidden.new_zeros(*hidden.shape[:2], 1)
+
+    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
+        return self.features(hidden, query)
+
+    def of(self, features: Tensor) -> Tensor:
+        return features.squeeze(-1)
 
 
 class Attention(nn.Module):

@@ -11,10 +11,11 @@ from attn_faithful._checks import InputError, check_choice
 OUTPUTS = ("sigmoid", "softmax", "multi_label")
 ACTIVATIONS = ("tanh", "relu")
 POSITIONS = ("learned", "sinusoidal")
+READOUTS = ("affine", "tanh")
 
 
 class AttentionClassifierConfig(PreTrainedConfig):
-    """Embedding, encoder, attention that pools the tokens, linear read-out.
+    """Embedding, encoder, attention that pools the tokens, read-out.
 
     The defaults are those of Jain and Wallace (2019), section 3.1, and Amini and Kosseim, section 5.
 
@@ -38,7 +39,9 @@ class AttentionClassifierConfig(PreTrainedConfig):
         sparsegen_lambda: sparsegen only, below 1; 0 is sparsemax, larger is sparser.
         entmax_alpha: entmax only; 1 is softmax, 2 is sparsemax.
         learn_alpha: train entmax's alpha, between 1 and 2.
-        query: whether a second text (a question, a hypothesis) asks the attention.
+        query: whether a second text (a question, a hypothesis), read by an encoder of its own, asks the attention.
+        readout: "affine" (``W c + b`` of the context c; a query speaks through the attention alone) or "tanh"
+            (``W2 tanh(Wp c + Wq q) + b2``: what Jain and Wallace use for question answering).
         output: "sigmoid" (two classes, one weight row, logits given as (0, z)), "softmax" or "multi_label"; None
             chooses "sigmoid" for two classes and "softmax" otherwise.
         dropout: on embeddings and on the context, in training only.
@@ -74,6 +77,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     entmax_alpha: float = 1.5
     learn_alpha: bool = False
     query: bool = False
+    readout: str = "affine"
     output: str | None = None
     dropout: float = 0.0
     freeze_embeddings: bool = False
@@ -118,6 +122,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
         check_choice("output", str(self.output), OUTPUTS)
         check_choice("activation", self.activation, ACTIVATIONS)
         check_choice("positions", self.positions, POSITIONS)
+        check_choice("readout", self.readout, READOUTS)
         if self.output == "sigmoid" and self.num_labels != 2:
             raise InputError(
                 f"output 'sigmoid' is for two classes, but num_labels is {self.num_labels}; use 'softmax'."
@@ -147,8 +152,11 @@ class AttentionClassifierConfig(PreTrainedConfig):
             raise InputError(
                 f"hidden_size {self.hidden_size} cannot be shared by {self.num_heads} heads; make it a multiple."
             )
-        if self.attention == "uniform" and self.query:
-            raise InputError("attention 'uniform' reads no scores, so a query has no effect; set query to false.")
+        if self.attention == "uniform" and self.query and self.readout == "affine":
+            raise InputError(
+                "attention 'uniform' reads no scores, so a query has no effect on an affine read-out; set readout to "
+                "'tanh' or leave the query out."
+            )
 
     def _validate_kernels(self) -> None:
         even = [k for k in self.kernel_sizes if k % 2 == 0 or k < 1]

@@ -1,7 +1,8 @@
-"""The pooled attention classifier: embedding, encoder, attention, linear read-out."""
+"""The pooled attention classifier: embedding, encoder, attention, read-out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from attn_faithful.models.attention import Attention
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
+from attn_faithful.models.readout import TanhReadout, among, check_candidates
+from attn_faithful.models.removal import logits_without
 
 
 @dataclass
@@ -62,7 +65,11 @@ class AttentionClassifier(PreTrainedModel):
             query_width = self.query_encoder.width
         self.attention = Attention(config, self.encoder.width, query_width)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = nn.Linear(self.encoder.width, 1 if config.output == "sigmoid" else config.num_labels)
+        rows = 1 if config.output == "sigmoid" else config.num_labels
+        if config.readout == "tanh":
+            self.readout = TanhReadout(self.encoder.width, query_width, rows)
+        else:
+            self.readout = nn.Linear(self.encoder.width, rows)
         self.post_init()
         self._freeze()
 
@@ -118,6 +125,7 @@ class AttentionClassifier(PreTrainedModel):
         attention_weights: Tensor | None = None,
         query_input_ids: Tensor | None = None,
         query_attention_mask: Tensor | None = None,
+        candidates: Tensor | None = None,
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
@@ -130,6 +138,7 @@ class AttentionClassifier(PreTrainedModel):
             special_tokens_mask: (B, T), 1 at tokens that attention must not reach.
             attention_weights: (B, T), used instead of the model's own attention.
             query_input_ids: (B, Q), with `query_attention_mask`, for models with a query.
+            candidates: (B, C), 1 at the classes that may be the answer; the others' logits are -inf.
             labels: (B,) class indices, or (B, C) of 0 and 1 for multi-label; negative: unknown, no loss.
             output_hidden_states: also return the encoder's states.
             return_dict: False for a tuple.
@@ -144,7 +153,7 @@ class AttentionClassifier(PreTrainedModel):
             attention = attention_weights
         # attention is float32 at least, states have the precision of the weights
         context = (attention[:, None].to(states.dtype) @ states).squeeze(1)  # (B, N)
-        logits = self._pair(self.readout(self.dropout(context)))
+        logits = self.read_out(self.dropout(context), query, candidates)
         output = AttentionClassifierOutput(
             loss=self._loss(logits, labels),
             logits=logits,
@@ -189,6 +198,18 @@ class AttentionClassifier(PreTrainedModel):
         embedded = self.dropout(self.query_embedding(ids)).gather(1, _wide(order, self.config.embedding_size))
         return self.query_encoder.summary(self.query_encoder(embedded, compact), compact)
 
+    def read_out(self, context: Tensor, query: Tensor | None = None, candidates: Tensor | None = None) -> Tensor:
+        """Logits (B, C) of what was attended.
+
+        Args:
+            context: (B, N), the attention-weighted mean of the states.
+            query: (B, Nq), the query's vector.
+            candidates: (B, C), see `forward`.
+        """
+        values = self.readout(context, query) if self.config.readout == "tanh" else self.readout(context)
+        candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
+        return among(self._pair(values), candidates)
+
     def _pair(self, values: Tensor) -> Tensor:
         """A one-logit read-out (..., 1) as the pair (0, z); others as they are."""
         return F.pad(values, (1, 0)) if self.config.output == "sigmoid" else values
@@ -204,6 +225,8 @@ class AttentionClassifier(PreTrainedModel):
         logits, labels = logits[known], labels[known]
         if self.config.multi_label:
             return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), pos_weight=weights)
+        if bool((chosen := logits.gather(1, labels[:, None]).isneginf()).any()):
+            raise InputError(f"Label {int(labels[chosen[:, 0]][0])} is none of its candidates; its loss is infinite.")
         losses = F.cross_entropy(logits, labels, weight=weights, reduction="none")
         return losses.sum() / len(losses)
 
@@ -217,17 +240,18 @@ class AttentionClassifier(PreTrainedModel):
         check_choice("site", site, self.sites)
         # float32 whatever the caller's autocast
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
-            states, _, content, query = self._read(**_inputs(batch))
+            inputs = _inputs(batch)
+            candidates = inputs.pop("candidates", None)
+            states, _, content, query = self._read(**inputs)
             attention, scores = self.attention(states, content, query)
             states = states if states.dtype == torch.float64 else states.float()
-            weight = self._pair(self.readout.weight.to(states.dtype).T)  # (N, C)
-            bias = self._pair(self.readout.bias.to(states.dtype)).expand(len(states), -1)
-        token_logits = states @ weight  # (B, T, C)
+            query = None if query is None else query.to(states.dtype)
+            mapped, affine = self._mapped(states, query, candidates)
         allowed = content[:, None]
 
         def decode(weights: Tensor) -> Tensor:
             check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
-            return weights[:, :, 0] @ token_logits + bias[:, None]
+            return mapped(weights[:, :, 0])
 
         attention = attention.to(states.dtype)[:, None]
         return Encoded(
@@ -239,31 +263,37 @@ class AttentionClassifier(PreTrainedModel):
             decode=decode,
             scores=scores[:, None],
             project=self.attention.project,
-            affine=Affine(token_logits, bias),
+            affine=affine,
             multi_label=self.config.multi_label,
         )
 
+    def _mapped(
+        self, states: Tensor, query: Tensor | None, candidates: Tensor | None
+    ) -> tuple[Callable[[Tensor], Tensor], Affine | None]:
+        """Weights (B, K, T) -> logits (B, K, C), and what they are affine in, if they are.
+
+        All that is affine is worked out once a token, so that an alternative costs T times the classes.
+        """
+        candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
+        if self.config.readout == "tanh":
+            of_token, of_query, output = self.readout.parts(states, query)
+            return lambda weights: among(self._pair(output((weights @ of_token + of_query).tanh())), candidates), None
+        weight = self._pair(self.readout.weight.to(states.dtype).T)  # (N, C)
+        bias = among(self._pair(self.readout.bias.to(states.dtype)).expand(len(states), -1), candidates)
+        affine = Affine(states @ weight, bias)
+        return lambda weights: weights @ affine.token_logits + bias[:, None], affine
+
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
-        """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again.
+        """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.
 
         Args:
             batch: the forward's inputs.
             keep: (B, K, T) bool.
-            rows: texts a forward; the result does not depend on it.
+            rows: texts a forward at most; the result does not depend on it.
         """
         check_shape("keep", keep, "B K T")
-        inputs = _inputs(batch)
-        tokens = inputs.get("input_ids", inputs.get("inputs_embeds"))
-        mask = inputs.pop("attention_mask", None)
-        mask = torch.ones_like(keep[:, 0]) if mask is None else mask.bool()
-        kept = (keep & mask[:, None]).flatten(0, 1)  # (B K, T)
-        source = torch.arange(len(tokens), device=keep.device).repeat_interleave(keep.shape[1])
-        logits = []
-        with evaluating(self):
-            for part, index in zip(kept.split(rows), source.split(rows), strict=True):
-                chunk = {name: value[index] for name, value in inputs.items()}
-                logits.append(self(attention_mask=part, **chunk).logits)
-        return torch.cat(logits).unflatten(0, keep.shape[:2])
+        with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+            return logits_without(self, _inputs(batch), keep, rows)
 
 
 _INPUTS = (
@@ -273,6 +303,7 @@ _INPUTS = (
     "inputs_embeds",
     "query_input_ids",
     "query_attention_mask",
+    "candidates",
 )
 
 

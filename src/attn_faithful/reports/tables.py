@@ -39,7 +39,7 @@ class Table:
         axes = len(list(itertools.takewhile(lambda name: name[:1].islower(), self.head)))
         table = RichTable(title=Text(self.title), caption=Text("\n".join(self.notes)), caption_justify="left")
         for i, name in enumerate(self.head):
-            table.add_column(Text(name), justify="left" if i < axes else "right", no_wrap=i >= axes)
+            table.add_column(Text(name), justify="left" if i < axes else "right", no_wrap=i >= axes, overflow="fold")
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
         return table

@@ -59,18 +59,18 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
     classes = list(label_names) if len(label_names) <= _FEW else []
     rows, reasons = [], {}
     for metric, source, name in found:
-        if name != ALL or _control(source):
+        if name != ALL or _control(source) or not metrics[metric]["shown"]:
             continue
         record = found[metric, source, ALL]
         rows.append([
-            metrics[metric]["title"], source, spread_over_examples(record), interval(record),
+            metrics[metric]["title"], source.replace("~", " ~ "), spread_over_examples(record), interval(record),
             *(_mean(found.get((metric, source, c))) for c in classes),
-            *(_mean(found.get((metric, _as(source, control), ALL))) for control in CONTROLS),
+            *(_beside(found, metric, source, control) for control in CONTROLS),
             str(record["n"]), str(record["n_undefined"]), arrow(metrics[metric]["direction"]),
         ])  # fmt: skip
         reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in record["reasons"].items()}
     head = ["metric", "source", "All", "95%", *classes, *(f"({c})" for c in CONTROLS), "n", "undefined", "faithful"]
-    used = dict.fromkeys(metric for metric, _, _ in found)
+    used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
     notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
     notes.append(
         "±: standard deviation over texts; []: 95% bootstrap interval of the mean; (random), (uniform): the same with "
@@ -84,6 +84,12 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
 
 def _control(source: str) -> bool:
     return any(_as("attention", control) in source.replace("~", "-").split("-") for control in CONTROLS)
+
+
+def _beside(found: Mapping[tuple[str, str, str], Record], metric: str, source: str, control: str) -> str:
+    """The same with a control in attention's place; a dash where attention has no part in it."""
+    other = _as(source, control)
+    return "-" if other == source else _mean(found.get((metric, other, ALL)))
 
 
 def _as(source: str, control: str) -> str:

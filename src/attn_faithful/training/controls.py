@@ -18,7 +18,9 @@ from attn_faithful.training.twin import with_base
 
 
 def _fresh(config: AttentionClassifierConfig, vectors: torch.Tensor | None, seed: int, **changes: Any) -> Any:
-    config = type(config).from_dict({**config.to_dict(), **changes})
+    # a query that can no longer speak through the attention is kept only where the read-out hears it
+    heard = config.query and config.readout == "tanh"
+    config = type(config).from_dict({**config.to_dict(), "query": heard, **changes})
     with seeded(seed):
         model = AttentionClassifier(config)
         if vectors is not None:
@@ -26,12 +28,19 @@ def _fresh(config: AttentionClassifierConfig, vectors: torch.Tensor | None, seed
     return model
 
 
+def _reads(collate: Any, model: Any, *columns: str) -> Any:
+    """The collator with further columns, and without the query where the model has none."""
+    kept = (name for name in collate.columns if model.config.query or name != "query_input_ids")
+    return type(collate)(collate.pad_token_id, (*kept, *columns))
+
+
 def uniform_control(
     config: AttentionClassifierConfig, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
     collate: Any, settings: TrainSettings, seed: int, checkpoints: Path, tell: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Test probabilities (n, C) of the same model with every token weighing the same (their section 3.1)."""
-    model = _fresh(config, vectors, seed, attention="uniform", query=False)
+    model = _fresh(config, vectors, seed, attention="uniform")
+    collate = _reads(collate, model)
     train_base(model, rows["train"], rows[settings.select_on], collate, settings, seed, checkpoints, tell)
     return run_over(model, rows["test"], collate).probabilities
 
@@ -44,12 +53,12 @@ def imposed_control(
 
     Where it does as well as the base and better than its own attention, the base's attention is useful by itself.
     """
-    model = _fresh(config, vectors, seed, encoder="mlp", query=False)
+    model = _fresh(config, vectors, seed, encoder="mlp")
     weighted = {
         split: rows[split].with_columns(attention_weights=with_base(rows[split], outputs[split])["base_attention"])
         for split in rows
     }
-    collate = type(collate)(collate.pad_token_id, (*collate.columns, "attention_weights"))
+    collate = _reads(collate, model, "attention_weights")
     train_base(model, weighted["train"], weighted[settings.select_on], collate, settings, seed, checkpoints, tell)
     chances = []
     test = weighted["test"]

@@ -232,6 +232,8 @@ def new_twin(base: nn.Module, seed: int, start: str = "new", vectors: Tensor | N
             twin.load_vectors(vectors)
         elif base.config.freeze_embeddings:
             twin.embedding.load_state_dict(base.embedding.state_dict())
+            if base.config.query:
+                twin.query_embedding.load_state_dict(base.query_embedding.state_dict())
     return twin
 
 

@@ -1,0 +1,207 @@
+"""How the prediction changes with the embeddings of the tokens (Captum).
+
+All run in eval mode, in the precision of the weights, and differentiate with respect to the embeddings alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, SourceSettings, one_attention, outcome
+from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.protocol import evaluating
+
+CONVERGED = 1e-3  # of the change of the outcome, by which integrated gradients may miss it
+ROUNDING = 1e-6  # of an outcome in float32
+
+_EMBEDDINGS = ("input_ids", "inputs_embeds")
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedText:
+    """A model as a function of its embeddings.
+
+    Attributes:
+        model: with a forward of `inputs_embeds`.
+        settings: what of the outcome is taken.
+        multi_label: the kind of the logits.
+        embedded: (B, T, E), without gradient.
+        names: of the forward's other inputs.
+        given: the target of each example, then the other inputs; nothing is attributed to them.
+    """
+
+    model: Any
+    settings: SourceSettings
+    multi_label: bool
+    embedded: Tensor
+    names: tuple[str, ...]
+    given: tuple[Tensor, ...]
+
+    @property
+    def leaf(self) -> Tensor:
+        """The embeddings as something to differentiate by."""
+        return self.embedded.clone().requires_grad_()
+
+    def __call__(self, embedded: Tensor, target: Tensor, *given: Tensor) -> Tensor:
+        """The outcome (B,) of texts with the embeddings (B, T, E)."""
+        logits = self.model(inputs_embeds=embedded, **dict(zip(self.names, given, strict=True))).logits
+        return outcome(logits, target, self.settings.of, self.multi_label)
+
+
+def embedded_text(request: Request, source: str, attention: Tensor | None = None) -> EmbeddedText:
+    """The model as a function of the batch's embeddings.
+
+    Args:
+        request: what is asked.
+        source: who asks, for errors.
+        attention: (B, T), to be used in place of the model's own.
+
+    Raises:
+        InputError: the model does not take embeddings, or no attention in place of its own.
+    """
+    model, batch = request.model, request.batch
+    takes = set(inspect.signature(model.forward).parameters) if hasattr(model, "forward") else set()
+    if not hasattr(model, "get_input_embeddings") or "inputs_embeds" not in takes:
+        raise InputError(
+            f"The source {source!r} needs a model with get_input_embeddings() and a forward that takes "
+            f"`inputs_embeds`, but {type(model).__name__} is none; "
+            "add them, or choose 'leave_one_out' with the operator 'delete'."
+        )
+    if attention is not None and "attention_weights" not in takes:
+        raise InputError(
+            f"The forward of {type(model).__name__} takes no `attention_weights` that could be held fixed; "
+            "choose attention_path 'attached'."
+        )
+    with torch.no_grad():
+        given = batch.get("inputs_embeds")
+        embedded = (model.get_input_embeddings()(batch["input_ids"].long()) if given is None else given).detach()
+    others = {name: value for name, value in batch.items() if name in takes - {*_EMBEDDINGS, "labels"}}
+    if attention is not None:
+        others["attention_weights"] = attention.detach()
+    return EmbeddedText(
+        model, request.settings, request.encoded.multi_label, embedded, tuple(others),
+        (request.classes, *others.values()),
+    )  # fmt: skip
+
+
+@contextmanager
+def analysing(model: Any) -> Iterator[None]:
+    """Eval mode, float32, and no cuDNN, which refuses the backward pass of a recurrent network in eval mode."""
+    device = next(model.parameters()).device.type
+    with evaluating(model), torch.autocast(device, enabled=False), torch.backends.cudnn.flags(enabled=False):
+        yield
+
+
+def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Tensor, Tensor]:
+    """The embeddings of the texts and the gradient of the outcome with respect to them, (B, T, E) each."""
+    from captum.attr import Saliency  # takes seconds to import
+
+    text = _at(request, source)
+    if text.embedded.numel() == 0:
+        return text.embedded, text.embedded
+    with analysing(request.model):
+        gradient = Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.given)
+    return text.embedded, gradient.detach()
+
+
+@SOURCES.register("saliency")
+def saliency(request: Request) -> Attribution:
+    """Gradient ``g`` of the outcome with respect to the token's embedding ``e``: l1, l2, sum, or xxex, ``g . e``.
+
+    Reference:
+        Simonyan et al. (2014), section 3; Jain and Wallace (2019), section 4.1, algorithm 1 (xxex).
+    """
+    embedded, gradient = embedding_gradients(request, "saliency")
+    if request.settings.reduction == "xxex":
+        gradient = gradient.cpu().double() * embedded.cpu().double()
+        return Attribution(_signed(gradient, request.settings, "sum"))
+    return Attribution(_signed(gradient, request.settings, request.settings.reduction))
+
+
+@SOURCES.register("input_x_gradient")
+def input_x_gradient(request: Request) -> Attribution:
+    """Gradient times embedding, entry by entry; xxex and sum are both ``g . e``.
+
+    Reference:
+        Jain and Wallace (2019), section 4.1, algorithm 1: as the one-hot text holds a 1 at its token, this is the
+        gradient with respect to that 1, which they take the magnitude of.
+    """
+    from captum.attr import InputXGradient
+
+    text = _at(request, "input_x_gradient")
+    if text.embedded.numel() == 0:
+        return Attribution(text.embedded.new_zeros(text.embedded.shape[:2]))
+    with analysing(request.model):
+        found = InputXGradient(text).attribute(text.leaf, additional_forward_args=text.given)
+    return Attribution(_signed(found.detach(), request.settings, request.settings.reduction))
+
+
+@SOURCES.register("integrated_gradients")
+def integrated_gradients(request: Request) -> Attribution:
+    """``(e - b) . (mean gradient on the straight way from b to e)``, entry by entry; xxex and sum are both the sum.
+
+    The way starts where every content token has the embedding of the baseline ``b``; special tokens stay. The signed
+    sums over a text's tokens add up to the change of the outcome: ``convergence_delta`` (extra) is what is missing.
+
+    Reference:
+        Sundararajan et al. (2017), section 3.
+    """
+    from captum.attr import IntegratedGradients
+
+    text = _at(request, "integrated_gradients")
+    size = text.embedded.shape[:2]
+    if text.embedded.numel() == 0:
+        zeros = text.embedded.new_zeros(size)
+        return Attribution(zeros, {"convergence_delta": zeros.sum(1)})
+    content = request.encoded.content[:, :, None]
+    start = torch.where(content, _baseline(request, text.embedded), text.embedded)
+    with analysing(request.model):
+        found, delta = IntegratedGradients(text).attribute(
+            text.embedded,
+            start,
+            additional_forward_args=text.given,
+            n_steps=request.settings.n_steps,
+            internal_batch_size=max(size[0], CELLS // size[1]),
+            return_convergence_delta=True,
+        )
+    found, delta = found.detach().cpu().double(), delta.cpu().double()
+    change = found.sum((1, 2)) - delta
+    wrong = (delta.abs() >= CONVERGED * change.abs()) & (delta.abs() > ROUNDING)
+    reasons = [
+        f"integrated gradients miss the change of {c:.3g} by {d:.1g}: raise n_steps" if w else None
+        for c, d, w in zip(change.tolist(), delta.tolist(), wrong.tolist(), strict=True)
+    ]
+    values = _signed(found, request.settings, request.settings.reduction)
+    return Attribution(values, {"convergence_delta": delta}, reasons if any(reasons) else ())
+
+
+def _at(request: Request, source: str) -> EmbeddedText:
+    detached = request.settings.attention_path == "detached"
+    return embedded_text(request, source, one_attention(request, source) if detached else None)
+
+
+def _baseline(request: Request, embedded: Tensor) -> Tensor:
+    if request.settings.baseline == "zero":
+        return torch.zeros_like(embedded)
+    pad = request.token_ids.get("pad")
+    if pad is None:
+        raise InputError("The baseline 'pad' needs a padding token, but the tokenizer has none; choose 'zero'.")
+    with torch.no_grad():
+        return request.model.get_input_embeddings()(torch.tensor(pad, device=embedded.device)).expand_as(embedded)
+
+
+def _signed(values: Tensor, settings: SourceSettings, reduction: str) -> Tensor:
+    """From (B, T, E) to (B, T), in float64 on the CPU; magnitudes are taken after the reduction."""
+    values = values.cpu().double()
+    if reduction in ("l1", "l2"):
+        return torch.linalg.vector_norm(values, ord=int(reduction[1]), dim=-1)
+    summed = values.sum(-1)
+    return summed.abs() if settings.sign == "magnitude" else summed

@@ -1,0 +1,126 @@
+"""How the prediction changes without a token."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, outcome, precise
+from attn_faithful.attributions.gradients import analysing, embedded_text
+from attn_faithful.functional.divergences import multilabel_tvd, tvd
+from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.protocol import Batch, probabilities
+
+KEPT = 2**22  # flags of what is kept, of texts that are run together
+
+
+@SOURCES.register("leave_one_out")
+@torch.no_grad()
+def leave_one_out(request: Request) -> Attribution:
+    """Change of the prediction without the token: a text of n content tokens gives n numbers.
+
+    Magnitude: the TVD of the two predictions, 0 to 1 (|dp| for two classes; mean |dp| over labels for multi-label);
+    of logits |d|, the change of the target's log-odds. Signed: the target's outcome with the token minus without.
+
+    Reference:
+        Jain and Wallace (2019), section 4.1, algorithm 1.
+    """
+    operator = request.settings.operator
+    if operator == "delete":
+        logits = _deleted(request)
+    elif operator == "zero":
+        text = embedded_text(request, "leave_one_out")
+        logits = _replaced(request, "inputs_embeds", text.embedded, 0.0)
+    else:
+        token = _token(request, operator)
+        if "input_ids" not in request.batch:
+            raise InputError(f"The operator {operator!r} needs `input_ids` in the batch; choose delete or zero.")
+        logits = _replaced(request, "input_ids", request.batch["input_ids"], token)
+    return Attribution(_change(request, logits))
+
+
+@SOURCES.register("occlusion")
+@torch.no_grad()
+def occlusion(request: Request) -> Attribution:
+    """Change of the target's outcome when the token's embedding becomes zero, by Captum's feature ablation.
+
+    Signed it equals leave-one-out with the operator "zero", and as a magnitude for two classes too: a cross-check.
+
+    Reference:
+        Zeiler and Fergus (2014), section 4.
+    """
+    from captum.attr import FeatureAblation  # takes seconds to import
+
+    text = embedded_text(request, "occlusion")
+    content = request.encoded.content
+    if not bool(content.any()):
+        return Attribution(torch.zeros(content.shape))
+    rank = torch.where(content, content.cumsum(1) - 1, content.sum(1).max())  # all that is no content: one feature more
+    with analysing(request.model):
+        found = FeatureAblation(text).attribute(
+            text.embedded,
+            baselines=0.0,
+            additional_forward_args=text.given,
+            feature_mask=rank[:, :, None].expand_as(text.embedded),
+            perturbations_per_eval=max(1, CELLS // content.numel()),
+        )
+    change = found[:, :, 0]
+    return Attribution(change.abs() if request.settings.sign == "magnitude" else change)
+
+
+def _deleted(request: Request) -> Tensor:
+    """Logits (B, T, C) without each content token; the whole text's where there is none."""
+    content, logits = request.encoded.content, request.encoded.logits
+    without = logits[:, None].repeat(1, content.shape[1], 1)
+    count = content.sum(1)
+    place = torch.argsort(~content, dim=1, stable=True)  # content tokens first
+    for ranks in torch.arange(int(count.max()) if len(count) else 0, device=content.device).split(
+        max(1, KEPT // max(1, content.numel()))
+    ):
+        at = place[:, ranks]  # (B, K)
+        there = ranks < count[:, None]
+        keep = ~torch.zeros(*at.shape, content.shape[1], dtype=torch.bool, device=content.device).scatter(
+            2, at[:, :, None], there[:, :, None]
+        )
+        row, k = there.nonzero(as_tuple=True)
+        without[row, at[row, k]] = request.model.without(request.batch, keep)[row, k].to(without.dtype)
+    return without
+
+
+def _replaced(request: Request, name: str, inputs: Tensor, by: float) -> Tensor:
+    """Logits (B, T, C) with each content token replaced in ``inputs`` (B, T, ...) and read like any other."""
+    content, logits = request.encoded.content, request.encoded.logits
+    replaced = logits[:, None].repeat(1, content.shape[1], 1)
+    others: Batch = {n: v for n, v in request.batch.items() if n not in ("input_ids", "inputs_embeds", "labels")}
+    row, token = content.nonzero(as_tuple=True)
+    size = max(1, CELLS // max(1, content.shape[1]))
+    for b, t in zip(row.split(size), token.split(size), strict=True):
+        changed = inputs[b]  # a copy
+        changed[torch.arange(len(b), device=t.device), t] = by
+        chunk = {**{n: v[b] for n, v in others.items()}, name: changed}
+        replaced[b, t] = request.model.encode(chunk, request.model.sites[0]).logits.to(replaced.dtype)
+    return replaced
+
+
+def _token(request: Request, operator: str) -> int:
+    found = request.token_ids.get(operator)
+    if found is None:
+        others = [o for o in OPERATORS if o in ("delete", "zero") or request.token_ids.get(o) is not None]
+        raise InputError(
+            f"The operator {operator!r} needs the tokenizer's {operator} token, but there is none; "
+            f"choose {', '.join(others[:-1])} or {others[-1]}."
+        )
+    return found
+
+
+def _change(request: Request, logits: Tensor) -> Tensor:
+    """From the logits (B, T, C) without each token to its importance (B, T)."""
+    settings, encoded = request.settings, request.encoded
+    if settings.sign == "magnitude" and settings.of == "probability":
+        distance = multilabel_tvd if encoded.multi_label else tvd
+        own, others = (probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], logits))
+        return distance(own, others)
+    own = outcome(encoded.logits, request.classes, settings.of, encoded.multi_label)
+    change = own[:, None] - outcome(logits, request.classes, settings.of, encoded.multi_label)
+    return change.abs() if settings.sign == "magnitude" else change

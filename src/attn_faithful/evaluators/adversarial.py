@@ -1,0 +1,259 @@
+"""How far can attention move before the prediction does? (Jain and Wallace 2019, section 4.2.2, and past it)
+
+Three answers: the attention farthest from the model's that leaves the prediction within eps, the farthest that keeps
+the decision, and the nearest that changes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.search import SearchSettings, output_change, search
+from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
+from attn_faithful.functional.adversary_classes import STARTS, adversary_interval, decision_keeping_interval
+from attn_faithful.functional.divergences import LN2, jsd, kl, largest_jsd
+from attn_faithful.functional.flip_distance import flip_distance
+from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.rankings import NAN_SCORES
+from attn_faithful.models.protocol import Affine, probabilities
+
+METHODS = ("auto", "exact", "adam")
+
+JSD = MetricSpec(
+    "adversarial_attention", "eps-max JSD", "largest JSD from the model's attention that moves the prediction by eps "
+    "at most; a lower bound for more than two classes and for the gradient search", 0.0, LN2, "lower", "nats",
+)  # fmt: skip
+UPPER = MetricSpec(
+    "adversarial_upper", "upper bound", "what no attention within eps can exceed; the value itself where that is exact",
+    0.0, LN2, "lower", "nats",
+)  # fmt: skip
+RATIO = MetricSpec(
+    "adversarial_ratio", "share of reach", "eps-max JSD over the largest JSD that any attention on these tokens has",
+    0.0, 1.0, "lower",
+)  # fmt: skip
+REACHABLE = MetricSpec(
+    "jsd_reachable", "reach", "largest JSD from the model's attention that any attention on these tokens has",
+    0.0, LN2, None, "nats",
+)  # fmt: skip
+TVD = MetricSpec(
+    "adversarial_tvd", "TVD", "change of the prediction under that attention", 0.0, 1.0, None, "probability"
+)
+LIKELIHOOD = MetricSpec(
+    "adversarial_kl", "KL", "how unlikely that attention is under the model's: KL(it || the model's)",
+    0.0, math.inf, None, "nats",
+)  # fmt: skip
+KEEPING = MetricSpec(
+    "decision_jsd", "decision-keeping JSD", "largest JSD from the model's attention that keeps the decision; a lower "
+    "bound for more than two classes", 0.0, LN2, "lower", "nats",
+)  # fmt: skip
+KEEPING_UPPER = MetricSpec(
+    "decision_upper", "its upper bound", "what no attention that keeps the decision can exceed", 0.0, LN2, "lower",
+    "nats",
+)  # fmt: skip
+DISTANCE = MetricSpec(
+    "flip_distance", "flip distance", "smallest JSD from the model's attention to one that changes the decision, exact",
+    0.0, LN2, "lower", "nats",
+)  # fmt: skip
+PROOF = MetricSpec(
+    "attention_proof", "attention-proof", "whether no attention at all changes the decision", 0.0, 1.0, "lower"
+)
+METRICS = (JSD, UPPER, RATIO, REACHABLE, TVD, LIKELIHOOD, KEEPING, KEEPING_UPPER, DISTANCE, PROOF)
+
+NOT_AFFINE = "read-out is not affine"
+MULTI_LABEL = "labels are independent"
+NOT_SEARCHED = "not searched under a control"
+ROUNDING = 1e-6  # of float32 probabilities, in "within eps"
+
+
+@dataclass(frozen=True)
+class AdversarialSettings:
+    """How alternatives are found.
+
+    Attributes:
+        method: "exact" for read-outs that are affine in the attention: the maximum for two classes, an interval for
+            more; "adam" is the paper's gradient search; "auto" takes what is exact where it can.
+        eps: largest change of the prediction, TVD; the paper has 0.01, and 0.05 for question answering.
+        k: alternatives that are stored; exact ones share no token of their support with one another.
+        search: of the gradient search; its eps and k are these.
+    """
+
+    method: str = "auto"
+    eps: float = 0.01
+    k: int = 1
+    search: SearchSettings = field(default_factory=SearchSettings)
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, METHODS)
+        if not 0 <= self.eps < 1:
+            raise InputError(f"eps must be at least 0 and below 1, but is {self.eps}.")
+        if self.k < 1:
+            raise InputError(f"k must be at least 1, but is {self.k}.")
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """What was found: attention (B, K, S, T), NaN where there is none, with JSD (B, K), and an upper bound (B,)."""
+
+    attention: Tensor
+    jsd: Tensor
+    upper: Tensor
+    method: str
+
+
+def run(block: Block, settings: AdversarialSettings) -> Found:
+    """Search alternatives to the attention of every example.
+
+    Args:
+        block: examples at one site.
+        settings: see `AdversarialSettings`.
+
+    Raises:
+        InputError: the exact method was asked for, and the read-out is not affine in the attention.
+    """
+    exact = _affine(block) is not None
+    if settings.method == "exact" and not exact:
+        raise InputError("method exact needs a read-out that is affine in one attention; choose adam or auto.")
+    found = Found()
+    by_search = settings.method == "adam" or not exact
+    alternatives = _searched(block, settings) if by_search else _solved(block, settings)
+    _score_alternatives(found, block, alternatives, settings)
+    _score_decision(found, block)
+    return found
+
+
+def _affine(block: Block) -> Affine | None:
+    """The read-out where exact answers hold: affine, one label, all of the attention on what may move."""
+    encoded = block.encoded
+    whole = torch.equal(block.items, encoded.allowed)
+    return encoded.affine if whole and not encoded.multi_label and encoded.attention.shape[1] == 1 else None
+
+
+def _margins(affine: Affine) -> Tensor:
+    """Margin of class 1 over class 0 that each token alone gives, (B, T)."""
+    logits = affine.token_logits.double() + affine.bias.double()[:, None]
+    return logits[..., 1] - logits[..., 0]
+
+
+def _solved(block: Block, settings: AdversarialSettings) -> Alternatives:
+    attention, items, affine = block.encoded.attention[:, 0].double(), block.items[:, 0], _affine(block)
+    if affine.token_logits.shape[-1] == 2:
+        best = exact_adversary(attention, items, _margins(affine), settings.eps, settings.k)
+        return Alternatives(best.attention[:, :, None], best.jsd, best.jsd[:, 0], "exact")
+    bounds = adversary_interval(
+        attention, items, affine.token_logits.double(), affine.bias.double(), settings.eps, _starts(block)
+    )
+    return Alternatives(bounds.attention[:, None, None], bounds.lower[:, None], bounds.upper, "interval")
+
+
+def _starts(block: Block) -> int:
+    """The linear programs of more than two classes take a tenth of a second a text: under a control bounds must do."""
+    return STARTS if block.attention == "attention" else 0
+
+
+def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
+    given = replace(settings.search, eps=settings.eps, k=max(settings.k, settings.search.k))
+    attention = search(block, given).double()
+    encoded = block.encoded
+    after = probabilities(encoded.decode(attention.to(encoded.attention.dtype)).double(), encoded.multi_label)
+    change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
+    moved = jsd(attention, encoded.attention.double()[:, None]).mean(-1)
+    # the model's own attention keeps every limit: the largest JSD within eps is 0 where nothing else does
+    kept = change <= settings.eps + ROUNDING
+    moved = torch.where(kept, moved, 0.0).masked_fill(~block.items.any(-1).all(-1)[:, None], math.nan)
+    attention = torch.where(kept[..., None, None], attention, encoded.attention.double()[:, None])
+    order = moved.argsort(dim=1, descending=True, stable=True)
+    attention = attention.gather(1, order[..., None, None].expand_as(attention))
+    nothing = torch.full((len(block),), math.nan, dtype=torch.float64)
+    return Alternatives(attention[:, : settings.k], moved.gather(1, order)[:, : settings.k], nothing, "adam")
+
+
+def _score_alternatives(found: Found, block: Block, best: Alternatives, settings: AdversarialSettings) -> None:
+    encoded, items = block.encoded, block.items
+    own = encoded.attention.double()
+    reach = largest_jsd(own, items).mean(-1)
+    logits = encoded.decode(best.attention.to(encoded.attention.dtype))
+    after = probabilities(logits.double(), encoded.multi_label)
+    change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
+    unlikely = kl(best.attention[:, 0], own).mean(-1)
+    exact = best.method == "exact"
+    missing = NAN_SCORES if exact or _starts(block) else NOT_SEARCHED
+    for row, held in enumerate(items.any(-1).all(-1).tolist()):
+        values = best.jsd[row].tolist()
+        empty = None if held else NO_TOKEN
+        found.score(block, row, JSD.name, values[0], empty or missing)
+        found.score(block, row, UPPER.name, best.upper[row], empty or "no bound for the gradient search")
+        found.score(block, row, REACHABLE.name, reach[row], empty)
+        ratio = values[0] / float(reach[row]) if float(reach[row]) > 0 else math.nan
+        alone = "n<2" if float(reach[row]) == 0 else missing
+        found.score(block, row, RATIO.name, min(ratio, 1.0) if ratio == ratio else math.nan, empty or alone)
+        found.score(block, row, TVD.name, change[row, 0], empty or missing)
+        far = float(unlikely[row])
+        found.score(
+            block, row, LIKELIHOOD.name, math.nan if math.isinf(far) else far,
+            empty or ("mass where the model has none" if math.isinf(far) else missing),
+        )  # fmt: skip
+        for rank, moved in enumerate(values):
+            if math.isnan(moved):
+                continue  # no further alternative that shares no token
+            held_here = items[row, 0]
+            found.variant(
+                block, row, "adversarial", _variant(block, best.method, rank), attention_jsd=moved,
+                output_tvd=float(change[row, rank]), probabilities=after[row, rank].tolist(),
+                attention=best.attention[row, rank, 0][held_here].tolist(), exact=exact and rank == 0,
+            )  # fmt: skip
+
+
+def _variant(block: Block, method: str, rank: int) -> str:
+    """What an alternative is called: the method and its rank, under a control with the control's name before."""
+    name = f"{method}-{rank + 1}"
+    return name if block.attention == "attention" else f"{block.attention} {name}"
+
+
+def _score_decision(found: Found, block: Block) -> None:
+    """The farthest attention that keeps the decision, and the nearest that changes it."""
+    affine = _affine(block)
+    if affine is None:
+        reason = MULTI_LABEL if block.encoded.multi_label else NOT_AFFINE
+        for row in range(len(block)):
+            for metric in (KEEPING, KEEPING_UPPER, DISTANCE, PROOF):
+                found.score(block, row, metric.name, math.nan, reason)
+        return
+    attention, items = block.encoded.attention[:, 0].double(), block.items[:, 0]
+    token_logits, bias = affine.token_logits.double(), affine.bias.double()
+    if token_logits.shape[-1] == 2:
+        lower = upper = decision_keeping_adversary(attention, items, _margins(affine)).jsd[:, 0]
+    else:
+        bounds = decision_keeping_interval(attention, items, token_logits, bias, _starts(block))
+        lower, upper = bounds.lower, bounds.upper
+    nearest = flip_distance(attention, items, token_logits, bias)
+    after = probabilities(
+        block.encoded.decode(nearest.attention[:, None, None].to(block.encoded.attention.dtype)).double()
+    )[:, 0]  # fmt: skip
+    change = output_change(after, block.encoded.probabilities.double(), False)
+    missing = NAN_SCORES if token_logits.shape[-1] == 2 or _starts(block) else NOT_SEARCHED
+    for row, reason in enumerate(nearest.reason):
+        empty = NO_TOKEN if not bool(items[row].any()) else None
+        found.score(block, row, KEEPING.name, lower[row], empty or missing)
+        found.score(block, row, KEEPING_UPPER.name, upper[row], empty or NAN_SCORES)
+        found.score(block, row, DISTANCE.name, nearest.jsd[row], reason)
+        undefined = reason if reason in (NO_TOKEN, NAN_SCORES) else None
+        proof = math.nan if undefined else float(nearest.attention_proof[row])
+        found.score(block, row, PROOF.name, proof, undefined)
+        if not math.isnan(float(nearest.jsd[row])):
+            name = "flip" if block.attention == "attention" else f"{block.attention} flip"
+            found.variant(
+                block, row, "adversarial", name, attention_jsd=float(nearest.jsd[row]),
+                output_tvd=float(change[row]), probabilities=after[row].tolist(),
+                attention=nearest.attention[row][items[row]].tolist(), exact=True,
+            )  # fmt: skip
+
+
+EVALUATORS.register("adversarial")(
+    Evaluator("adversarial", "Jain and Wallace 2019, section 4.2.2", METRICS, run, AdversarialSettings)
+)

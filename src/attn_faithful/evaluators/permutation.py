@@ -1,0 +1,143 @@
+"""Does the prediction change when the attention weights are dealt to other tokens? (Jain and Wallace 2019, 4.2.1)"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.search import output_change
+from attn_faithful.functional.permutations import (
+    permutable,
+    permutation_certificate,
+    permutation_extremes,
+    permuted_indices,
+)
+from attn_faithful.models.protocol import probabilities
+
+MEDIAN = MetricSpec(
+    "attention_permutation", "median TVD", "median change of the prediction over random permutations of the weights",
+    0.0, 1.0, "higher", "probability",
+)  # fmt: skip
+LARGEST = MetricSpec("largest_attention", "largest weight", "the largest attention weight of the text", 0.0, 1.0)
+FLIPS = MetricSpec(
+    "permutation_flips", "flips", "share of the random permutations that change the decision", 0.0, 1.0, "higher"
+)
+EXTREME = MetricSpec(
+    "permutation_largest", "largest TVD", "largest change of the prediction over all permutations, exact; two classes",
+    0.0, 1.0, "higher", "probability",
+)  # fmt: skip
+CERTIFIED = MetricSpec(
+    "permutation_certified", "no flip", "whether it is certain that no permutation at all changes the decision",
+    0.0, 1.0, "lower",
+)  # fmt: skip
+
+NOT_AFFINE = "read-out is not affine"
+
+
+@dataclass(frozen=True)
+class PermutationSettings:
+    """How many permutations are drawn.
+
+    Attributes:
+        permutations: a text; each deals the weights of all content tokens.
+    """
+
+    permutations: int = 100
+
+    def __post_init__(self) -> None:
+        if self.permutations < 1:
+            raise InputError(f"permutations must be at least 1, but is {self.permutations}.")
+
+
+def run(block: Block, settings: PermutationSettings) -> Found:
+    """Permute the attention weights of the content tokens with the encoder's states as they are.
+
+    Texts whose attention no permutation can change (fewer than two content tokens, equal weights) say nothing: their
+    values are NaN with the reason.
+
+    Args:
+        block: examples at a site with one slot.
+        settings: see `PermutationSettings`.
+    """
+    encoded = block.encoded
+    if encoded.attention.shape[1] != 1:
+        raise InputError("Expected one attention distribution an example for the test 'permutation'.")
+    attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
+    possible, reasons = permutable(attention, items)
+    changes, flips = _sampled(block, attention, items, settings.permutations)
+    largest, certified = _exact(block, attention, items)
+    weights = torch.where(items, attention, -math.inf).amax(-1)
+    median = changes.quantile(0.5, dim=1)  # the mean of the middle two, as in the paper's code
+    found = Found()
+    for row, reason in enumerate(reasons):
+        for metric, values, undefined in (
+            (MEDIAN, median, None),
+            (FLIPS, flips, None),
+            (EXTREME, largest, "more than two classes" if encoded.affine is not None else NOT_AFFINE),
+            (CERTIFIED, certified, NOT_AFFINE),
+        ):
+            value = float(values[row]) if bool(possible[row]) else math.nan
+            found.score(block, row, metric.name, value, reason or undefined)
+        empty = not bool(items[row].any())
+        found.score(block, row, LARGEST.name, math.nan if empty else float(weights[row]), reason)
+        if bool(possible[row]):
+            found.variant(
+                block, row, "permutation", block.attention, changes=changes[row].tolist(),
+                output_tvd=float(median[row]),
+            )  # fmt: skip
+    return found
+
+
+def _sampled(block: Block, attention: Tensor, items: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Change of the prediction under each permutation (B, K), and the share that change the decision (B,)."""
+    encoded = block.encoded
+    index = torch.arange(items.shape[1], device=items.device).expand(len(block), k, -1).clone()
+    for row, held in enumerate(items):
+        places = held.nonzero()[:, 0]
+        if len(places) > 1:
+            dealt = permuted_indices(len(places), k, block.generator(row, "permutation")).to(items.device)
+            index[row][:, places] = places[dealt]
+    permuted = attention[:, None].expand(-1, k, -1).gather(2, index)
+    with torch.no_grad():
+        logits = encoded.decode(permuted[:, :, None].to(encoded.attention.dtype))
+    after = probabilities(logits.double(), encoded.multi_label)
+    before = probabilities(encoded.logits.double(), encoded.multi_label)[:, None]
+    same = _decided(logits, encoded.multi_label) == _decided(encoded.logits, encoded.multi_label)[:, None]
+    return output_change(after, before, encoded.multi_label), (~same.flatten(2).all(-1)).double().mean(1)
+
+
+def _decided(logits: Tensor, multi_label: bool) -> Tensor:
+    """(..., 1) the class, or (..., C) which labels."""
+    return logits > 0 if multi_label else logits.argmax(-1, keepdim=True)
+
+
+def _exact(block: Block, attention: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest change over all permutations (B,), and whether no permutation changes the decision (B,)."""
+    encoded = block.encoded
+    nothing = torch.full((len(block),), math.nan, dtype=torch.float64)
+    if encoded.affine is None or encoded.multi_label:
+        return nothing, nothing
+    token_logits, bias = encoded.affine.token_logits.double(), encoded.affine.bias.double()
+    fixed = torch.where(items, 0.0, attention)[:, None] @ token_logits  # what keeps its weight adds to the bias
+    bias = bias + fixed[:, 0]
+    moved = torch.where(items, attention, 0.0)
+    certified = permutation_certificate(moved, items, token_logits, bias).double()
+    if token_logits.shape[-1] != 2:
+        return nothing, certified
+    margin = (bias[:, 1] - bias[:, 0])[:, None]
+    ends = torch.stack(permutation_extremes(moved, items, token_logits[..., 1] - token_logits[..., 0]), dim=-1) + margin
+    now = encoded.logits.double()
+    return (ends.sigmoid() - (now[:, 1] - now[:, 0])[:, None].sigmoid()).abs().amax(-1), certified
+
+
+EVALUATORS.register("permutation")(
+    Evaluator(
+        "permutation", "Jain and Wallace 2019, section 4.2.1", (MEDIAN, LARGEST, FLIPS, EXTREME, CERTIFIED), run,
+        PermutationSettings,
+    )
+)  # fmt: skip

@@ -1,0 +1,240 @@
+"""What dealing the attention weights to other tokens can do, exactly, over all permutations.
+
+A read-out that is affine in the attention needs only ``permuted attention @ token_logits``, and the extremes over all
+T! permutations come from sorting.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .._checks import InputError, check_shape
+from .flip_distance import checked_readout, decided, total
+from .ragged import NO_TOKEN
+from .rankings import NAN_SCORES, TIE_TOLERANCE, TOO_SHORT
+
+CONSTANT = "constant attention"
+
+_ONE_SLOT = "pass attention[:, 0] of a site with one slot"
+
+
+def permutable(attention: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
+    r"""Whether a permutation of the weights can change the attention at all.
+
+    It cannot for fewer than two tokens, and not for equal weights: sorted neighbours a and b are equal if their gap is
+    at most ``1e-6 max(|a|, |b|)``.
+
+    Args:
+        attention: (B, T), ignored outside ``allowed``.
+        allowed: (B, T), bool: the tokens whose weights are dealt.
+
+    Returns:
+        (B,) bool; and for each example why it cannot, the first that holds of "no content token", "n<2", "nan in
+        scores", "constant attention", or None where it can.
+
+    Raises:
+        InputError: other shapes, ``allowed`` that is not bool.
+
+    Reference:
+        The texts about which Jain and Wallace, section 4.2.1, algorithm 2, can say nothing.
+
+    Example:
+        >>> attention = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
+        >>> allowed = torch.tensor([[True, True, False], [True, True, True], [True, False, False]])
+        >>> permutable(attention, allowed)
+        (tensor([False,  True, False]), ['constant attention', None, 'n<2'])
+    """
+    check_shape("attention", attention, "B T", _ONE_SLOT)
+    weights, undefined = _checked("attention", attention, allowed)
+    weights = _sorted(weights, allowed)
+    low, high = weights[:, :-1], weights[:, 1:]  # behind the allowed ones are zeros, which no weight is below
+    apart = (high - low > TIE_TOLERANCE * torch.maximum(low.abs(), high.abs())).any(1)
+    reason: list[str | None] = []
+    for n, bad, some in zip(allowed.sum(1).tolist(), undefined.tolist(), apart.tolist(), strict=True):
+        short = NO_TOKEN if n == 0 else TOO_SHORT if n == 1 else None
+        reason.append(short or (NAN_SCORES if bad else None if some else CONSTANT))
+    return torch.tensor([r is None for r in reason], dtype=torch.bool, device=weights.device), reason
+
+
+def permutation_extremes(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The smallest and the largest of ``sum_t a_pi(t) s_t`` over all permutations pi of the allowed tokens.
+
+    By the rearrangement inequality: weights ascending times ``s`` descending, and both ascending. A bias is not part
+    of it.
+
+    Args:
+        attention: (B, T), of any mass, ignored outside ``allowed``.
+        allowed: (B, T), bool: the tokens whose weights are dealt.
+        margins: (B, T) or (B, T, C), what each token says: ``s``.
+
+    Returns:
+        smallest and largest, each (B,) or (B, C), float64, in the unit of the margins; some permutation reaches each.
+        NaN where no token is allowed or a value is not finite.
+
+    Raises:
+        InputError: other shapes, ``allowed`` that is not bool.
+
+    Reference:
+        Over all permutations what Jain and Wallace, section 4.2.1, algorithm 2, samples; Hardy, Littlewood and Polya
+        (1952), section 10.2, for the inequality.
+
+    Example:
+        >>> attention, allowed = torch.tensor([[0.5, 0.25, 0.25]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> permutation_extremes(attention, allowed, torch.tensor([[2.0, -2.0, 1.0]]))
+        (tensor([-0.2500], dtype=torch.float64), tensor([0.7500], dtype=torch.float64))
+    """
+    weights, values, undefined = _both(attention, allowed, margins)
+    weights = _sorted(weights, allowed)
+    weights = weights if values.dim() == 2 else weights[:, :, None]
+    smallest = -total(weights * _sorted(-values, allowed))
+    largest = total(weights * _sorted(values, allowed))
+    return smallest.masked_fill(undefined, math.nan), largest.masked_fill(undefined, math.nan)
+
+
+def permutation_certificate(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
+    r"""Whether no permutation of the weights over the allowed tokens changes the decision.
+
+    The decision y is the argmax of ``attention @ token_logits + bias``, the lowest index on ties. It stands under all
+    permutations exactly if for every other class c the smallest ``z_y - z_c`` over them is above 0, or 0 and c > y:
+    where that fails for one c, the permutation that reaches the smallest puts c before y, so whichever class wins
+    there, it is not y. So False means, for any number of classes, that some permutation changes the decision (but not
+    to which class); up to the rounding of float64 at ties. It says nothing about how much probabilities move.
+
+    Args:
+        attention: (B, T), of any mass, ignored outside ``allowed``; weight that other positions keep is in the bias.
+        allowed: (B, T), bool: the tokens whose weights are dealt.
+        token_logits: (B, T, C), what each token alone would say, without the bias.
+        bias: (B, C); classes with -inf (masked candidates) never count.
+
+    Returns:
+        (B,) bool; False too where no token is allowed or a score is not finite.
+
+    Raises:
+        InputError: other shapes, ``allowed`` that is not bool.
+
+    Reference:
+        Over all permutations what Jain and Wallace, section 4.2.1, algorithm 2, samples.
+
+    Example:
+        >>> attention, allowed = torch.tensor([[0.8, 0.2]]), torch.ones(1, 2, dtype=torch.bool)
+        >>> token_logits = torch.tensor([[[0.0, 3.0], [0.0, -1.0]]])
+        >>> permutation_certificate(attention, allowed, token_logits, torch.tensor([[0.0, 0.0]])).item()
+        False
+        >>> permutation_certificate(attention, allowed, token_logits, torch.tensor([[0.0, 0.5]])).item()
+        True
+    """
+    attention, token_logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
+    decision = decided(attention, token_logits, bias)[:, None]
+    own = token_logits.gather(2, decision[:, :, None].expand(-1, token_logits.shape[1], 1))
+    smallest = permutation_extremes(attention, allowed, own - token_logits)[0] + bias.gather(1, decision) - bias
+    index = torch.arange(bias.shape[1], device=bias.device)
+    stands = (smallest > 0) | ((smallest == 0) & (index > decision)) | (index == decision) | (bias == -math.inf)
+    return stands.all(1) & torch.tensor([r is None for r in reason], dtype=torch.bool, device=bias.device)
+
+
+def permutation_moments(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance of ``sum_t a_pi(t) s_t`` over all n! permutations pi of the n allowed tokens.
+
+    ``mean = sum_t a_t * mean s``, ``variance = sum_t (a_t - mean a)^2 sum_t (s_t - mean s)^2 / (n - 1)``, 0 for n = 1.
+
+    Args:
+        attention: (B, T), of any mass, ignored outside ``allowed``.
+        allowed: (B, T), bool: the tokens whose weights are dealt.
+        margins: (B, T) or (B, T, C), what each token says: ``s``.
+
+    Returns:
+        mean in the unit of the margins and variance in its square, each (B,) or (B, C), float64; NaN where no token is
+        allowed or a value is not finite.
+
+    Raises:
+        InputError: other shapes, ``allowed`` that is not bool.
+
+    Reference:
+        Over all permutations what Jain and Wallace, section 4.2.1, algorithm 2, samples; Hoeffding (1951) for the
+        moments.
+
+    Example:
+        >>> attention, allowed = torch.tensor([[0.75, 0.25]]), torch.ones(1, 2, dtype=torch.bool)
+        >>> permutation_moments(attention, allowed, torch.tensor([[2.0, -2.0]]))  # 1 and -1
+        (tensor([0.], dtype=torch.float64), tensor([1.], dtype=torch.float64))
+    """
+    weights, values, undefined = _both(attention, allowed, margins)
+    if values.dim() == 3:
+        weights, allowed = weights[:, :, None], allowed[:, :, None]
+    n = allowed.sum(1)
+    mean_value = values.sum(1) / n.clamp(min=1)
+    spreads = (
+        torch.where(allowed, x - (x.sum(1) / n.clamp(min=1))[:, None], 0.0).square().sum(1) for x in (weights, values)
+    )
+    variance = math.prod(spreads) / (n - 1).clamp(min=1)
+    return (weights.sum(1) * mean_value).masked_fill(undefined, math.nan), variance.masked_fill(undefined, math.nan)
+
+
+def permuted_indices(n: int, k: int, generator: torch.Generator) -> Tensor:
+    r"""k random permutations of n items, drawn independently and evenly (up to ties of 53 random bits).
+
+    ``weights[permuted_indices(n, k, generator)]`` (k, n) deals the weights k times; the identity may be among them.
+
+    Args:
+        n: items, at least 0.
+        k: permutations, at least 1.
+        generator: on the CPU, keyed by what the draw is for, so that nothing depends on the order of work.
+
+    Returns:
+        (k, n), int64, on the CPU.
+
+    Raises:
+        InputError: n or k out of range, a generator elsewhere.
+
+    Reference:
+        Jain and Wallace, section 4.2.1, algorithm 2: ``Permute``.
+
+    Example:
+        >>> permuted_indices(4, 3, torch.Generator().manual_seed(0)).sort().values.tolist()
+        [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
+    """
+    if n < 0 or k < 1:
+        raise InputError(f"Expected `n` of at least 0 and `k` of at least 1, but got {n} and {k}.")
+    if generator.device.type != "cpu":
+        raise InputError(
+            f"Expected `generator` on the CPU, but got one on {generator.device}; the draws must not depend on the "
+            "device."
+        )
+    return torch.rand(k, n, generator=generator, dtype=torch.float64).argsort(dim=1, stable=True)
+
+
+def _checked(name: str, values: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    """``values`` (B, T) or (B, T, C) in float64 with 0 where nothing counts, and where they are undefined."""
+    check_shape("allowed", allowed, "B T")
+    if tuple(values.shape[:2]) != tuple(allowed.shape):
+        raise InputError(
+            f"Expected `{name}` over the tokens of `allowed` {tuple(allowed.shape)}, but got {tuple(values.shape)}."
+        )
+    if allowed.dtype != torch.bool:
+        raise InputError(f"Expected `allowed` of type torch.bool, but got {allowed.dtype}; pass allowed.bool().")
+    held = allowed if values.dim() == 2 else allowed[:, :, None]
+    values = torch.where(held, values.double(), 0.0)
+    finite = values.isfinite()
+    return torch.where(finite, values, 0.0), ~(finite.all(1) & held.any(1))
+
+
+def _both(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights (B, T), margins (B, T) or (B, T, C), and where a result (B,) or (B, C) is undefined."""
+    check_shape("attention", attention, "B T", _ONE_SLOT)
+    if margins.dim() != 3:
+        check_shape("margins", margins, "B T", "or (B, T, C) for several classes")
+    weights, without_weights = _checked("attention", attention, allowed)
+    values, without_values = _checked("margins", margins, allowed)
+    if values.dim() == 3:
+        without_weights = without_weights[:, None]
+    return weights, values, without_weights | without_values
+
+
+def _sorted(values: Tensor, allowed: Tensor) -> Tensor:
+    """Finite values ascending along the tokens, the allowed ones first, 0 behind them."""
+    held = allowed if values.dim() == 2 else allowed[:, :, None]
+    found = torch.where(held, values, math.inf).sort(dim=1).values
+    return torch.where(found.isfinite(), found, 0.0)

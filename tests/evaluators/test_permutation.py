@@ -1,0 +1,146 @@
+"""The permutation test against the original's numbers and loops, and attention that no permutation can change."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attn_faithful.evaluators import permutation
+from attn_faithful.evaluators.controls import controlled
+from attn_faithful.evaluators.permutation import PermutationSettings, run
+from attn_faithful.functional.divergences import multilabel_tvd, tvd
+from attn_faithful.models.protocol import probabilities
+from tests.evaluators.blocks import random_block, values
+from tests.evaluators.test_search import fixtures, original
+from tests.models.test_fixtures import EDGES, FORWARD
+
+
+@fixtures
+@pytest.mark.parametrize("name", [*FORWARD, *EDGES], ids=lambda name: name or "_lstm_tanh")
+def test_the_median_of_the_original(name, monkeypatch):
+    """Given its permutations; theirs is over one output, and so is ours for two classes (|dp| is TVD)."""
+    arrays, block = original(name)
+    index, items = torch.from_numpy(arrays["perm_index"]).transpose(0, 1), block.items[:, 0]
+    rows = iter([i for i in range(len(block)) if int(items[i].sum()) > 1])
+
+    def given(n, k, generator):
+        places = items[row := next(rows)].nonzero()[:, 0]
+        assert len(places) == n
+        return index[row][:, places] - places[0]
+
+    monkeypatch.setattr(permutation, "permuted_indices", given)
+    found, reasons = values(run(block, PermutationSettings()), "attention_permutation")
+    compared = 0
+    for row, expected in enumerate(arrays["perm_median"]):
+        if reasons[str(row)] is None:
+            assert found[str(row)] == pytest.approx(float(expected), abs=1e-5)
+            compared += 1
+        else:
+            assert reasons[str(row)] in ("n<2", "no content token", "constant attention")
+            assert np.isnan(expected) or expected < 1e-5  # theirs calls "nothing can move" a change of 0
+    assert compared or name in ("_edge_flat",)
+
+
+@pytest.mark.parametrize(("classes", "multi_label"), [(2, False), (4, False), (3, True)])
+def test_values_equal_loops(classes, multi_label):
+    block = random_block((5, 8), classes=classes, multi_label=multi_label)
+    found = run(block, PermutationSettings(permutations=31))
+    medians, _ = values(found, "attention_permutation")
+    flips, _ = values(found, "permutation_flips")
+    before = probabilities(block.encoded.logits, multi_label)
+    distance = multilabel_tvd if multi_label else tvd
+    for row, n in enumerate((5, 8)):
+        dealt = permutation.permuted_indices(n, 31, block.generator(row, "permutation"))
+        changes, changed = [], 0
+        for order in dealt:
+            weights = torch.zeros_like(block.encoded.attention[row, 0])
+            weights[:n] = block.encoded.attention[row, 0, :n][order]
+            every = block.encoded.attention[:, None].clone()
+            every[row, 0, 0] = weights
+            logits = block.encoded.decode(every)[row, 0]
+            changes.append(float(distance(probabilities(logits, multi_label), before[row])))
+            decided = logits > 0 if multi_label else logits.argmax()
+            was = block.encoded.logits[row] > 0 if multi_label else block.encoded.logits[row].argmax()
+            changed += not torch.equal(decided, was)
+        assert medians[f"e{row}"] == pytest.approx(sorted(changes)[15], abs=1e-10)
+        assert flips[f"e{row}"] == pytest.approx(changed / 31)
+        stored = found.variants["changes"][found.variants["example"].index(f"e{row}")]
+        assert stored == pytest.approx(changes, abs=1e-10)
+
+
+def test_exact_answers_equal_full_enumeration():
+    block = random_block((4, 6, 3, 5, 2, 6), seed=3)
+    found = run(block, PermutationSettings(permutations=50))
+    largest, _ = values(found, "permutation_largest")
+    certified, _ = values(found, "permutation_certified")
+    sampled, _ = values(found, "attention_permutation")
+    seen = set()
+    for row, n in enumerate((4, 6, 3, 5, 2, 6)):
+        weights, logits = block.encoded.attention[row, 0, :n], block.encoded.logits[row]
+        changes, kept = [], True
+        for order in itertools.permutations(range(n)):
+            every = block.encoded.attention[:, None].clone()
+            every[row, 0, 0, :n] = weights[list(order)]
+            after = block.encoded.decode(every)[row, 0]
+            changes.append(float(tvd(after.softmax(-1), logits.softmax(-1))))
+            kept &= int(after.argmax()) == int(logits.argmax())
+        assert largest[f"e{row}"] == pytest.approx(max(changes), abs=1e-10)
+        assert certified[f"e{row}"] == kept
+        assert sampled[f"e{row}"] <= largest[f"e{row}"] + 1e-12
+        seen.add(kept)
+    assert seen == {True, False}
+
+
+def test_attention_that_no_permutation_changes_says_nothing():
+    """C01 and the issue's uniform attention: NaN with a reason, never a change of 0."""
+    block = random_block((5, 1, 0, 3), attention=[[0.2] * 5])
+    found = run(block, PermutationSettings(permutations=5))
+    for metric in ("attention_permutation", "permutation_flips", "permutation_largest", "permutation_certified"):
+        numbers, reasons = values(found, metric)
+        assert [math.isnan(numbers[f"e{i}"]) for i in range(4)] == [True, True, True, False]
+        assert [reasons[f"e{i}"] for i in range(4)] == ["constant attention", "n<2", "no content token", None]
+    largest, _ = values(found, "largest_attention")
+    assert largest["e0"] == pytest.approx(0.2)
+    assert largest["e1"] == pytest.approx(1.0)
+    assert math.isnan(largest["e2"])
+    uniform, _ = values(run(controlled(random_block(), "uniform"), PermutationSettings()), "attention_permutation")
+    assert all(math.isnan(value) for value in uniform.values())
+
+
+def test_special_tokens_keep_their_weight():
+    from dataclasses import replace
+
+    block = random_block((6,), seed=5)
+    content = block.encoded.content.clone()
+    content[0, 0] = False
+    masked = replace(block, encoded=replace(block.encoded, content=content))
+    seen = []
+    decode = block.encoded.decode
+    watched = replace(masked.encoded, decode=lambda given: seen.append(given) or decode(given))
+    found = run(replace(masked, encoded=watched), PermutationSettings(permutations=40))
+    assert bool((seen[0][0, :, 0, 0] == block.encoded.attention[0, 0, 0]).all())
+    torch.testing.assert_close(seen[0][0, :, 0].sum(-1), torch.ones(40, dtype=torch.float64))
+    largest, _ = values(found, "permutation_largest")
+    sampled = found.variants["changes"][0]
+    assert max(sampled) <= largest["e0"] + 1e-12
+
+
+def test_more_than_two_classes_and_other_readouts_have_no_exact_extreme():
+    _, reasons = values(run(random_block((4,), classes=3), PermutationSettings()), "permutation_largest")
+    assert reasons["e0"] == "more than two classes"
+    _, reasons = values(run(random_block((4,), affine=False), PermutationSettings()), "permutation_certified")
+    assert reasons["e0"] == "read-out is not affine"
+
+
+def test_numbers_depend_on_seed_and_text_alone():
+    whole = run(random_block((5, 4, 7)), PermutationSettings(permutations=9)).variants["changes"]
+    again = run(random_block((5, 4, 7)), PermutationSettings(permutations=9)).variants["changes"]
+    assert whole == again
+    from dataclasses import replace
+
+    other = run(replace(random_block((5, 4, 7)), seed=1), PermutationSettings(permutations=9)).variants["changes"]
+    assert other != whole
