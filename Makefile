@@ -13,3 +13,4 @@ smoke:
 
 bench:
 	python benchmarks/training.py
+	python benchmarks/counterfactuals.py

@@ -79,12 +79,20 @@ def leave_one_out(model: PlainModel, ids: Tensor, mask: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def permutations(model: PlainModel, ids: Tensor, mask: Tensor, index: Tensor) -> Tensor:
+def encoded(model: PlainModel, ids: Tensor, mask: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Hidden states and attention of each batch: what algorithm 2 begins with."""
+    found = []
+    for rows, read in zip(ids.split(ROWS), mask.split(ROWS), strict=True):
+        states = model.states(model.embedding(rows), read)
+        found.append((states, model.attend(states, read)))
+    return found
+
+
+@torch.no_grad()
+def permutations(model: PlainModel, batches: list[tuple[Tensor, Tensor]], index: Tensor) -> Tensor:
     """Algorithm 2: outputs under 100 permutations, index (B, 100, T), each decoded through the hidden states."""
     found = []
-    for rows, read, order in zip(ids.split(ROWS), mask.split(ROWS), index.split(ROWS), strict=True):
-        states = model.states(model.embedding(rows), read)
-        attention = model.attend(states, read)
+    for (states, attention), order in zip(batches, index.split(ROWS), strict=True):
         found.append(torch.stack([model.decode(states, attention.gather(1, order[:, k])) for k in range(100)], 1))
     return torch.cat(found)
 

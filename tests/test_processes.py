@@ -14,6 +14,7 @@ from attn_faithful.experiments.launch import share
 from attn_faithful.experiments.plan import expand
 from attn_faithful.experiments.recipe import make_recipe
 from attn_faithful.store import find_runs
+from tests.experiments.tiny import cells, run
 
 ROOT = Path(__file__).parents[1]
 TINY = {
@@ -62,6 +63,25 @@ def test_cells_shared_by_two_processes_give_the_numbers_of_one(recipe, alone, tm
     for one, two in zip(mine, theirs, strict=True):
         for table in ("predictions", "tokens", "variants", "scores"):
             assert one.read_table(table).equals(two.read_table(table)), (one.path.name, table)
+
+
+def test_two_processes_evaluate_as_one(tmp_path):
+    """Every example once, in the data's order, and not a bit different (C30)."""
+    model = run(cells(twin=None)[0], tmp_path / "cell") / "model"
+    data = tmp_path / "texts.csv"
+    rows = [f"t{i},{'good something ' * (i % 7)},{('negative', 'positive')[i % 2]}" for i in range(150)]
+    data.write_text("\n".join(["id,text,label", *rows]))
+    arguments = [str(model), "--data", str(data), "--tests", "correlation,permutation"]
+    assert main(["evaluate", *arguments, "--output", str(tmp_path / "one")]) == 0
+    done = launch("recipes/evaluate.py", *arguments, "--output", str(tmp_path / "two"), "--processes", "2")
+    assert done.returncode == 0, done.stderr[-2000:]
+    (one,), (two,) = find_runs([tmp_path / "one"]), find_runs([tmp_path / "two"])
+    assert one.path.name == two.path.name
+    for table in ("predictions", "tokens", "scores", "variants"):
+        mine, theirs = one.read_table(table).to_pylist(), two.read_table(table).to_pylist()
+        assert [repr(row) for row in mine] == [repr(row) for row in theirs], table
+    assert two.read_meta()["hardware"]["processes"] == 2
+    assert sorted(path.name for path in one.path.iterdir()) == sorted(path.name for path in two.path.iterdir())
 
 
 def test_a_launcher_that_starts_fewer_processes_than_asked_is_an_error(recipe, tmp_path, capsys):

@@ -312,12 +312,14 @@ def _evaluate(given: argparse.Namespace) -> None:
     from attn_faithful.api import load
     from attn_faithful.experiments.evaluate import evaluate_task, make_task
     from attn_faithful.experiments.launch import processes
+    from attn_faithful.experiments.stages import quiet
     from attn_faithful.reports.progress import Counter
     from attn_faithful.reports.result import Result
 
     data, settings = _evaluation(given)
     with processes(given.processes, "data") as team:
-        model, tokenizer = load(given.model)
+        with quiet():
+            model, tokenizer = load(given.model)
         for seed in _numbers("--seeds", given.seeds, int) or [settings.seed]:
             task = make_task(
                 model, tokenizer, data, replace(settings, seed=seed), given.split, source_file=given.source_file,
@@ -329,8 +331,10 @@ def _evaluate(given: argparse.Namespace) -> None:
                 )
             if team.main:
                 result = Result(folder.path)
+                for line in result.first_lines():
+                    print(line)
                 _show(result.tables())
-                print("\n".join([*result.first_lines(), f"Run folder: {folder.path}"]))
+                print(f"Run folder: {folder.path}")
 
 
 def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ TABLES: dict[str, dict[str, str]] = {
         "example": "id of the example, unique in the data set",
         "label": "index of the gold label, -1 where unknown; a list of 0 and 1 for multi-label data",
         "probabilities": "probability of each class, in the order of the label names",
+        "query": "of pairs: the question or hypothesis that asked the attention",
     },
     "tokens": {
         "example": "id of the example",

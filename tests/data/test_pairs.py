@@ -99,7 +99,11 @@ def test_a_single_text_of_a_pair(tmp_path):
             "passage with question or context with question could be it; name them with text_column and query_column",
         ),
         ({"premise": "a", "hypothesis": "b", "answer": 1, "score": 1}, {}, "score, answer could be it"),
-        ({"premise": "a", "hypothesis": "b"}, {"query_column": "hypothesys"}, "query column.*Did you mean 'hypothesis'"),
+        (
+            {"premise": "a", "hypothesis": "b"},
+            {"query_column": "hypothesys"},
+            "query column.*Did you mean 'hypothesis'",
+        ),
         ({"premise": "a", "hypothesis": 3}, {}, "texts in column 'hypothesis'.*holds int64.*with query_column"),
         ({"premise": ["a"], "hypothesis": "b"}, {}, "texts in column 'premise'.*with text_column"),
         ({"premise": "a", "hypothesis": "b"}, {"text_column": "premise", "query_column": "premise"}, "'premise' twice"),
@@ -118,7 +122,11 @@ def test_every_split_has_both_columns(tmp_path):
 
 
 def test_a_missing_query_c23(tmp_path):
-    rows = [*pairs(), {"premise": "a", "hypothesis": None, "label": "y"}, {"premise": "a", "hypothesis": "", "label": "y"}]
+    rows = [
+        *pairs(),
+        {"premise": "a", "hypothesis": None, "label": "y"},
+        {"premise": "a", "hypothesis": "", "label": "y"},
+    ]
     with pytest.raises(InputError, match="a value in column 'hypothesis', but row 20 of split 'test' has none"):
         evaluated(tmp_path, rows)
     kept = evaluated(tmp_path, rows, drop_none=True)
@@ -133,7 +141,7 @@ def test_labels_of_pairs(tmp_path):
     rows = [{"premise": "a", "hypothesis": "b", "label": i % 4 - 1} for i in range(40)]
     path = folder(tmp_path / "d", train=rows, validation=rows, test=rows)
     (tmp_path / "d" / "meta.json").write_text(json.dumps({"label_names": ["yes", "maybe", "no"]}))
-    with pytest.raises(InputError, match="example 'train-0' of .* has -1"):
+    with pytest.raises(InputError, match=r"example 'train-0' of .* has -1"):
         load_texts(path)
     data = load_texts(path, drop=["-1"])
     assert data.label_names == ["yes", "maybe", "no"]
@@ -194,13 +202,15 @@ def test_candidates_as_indices(tmp_path):
 
 def test_an_answer_outside_its_candidates(tmp_path):
     wrong = {**CLOZE[0], "answer": "@e3"}
-    with pytest.raises(InputError, match=r"row 1 of split 'test' has the answer '@e3' and the candidates @e1, @e2; add"):
+    with pytest.raises(
+        InputError, match=r"row 1 of split 'test' has the answer '@e3' and the candidates @e1, @e2; add"
+    ):
         cloze(tmp_path, CLOZE[0], wrong)
     with pytest.raises(InputError, match="candidates that are classes, but row 0 of split 'test' has none"):
         cloze(tmp_path, {**CLOZE[0], "candidates": ["@e9"]})
     with pytest.raises(InputError, match="a value in column 'candidates', but row 1 of split 'test' has none"):
         cloze(tmp_path, CLOZE[0], {**CLOZE[0], "candidates": None})
-    with pytest.raises(InputError, match="one answer a text .* leave multi_label out"):
+    with pytest.raises(InputError, match=r"one answer a text .* leave multi_label out"):
         cloze(tmp_path, CLOZE[0], multi_label=True)
 
 

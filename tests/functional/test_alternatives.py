@@ -165,6 +165,7 @@ def test_known_divergences(own, other, value, reach):
     assert each["jsd_reachable"] == pytest.approx([reach], abs=1e-6)
     assert each["reason"] == [None]
     single = len(own) == 1
+    assert not single or each["adversarial_attention"] == each["jsd_reachable"] == [0.0]
     assert each["reason_ratio"] == ["n<2" if single else None]
     assert each["ratio"] == pytest.approx([nan if single else value / reach], abs=1e-5, nan_ok=True)
     whole = F.adversarial_of_lists([[[0.3, 0.7]]], [[0.3, 0.7]], [[other]], [own])
@@ -175,7 +176,8 @@ def test_known_divergences(own, other, value, reach):
 
 def test_the_share_of_reach_is_capped():
     """Weights that sum to 1.0009 are accepted and seem to reach farther than any distribution."""
-    each = F.adversarial_of_lists([[[1.0]]], [[1.0]], [[[0.0, 1.0009]]], [[1.0, 0.0]], reduction="none")
+    each = F.adversarial_of_lists([[[1.0]]], [[1.0]], [[[0.0, 0.0, 1.0009]]], [[0.6, 0.3, 0.1]], reduction="none")
+    assert each["adversarial_attention"] > each["jsd_reachable"]
     assert each["ratio"] == [1.0]
 
 

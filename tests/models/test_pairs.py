@@ -1,4 +1,4 @@
-"""Models with a query: both read-outs pass the checks, candidates, and the numbers of the original question answering."""
+"""Models with a query: both read-outs pass the checks, candidates, the numbers of the original question answering."""
 
 from __future__ import annotations
 
@@ -83,6 +83,19 @@ def test_the_readout_decides_what_is_affine_and_what_the_query_reaches():
         same = alternatives(encoded, 1)
         reached = not torch.allclose(encoded.decode(same)[0], other.decode(same)[0], atol=1e-6)
         assert reached == (readout == "tanh")
+
+
+@pytest.mark.parametrize("readout", ["affine", "tanh"])
+def test_decode_trains_the_model_only_where_encode_did(readout):
+    model, batch = asked(readout=readout)
+    with torch.no_grad():
+        calm = model.encode(batch)
+    assert not calm.decode(calm.attention[:, None]).requires_grad
+    weights = calm.attention[:, None].clone().requires_grad_()
+    assert torch.autograd.grad(calm.decode(weights).sum(), weights)[0].isfinite().all()
+    eager = model.encode(batch)
+    eager.decode(eager.attention[:, None]).sum().backward()
+    assert all(p.grad is not None for p in model.readout.parameters())
 
 
 def test_the_layer_inside_is_half_as_wide_as_the_context():

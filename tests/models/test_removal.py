@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from attn_faithful._checks import InputError
 from attn_faithful.functional.projections import PROJECTIONS
 from attn_faithful.models import removal
 from attn_faithful.models.attention import SCORERS
@@ -193,6 +194,13 @@ def test_embeddings_in_place_of_ids(encoder):
     ids = batch.pop("input_ids")
     batch["inputs_embeds"] = model.embedding(ids).detach()
     torch.testing.assert_close(model.without(batch, leave_one_out(batch)), expected, **EXACT)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_neither_ids_nor_embeddings(encoder):
+    keep = torch.ones(1, 1, 3, dtype=torch.bool)
+    with pytest.raises(InputError, match="either `input_ids` or `inputs_embeds`"):
+        small_model(encoder=encoder).without({"attention_mask": torch.ones(1, 3)}, keep)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

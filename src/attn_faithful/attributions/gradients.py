@@ -200,8 +200,7 @@ def _baseline(request: Request, embedded: Tensor) -> Tensor:
 
 def _signed(values: Tensor, settings: SourceSettings, reduction: str) -> Tensor:
     """From (B, T, E) to (B, T), in float64 on the CPU; magnitudes are taken after the reduction."""
-    values = values.cpu().double()
     if reduction in ("l1", "l2"):
-        return torch.linalg.vector_norm(values, ord=int(reduction[1]), dim=-1)
-    summed = values.sum(-1)
+        return torch.linalg.vector_norm(values, ord=int(reduction[1]), dim=-1, dtype=torch.float64).cpu()
+    summed = values.sum(-1, dtype=torch.float64).cpu()
     return summed.abs() if settings.sign == "magnitude" else summed

@@ -1,6 +1,8 @@
 """One file a faithfulness test; importing the package registers them, and the registry is the metric table."""
 
-import attn_faithful.evaluators.adversarial
+# tables show the tests in this order
+# isort: off
 import attn_faithful.evaluators.attefa
 import attn_faithful.evaluators.correlation
-import attn_faithful.evaluators.permutation  # noqa: F401
+import attn_faithful.evaluators.permutation
+import attn_faithful.evaluators.adversarial  # noqa: F401

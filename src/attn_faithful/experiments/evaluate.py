@@ -19,7 +19,7 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
-from attn_faithful.experiments.outputs import hardware, token_finder, versions
+from attn_faithful.experiments.outputs import hardware, queries, token_finder, versions
 from attn_faithful.experiments.plan import digest, slug
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts
 from attn_faithful.experiments.recipe import DataSettings
@@ -95,6 +95,11 @@ def make_task(
     """
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     texts = read_texts(data, rows=rows, purpose="evaluate", label_names=names)
+    if not getattr(model.config, "query", False):  # a model of single texts reads the one that pairs attend to
+        texts.splits = {
+            n: rows.remove_columns([c for c in ("query",) if c in rows.column_names])
+            for n, rows in texts.splits.items()
+        }
     split = split or ("test" if "test" in texts.splits else list(texts.splits)[-1])
     check_choice(f"split of {texts.name}", split, texts.splits)
     if not settings.tests:
@@ -135,7 +140,7 @@ def evaluate_task(
     if task.source_file is not None:
         listed = [tokens(i)[0] for i in range(len(rows))]
         given, missing = read_importance(task.source_file, rows["example"], listed)
-    writer = Writer(folder, rows, tokens, task.model.sites[0], team, held)
+    writer = Writer(folder, rows, tokens, task.model.sites[0], queries(texts), team, held)
     evaluate_rows(subject, rows, task.settings, writer, given, team, tell)
     writer.close()
     if team.main:

@@ -51,6 +51,11 @@ def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows) -> Tokens:
     return tokens
 
 
+def queries(texts: Any) -> list[str] | None:
+    """Of pairs, the texts that ask."""
+    return texts["query"][:] if "query" in texts.column_names else None
+
+
 def long_history(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
     """Histories by epoch as one long table."""
     table: dict[str, list[Any]] = {"run": [], "epoch": [], "metric": [], "value": []}

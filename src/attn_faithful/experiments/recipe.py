@@ -79,9 +79,10 @@ class Expected:
 
     Attributes:
         key: names of the axes that a row is found by, such as [data, encoder].
-        metrics: names of the columns.
+        metrics: names of the columns: "base_f1", "tvd" and so on of the first twin, or of a test "metric source class",
+            the class an index or "all".
         rows: the axes' labels, joined by a space -> one number a metric; null where the paper has none.
-        band: how far ours may lie from it and count as within, by metric.
+        band: how far ours may lie from it and count as within, by metric, without source and class.
     """
 
     key: list[str]

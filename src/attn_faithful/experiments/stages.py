@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
-from attn_faithful.experiments.outputs import long_history, meta_of, token_finder
+from attn_faithful.experiments.outputs import long_history, meta_of, queries, token_finder
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, collator, prepare
 from attn_faithful.experiments.scoring import metric_facts, records_of
@@ -46,7 +47,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
     if folder.done:
         return
     start = time.time()
-    with _quiet():
+    with quiet():
         tokenizer = _saved_tokenizer(folder / "model")
         data = prepare(cell.recipe, tokenizer)
         _check_selection(cell, data)
@@ -65,7 +66,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             "controls": _controls(cell, data, outputs, folder, tell, team),
         }
         tokens = token_finder(data.tokenizer, data.texts.splits["test"]["text"][:], test)
-        writer = Writer(folder, test, tokens, base.sites[0], team)
+        writer = Writer(folder, test, tokens, base.sites[0], queries(data.texts.splits["test"]), team)
         for settings, seed in cell.twins:
             twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)
             name = f"{settings.variant}-{seed}"
@@ -156,8 +157,14 @@ def _trained(
     if not path.is_dir():
         start = time.time()
         model, history = fit(folder / f".{name}.checkpoints")
+        ranked = [row for row in history if not math.isnan(rank(row))]
+        if not ranked:
+            raise InputError(
+                f"{name}: no epoch could be chosen, since what it is chosen by is undefined in all of them (a class is "
+                "missing in the selection split?); set train.select_by to accuracy or loss."
+            )
         record = {
-            "epoch": round(min(history, key=rank)["epoch"]),
+            "epoch": round(min(ranked, key=rank)["epoch"]),
             "seconds": round(time.time() - start, 1),
             "history": history,
         }
@@ -226,7 +233,7 @@ def _informative_mass(outputs: Outputs, rows: Rows) -> float | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No bars and warnings of transformers but ours; its settings come back afterwards."""
     from transformers.utils import logging
 

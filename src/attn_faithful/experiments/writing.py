@@ -26,14 +26,17 @@ class Writer:
         rows: the encoded examples.
         tokens: content tokens of an example by its place in the rows; see `outputs.token_finder`.
         site: where in the model.
+        queries: of pairs, the text that asks, by place.
         team: the processes that write.
         held: examples whose results are held before they are written.
     """
 
     def __init__(
-        self, folder: RunFolder, rows: Any, tokens: Tokens, site: str, team: Team, held: int | None = None
-    ) -> None:
+        self, folder: RunFolder, rows: Any, tokens: Tokens, site: str, queries: Sequence[str] | None, team: Team,
+        held: int | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.rows, self.tokens, self.site, self.team = folder, rows, tokens, site, team
+        self.queries = queries
         self.held = held or HELD
         self.shards: list[str] = []
         self._clear()
@@ -46,7 +49,8 @@ class Writer:
         """Take what one block gave."""
         for i, chances, weights in outputs:
             label = self.rows["labels"][i] if "labels" in self.rows.column_names else -1
-            self._put("predictions", i, label=np.asarray(label).tolist(), probabilities=chances.tolist())
+            asked = None if self.queries is None else self.queries[i]
+            self._put("predictions", i, label=np.asarray(label).tolist(), probabilities=chances.tolist(), query=asked)
             words, offsets = self.tokens(i)
             planted = self.rows["informative"][i] if "informative" in self.rows.column_names else None
             self._put(

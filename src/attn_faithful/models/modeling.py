@@ -18,7 +18,7 @@ from attn_faithful.models.attention import Attention
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
-from attn_faithful.models.readout import TanhReadout, among, check_candidates
+from attn_faithful.models.readout import TanhReadout, among, check_candidates, held
 from attn_faithful.models.removal import logits_without
 
 
@@ -279,12 +279,14 @@ class AttentionClassifier(PreTrainedModel):
             of_token, of_query, output = self.readout.parts(states, query)
             return lambda weights: among(self._pair(output((weights @ of_token + of_query).tanh())), candidates), None
         weight = self._pair(self.readout.weight.to(states.dtype).T)  # (N, C)
-        bias = among(self._pair(self.readout.bias.to(states.dtype)).expand(len(states), -1), candidates)
+        bias = among(self._pair(held(self.readout.bias, states.dtype)).expand(len(states), -1), candidates)
         affine = Affine(states @ weight, bias)
         return lambda weights: weights @ affine.token_logits + bias[:, None], affine
 
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.
+
+        No text is run again where less will do: see `attn_faithful.models.removal`.
 
         Args:
             batch: the forward's inputs.

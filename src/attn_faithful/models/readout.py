@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -44,9 +45,14 @@ class TanhReadout(nn.Module):
         of_query = self.context.bias.to(kind).expand(len(states), -1)
         if self.query is not None:
             of_query = of_query + F.linear(query, self.query.weight.to(kind), self.query.bias.to(kind))
-        weight, bias = self.output.weight.to(kind), self.output.bias.to(kind)
+        weight, bias = held(self.output.weight, kind), held(self.output.bias, kind)
         of_token = F.linear(states, self.context.weight.to(kind))
         return of_token, of_query[:, None], lambda features: F.linear(features, weight, bias)
+
+
+def held(parameter: Tensor, kind: torch.dtype) -> Tensor:
+    """A parameter for later use, which then builds no graph unless one is being built now."""
+    return parameter.to(kind) if torch.is_grad_enabled() else parameter.detach().to(kind)
 
 
 def check_candidates(candidates: Tensor | None, classes: int, multi_label: bool) -> Tensor | None:

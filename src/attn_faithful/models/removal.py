@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn_faithful._checks import InputError
 from attn_faithful.models.encoders import CNNEncoder, RecurrentEncoder
 
 if TYPE_CHECKING:
@@ -35,10 +36,12 @@ Changed = tuple[Tensor, Tensor, Tensor]  # states (P, n), and the row and the to
 
 def logits_without(model: AttentionClassifier, inputs: Mapping[str, Tensor], keep: Tensor, rows: int) -> Tensor:
     """Logits (B, K, C), in float32 at least, of a model in eval mode; see `AttentionClassifier.without`."""
+    if ("input_ids" in inputs) == ("inputs_embeds" in inputs):
+        raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
     if model.encoder.reads_alone:
         return _projected_again(model, inputs, keep)
     mask = inputs.get("attention_mask")
-    read = torch.ones_like(keep[:, 0]) if mask is None else mask.bool()
+    read = keep.new_ones(keep.shape[0], keep.shape[2]) if mask is None else mask.bool()
     left_out = (read[:, None] & ~keep).sum(-1)  # (B, K)
     kind = _kind(model)
     whole, single = left_out == 0, (left_out == 1) & (kind is not None)
@@ -282,7 +285,7 @@ class _Way:
         """Read column by column; rows `low` to `high` are under way, and `state` is theirs after `column`.
 
         Rows are in order of their start. A row whose states have come back to those of the whole text, but for
-        rounding, would read on as the whole text did, and is left behind with all that are older.
+        rounding, would read on as the whole text did: it is left behind as soon as all before it are.
         """
         begun = torch.bincount(start, minlength=self.size + 1).cumsum(0).tolist()
         low = 0

@@ -1,0 +1,244 @@
+"""``attn-faithful evaluate`` and ``evaluate_attention``: what they write and print, and what must not change it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import attn_faithful as af
+from attn_faithful._checks import InputError
+from attn_faithful.cli import main
+from attn_faithful.store import find_runs
+from tests.experiments.tiny import cells, run
+
+TABLES = ("predictions", "tokens", "scores", "variants")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The folder of a small trained LSTM."""
+    folder = tmp_path_factory.mktemp("model") / "cell"
+    settings = {"encoder": "lstm", "embedding_size": 8, "hidden_size": 8}
+    return run(cells(model=settings, twin=None)[0], folder) / "model"
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Texts of several lengths with their own ids, one without a token, two that are equal."""
+    generator = np.random.default_rng(0)
+    words = ["good", "awful", "something", "superb", "great", "horrible"]
+    said = [" ".join(generator.choice(words, n)) for n in generator.integers(1, 12, 40)] + ["", "good awful good"] * 2
+    return [
+        {"id": f"t{i}", "text": text, "label": ("negative", "positive")[i % 2]} for i, text in enumerate(said)
+    ]  # fmt: skip
+
+
+def written(rows, path):
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def whole(model, texts, tmp_path_factory):
+    """All tests on all texts, as the command line does it."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert main(["evaluate", str(model), "--data", written(texts, folder / "a.parquet"), "--output", str(folder)]) == 0
+    (found,) = find_runs([folder])
+    return found
+
+
+def by_example(folder, table):
+    """Rows of a table by example, NaN as a word so that it equals itself."""
+    rows: dict[str, list[str]] = {}
+    for row in folder.read_table(table).to_pylist():
+        rows.setdefault(row["example"], []).append(repr(row))
+    return rows
+
+
+def test_tables_and_records(whole, texts):
+    assert whole.done
+    meta, summary = whole.read_meta(), whole.read_summary()
+    assert meta["evaluation"]["tests"] == ["correlation", "permutation", "adversarial"]
+    assert {"torch", "captum", "scipy"} <= set(meta["versions"])
+    assert whole.read_table("predictions").column("example").to_pylist() == [row["id"] for row in texts]
+    tokens = whole.read_table("tokens").to_pydict()
+    assert {"input_x_gradient", "leave_one_out"} <= set(tokens)
+    for words, weights, gradient in zip(
+        tokens["tokens"], tokens["attention"], tokens["input_x_gradient"], strict=True
+    ):  # fmt: skip
+        assert len(words) == len(weights) == len(gradient)
+    assert tokens["tokens"][texts.index(texts[-1])] == ["good", "awful", "good"]  # C26: three entries, in order
+    for record in summary["tests"]:
+        if record["class"] == "all":
+            assert record["n"] + record["n_undefined"] == 44, record
+    classes = {record["class"] for record in summary["tests"]}
+    assert classes == {"all", "negative", "positive"}
+    taus = [
+        r for r in summary["tests"]
+        if r["metric"] == "attention_correlation" and r["source"] == "attention~leave_one_out"
+    ]  # fmt: skip
+    every = next(r for r in taus if r["class"] == "all")
+    assert every["n"] + every["n_undefined"] == 44
+    assert every["reasons"]["no content token"] == 2
+    scores = whole.read_table("scores").to_pandas()
+    own = scores[(scores.metric == "attention_correlation") & (scores.source == "attention~leave_one_out")]
+    assert every["mean"] == pytest.approx(own.value.mean(), abs=1e-12)
+    assert len(own) == 44
+    assert (own.value.isna() == own.reason.notna()).all()
+    json.dumps(summary, allow_nan=False)
+
+
+def test_order_and_batch_size_change_no_bit(whole, model, texts, tmp_path):
+    path = written(texts[::-1], tmp_path / "reversed.parquet")
+    assert main(["evaluate", str(model), "--data", path, "--output", str(tmp_path), "--batch-size", "5"]) == 0
+    (other,) = find_runs([tmp_path])
+    for table in TABLES:
+        assert by_example(other, table) == by_example(whole, table), table
+
+
+def test_equal_texts_have_equal_numbers(whole, texts):
+    scores = whole.read_table("scores").to_pandas()
+    equal = [row["id"] for row in texts if row["text"] == "good awful good"]
+    first, second = (scores[scores.example == example].value.to_numpy() for example in equal)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_finished_run_is_not_made_again(whole, model, texts, tmp_path, capsys):
+    path = written(texts, tmp_path / "a.parquet")
+    before = (whole / "meta.json").stat().st_mtime_ns
+    assert main(["evaluate", str(model), "--data", path, "--output", str(whole.path.parents[1])]) == 0
+    assert (whole / "meta.json").stat().st_mtime_ns == before
+    shown = capsys.readouterr()
+    assert "no attention at all could change the decision" in shown.out
+    assert "text" not in shown.err.split(":")[0]
+    for word in (
+        "tau-b",
+        "median TVD",
+        "eps-max JSD",
+        "flip distance",
+        "undefined",
+        "negative",
+        "positive",
+        "(random)",
+    ):
+        assert word in shown.out, word
+
+
+def test_from_python_the_same_result(whole, model, texts, tmp_path):
+    loaded, tokenizer = af.load(model)
+    result = af.evaluate_attention(loaded, tokenizer, texts, output=tmp_path)
+    for table in TABLES:
+        assert by_example(result.folder, table) == by_example(whole, table), table
+    frame = result.table()
+    assert set(frame["test"].dropna()) == {"correlation", "permutation", "adversarial"}
+    assert {"mean", "low", "high", "n", "n_undefined", "direction", "meaning"} <= set(frame)
+    assert len(result.table(by_class=True)) == 3 * len(frame)
+    examples = result.examples.set_index("example")
+    assert len(examples) == 44
+    assert "attention_correlation attention~leave_one_out" in examples
+    assert math.isnan(examples.loc["t40", "flip_distance attention"])
+    assert "Result(" in repr(result)
+    assert "<table" in result._repr_html_()
+
+
+def test_data_sets_and_plain_texts(model, texts, tmp_path):
+    import datasets
+
+    loaded, tokenizer = af.load(model)
+    rows = datasets.Dataset.from_list(texts[:6])
+    one = af.evaluate_attention(loaded, tokenizer, rows, ["permutation"], output=tmp_path / "a")
+    two = af.evaluate_attention(
+        loaded, tokenizer, datasets.DatasetDict(test=rows), ["permutation"], output=tmp_path / "b"
+    )
+    assert by_example(one.folder, "scores") == by_example(two.folder, "scores")
+    plain = af.evaluate_attention(
+        loaded, tokenizer, [row["text"] for row in texts[:6]], ["permutation"], output=tmp_path / "c"
+    )
+    assert plain.folder.read_summary()["base"]["accuracy"] is None  # C28: no labels, no accuracy
+    np.testing.assert_array_equal(plain.table()["mean"], one.table()["mean"])  # NaN equals NaN
+    with pytest.raises(InputError, match="the list is empty"):
+        af.evaluate_attention(loaded, tokenizer, [], output=tmp_path)
+    with pytest.raises(InputError, match="row 1"):
+        af.evaluate_attention(loaded, tokenizer, ["good", None], output=tmp_path)
+
+
+def test_importance_from_elsewhere(whole, model, texts, tmp_path):
+    """The attention itself, given back as importance, agrees with attention wherever that is defined."""
+    tokens = whole.read_table("tokens").to_pydict()
+    given = tmp_path / "scores.parquet"
+    pq.write_table(
+        pa.table({"example": tokens["example"], "tokens": tokens["tokens"], "scores": tokens["attention"]}), given
+    )
+    path = written(texts, tmp_path / "a.parquet")
+    arguments = ["evaluate", str(model), "--data", path, "--output", str(tmp_path), "--tests", "correlation"]
+    assert main([*arguments, "--source-file", str(given)]) == 0
+    (found,) = find_runs([tmp_path])
+    scores = found.read_table("scores").to_pandas()
+    taus = scores[(scores.metric == "attention_correlation") & (scores.source == "attention~given")].value.dropna()
+    assert len(taus) > 30
+    np.testing.assert_allclose(taus, 1, atol=1e-12)
+    assert "given" in found.read_table("tokens").column_names
+
+
+def test_targets_and_other_settings_are_stored(model, texts, tmp_path):
+    path = written(texts[:8], tmp_path / "a.parquet")
+    arguments = ["evaluate", str(model), "--data", path, "--output", str(tmp_path), "--tests", "correlation"]
+    more = ["--target", "positive", "--controls", "random", "--seeds", "3", "--set", "evaluation.sources.reduction=l2"]
+    assert main([*arguments, *more]) == 0
+    (found,) = find_runs([tmp_path])
+    settings = found.read_meta()["evaluation"]
+    assert (settings["target"], settings["controls"], settings["seed"]) == ("positive", ["random"], 3)
+    assert settings["sources"]["reduction"] == "l2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tests", "corelation"], "Did you mean 'correlation'"),
+        (["--tests", "attefa"], "needs a trained twin; use attn-faithful attefa"),
+        (["--controls", "unifrom"], "Did you mean 'uniform'"),
+        (["--target", "positve"], "Did you mean 'positive'"),
+        (["--split", "validation"], "Unknown split of"),
+        (["--set", "evaluation.settings.permutation.permutation=5"], "Did you mean 'permutations'"),
+        (["--set", "train.epochs=5"], "evaluate takes keys of data and evaluation only"),
+        (["--source-file", "nowhere.parquet"], "nowhere.parquet"),
+        (["--text-column", "txt"], "Did you mean 'text'"),
+    ],
+)
+def test_wrong_flags_are_one_line(model, texts, tmp_path, capsys, arguments, message):
+    path = written(texts[:8], tmp_path / "a.parquet")
+    assert main(["evaluate", str(model), "--data", path, "--output", str(tmp_path / "out"), *arguments]) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    assert message in error[-1]
+    assert "Traceback" not in "".join(error)
+
+
+def test_a_model_that_is_not_there(texts, tmp_path, capsys):
+    path = written(texts[:4], tmp_path / "a.parquet")
+    assert main(["evaluate", str(tmp_path / "nothing"), "--data", path, "--output", str(tmp_path)]) == 2
+    assert "There is no folder" in capsys.readouterr().err
+
+
+def test_labels_that_the_model_does_not_have(model, tmp_path, capsys):
+    path = written([{"text": "good", "label": "neutral"}, {"text": "bad", "label": "negative"}], tmp_path / "a.parquet")
+    assert main(["evaluate", str(model), "--data", path, "--output", str(tmp_path)]) == 2
+    assert "neutral" in capsys.readouterr().err
+
+
+def test_the_recipe_of_jain_and_wallace_in_its_smoke_form(tmp_path, capsys):
+    recipe = Path(__file__).parents[1] / "recipes" / "papers" / "jain_wallace_2019.yaml"
+    assert main(["run", str(recipe), "--smoke", "--output", str(tmp_path)]) == 0
+    found = find_runs([tmp_path])
+    axes = {tuple(folder.read_meta()["axes"][name] for name in ("encoder", "attention")) for folder in found}
+    assert axes == {(encoder, attention) for encoder in ("lstm", "average", "cnn") for attention in ("additive", "dot")}
+    for folder in found:
+        assert {r["test"] for r in folder.read_summary()["tests"]} == {"correlation", "permutation", "adversarial"}
+    shown = capsys.readouterr().out
+    for word in ("Mock-1 lstm additive, correlation", "Mock-1 cnn dot, adversarial", "flip distance"):
+        assert word in shown
