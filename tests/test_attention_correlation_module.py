@@ -1,6 +1,5 @@
-"""The module attention_correlation: its card by path and by bare name, its columns and what it refuses."""
+"""The module attention_correlation: its numbers and what it refuses; test_evaluate_module.py has what all share."""
 
-import doctest
 import math
 import sys
 
@@ -12,7 +11,6 @@ from attn_faithful.functional import rankings
 
 NAME = "attention_correlation"
 FOLDER = hub._MODULES / NAME
-CARD = FOLDER / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -39,27 +37,6 @@ def metric(cache):
     import evaluate
 
     return evaluate.load(str(FOLDER), cache_dir=str(cache))
-
-
-def test_module_is_thin_and_is_found():
-    assert len((FOLDER / f"{NAME}.py").read_text(encoding="utf-8").splitlines()) <= 60
-    assert NAME in hub.metric_names()
-
-
-def test_card_runs_by_path(cache, monkeypatch):
-    monkeypatch.chdir(FOLDER.parent)
-    result = doctest.testfile(str(CARD), module_relative=False)
-    assert result.attempted > 0
-    assert result.failed == 0
-
-
-def test_card_runs_by_name(cache, monkeypatch, tmp_path):
-    hub.install_metrics([NAME])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evaluate.config.HF_EVALUATE_OFFLINE", True)
-    result = doctest.testfile(str(CARD), module_relative=False)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_metric_by_path(metric):

@@ -1,7 +1,15 @@
-"""The evaluate module by its path, and by its bare name from a new process in another folder with no network."""
+"""Every evaluate module: its card, thin code, and the same numbers however it is loaded and fed.
 
+The examples of a module's card are what it is tried with, so a new module is checked without new code here.
+"""
+
+import copy
 import doctest
+import inspect
+import json
+import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,87 +19,241 @@ import pytest
 import attn_faithful.hub as hub
 from attn_faithful._checks import InputError
 
-CARD = hub._MODULES / "attefa" / "README.md"
+NAMES = hub.metric_names()
 
 # Name look-ups fail at once, as without a network: the test must not wait for one, nor reach one.
 WITHOUT_NETWORK = """
-import doctest, socket, sys
+import doctest, json, socket, sys
 def unreachable(*args, **kwargs):
     raise socket.gaierror("no network in this test")
 socket.getaddrinfo = socket.create_connection = unreachable
-result = doctest.testfile(sys.argv[1], module_relative=False)
-sys.exit(result.failed or not result.attempted)
+cards = {card: list(doctest.testfile(card, module_relative=False)) for card in sys.argv[1:]}
+print(json.dumps(cards))
 """
+
+
+def folder(name):
+    return hub._MODULES / name
+
+
+def card(name):
+    return folder(name) / "README.md"
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     """evaluate's caches, in a temporary folder."""
-    folder = tmp_path_factory.mktemp("caches")
+    caches = tmp_path_factory.mktemp("caches")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evaluate.config.HF_MODULES_CACHE", folder / "modules")
-        patch.setattr("evaluate.config.HF_METRICS_CACHE", folder / "metrics")
+        patch.setattr("evaluate.config.HF_MODULES_CACHE", caches / "modules")
+        patch.setattr("evaluate.config.HF_METRICS_CACHE", caches / "metrics")
         patch.setattr(sys, "path", [*sys.path])
-        yield folder
+        forget_modules()
+        yield caches
+    forget_modules()
+
+
+def forget_modules():
+    """Python remembers the folder of the first cache that evaluate loaded from; other tests have their own."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "evaluate_modules"]:
+        del sys.modules[name]
+
+
+def section(name, title):
+    return card(name).read_text(encoding="utf-8").split(f"### {title}\n")[1].split("\n#")[0]
+
+
+def first_column(name, title):
+    """The names in the first column of the section's table."""
+    rows = re.findall(r"^\| (`.*?) \|", section(name, title), re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", " ".join(rows)))
+
+
+def assert_alike(found, expected):
+    if any(isinstance(value, float) for value in expected):
+        assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    else:
+        assert found == expected
 
 
 @pytest.fixture
-def metric(cache):
+def load(cache):
     import evaluate
 
-    return evaluate.load(str(CARD.parent), cache_dir=str(cache))
+    return lambda name, **options: evaluate.load(str(folder(name)), cache_dir=str(cache), **options)
 
 
-def test_module_is_thin():
-    lines = (CARD.parent / "attefa.py").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 60
+def recording(real, calls):
+    """``compute`` that also notes the columns and the options of each call."""
+
+    def compute(self, **given):
+        """evaluate appends to this text, so there must be one."""
+        columns = {key: given[key] for key in self.features}
+        calls.append((columns, {key: value for key, value in given.items() if key not in columns}))
+        return real(self, **given)
+
+    return compute
 
 
-def test_card_runs_by_path(cache, monkeypatch):
-    monkeypatch.chdir(CARD.parents[1])
-    result = doctest.testfile(str(CARD), module_relative=False)
-    assert result.attempted > 0
-    assert result.failed == 0
+@pytest.fixture(scope="module")
+def examples(cache):
+    """For every module the calls of ``compute`` in its card, (columns, options), and how the card went."""
+    import evaluate
+
+    found = {}
+    for name in NAMES:
+        calls = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(hub._MODULES)
+            patch.setattr(evaluate.Metric, "compute", recording(evaluate.Metric.compute, calls))
+            outcome = doctest.testfile(str(card(name)), module_relative=False)
+        found[name] = (calls, outcome)
+    return found
 
 
-def test_metric_by_path(metric):
-    columns = {
-        "predictions": [[0.7, 0.3], [0.5, 0.5]],
-        "references": [[0.4, 0.6], [0.5, 0.5]],
-        "prediction_attentions": [[1.0, 0.0], []],
-        "reference_attentions": [[0.0, 1.0], []],
-    }
-    result = metric.compute(**columns)
-    assert list(result) == ["attefa", "tvd", "jsd", "s_jsd", "n", "n_undefined", "reason"]
-    assert result["attefa"] == pytest.approx(0.3, abs=1e-12)
-    assert (result["n"], result["n_undefined"]) == (1, 1)
+@pytest.fixture
+def example(examples, name):
+    """The columns of the card's first call, and the options of that call."""
+    columns, options = examples[name][0][0]
+    return columns, {key: value for key, value in options.items() if key != "reduction"}
+
+
+def test_every_folder_is_a_module_with_its_files():
+    assert {path.name for path in hub._MODULES.iterdir() if path.is_dir() and path.name[0] != "_"} == set(NAMES)
+    for name in NAMES:
+        assert {"README.md", "requirements.txt", f"{name}.py"} <= {path.name for path in folder(name).iterdir()}
+    assert doctest.testmod(hub).failed == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_module_is_thin(name):
+    assert len((folder(name) / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_card_runs_by_path(examples, name):
+    calls, outcome = examples[name]
+    assert outcome.failed == 0
+    assert {options.get("reduction", "mean") for _, options in calls} == {"mean", "none"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_and_arguments(load, name):
+    metric = load(name)
+    assert metric.name == name  # evaluate makes it out of the name of the class
+    assert list(metric.features)[:2] == ["predictions", "references"]
+    arguments = inspect.signature(metric._compute).parameters
+    assert list(arguments)[: len(metric.features)] == list(metric.features)
+    assert all(argument.kind is argument.POSITIONAL_OR_KEYWORD for argument in arguments.values())
+    assert arguments["reduction"].default == "mean"
+    assert arguments.keys() == first_column(name, "Inputs")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_documented(load, example, name):
+    columns, options = example
+    metric = load(name)
+    result = metric.compute(**columns, **options)
+    each = metric.compute(**columns, **options, reduction="none")
+    assert result.keys() == first_column(name, "Outputs")
+    assert all(f"`{key}`" in section(name, "Outputs").split('`reduction="none"`')[1] for key in each)
+    returns = " ".join(metric.inputs_description.split("Returns:")[1].split())
+    both = returns.split('; with reduction="none" lists of ')
+    assert [re.findall(r"\w+", text) for text in both] == [list(result), list(each)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_numbers_do_not_depend_on_how_they_come(load, example, name, reduction):
+    columns, options = example
+    options = {**options, "reduction": reduction}
+    given = copy.deepcopy(columns)
+    metric, in_memory = load(name), load(name, keep_in_memory=True)
+    expected = repr(metric._compute(**columns, **options))
+    assert columns == given
+    assert repr(metric.compute(**columns, **options)) == expected
+    assert repr(in_memory.compute(**columns, **options)) == expected
+    singular = {"predictions": "prediction", "references": "reference"}
     for row in zip(*columns.values(), strict=True):
-        metric.add(**dict(zip(columns, row, strict=True)))
-    assert metric.compute(reduction="none")["reason"] == [None, "no content token"]
-    columns["reference_attentions"][0] = [1.0]
-    with pytest.raises(InputError, match="in example 0, but `prediction_attentions` has 2"):
-        metric.compute(**columns)
+        metric.add(**{singular.get(key, key): value for key, value in zip(columns, row, strict=True)})
+        in_memory.add_batch(**{key: [value] for key, value in zip(columns, row, strict=True)})
+    assert repr(metric.compute(**options)) == expected
+    assert repr(in_memory.compute(**options)) == expected
 
 
-def test_card_runs_by_name_from_a_new_process_without_network(cache, tmp_path):
-    (installed,) = hub.install_metrics(["attefa"])
-    assert cache in installed.parents
+@pytest.mark.parametrize("name", NAMES)
+def test_each_example_is_on_its_own(load, example, name):
+    columns, options = example
+    options = {**options, "reduction": "none"}
+    compute = load(name)._compute
+    each = compute(**columns, **options)
+    n = len(columns["predictions"])
+    assert n > 1
+    turned = compute(**{key: column[::-1] for key, column in columns.items()}, **options)
+    alone = [compute(**{key: column[i : i + 1] for key, column in columns.items()}, **options) for i in range(n)]
+    for key, values in each.items():
+        assert len(values) == n
+        assert_alike(turned[key][::-1], values)
+        assert_alike([one[key][0] for one in alone], values)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_example_is_undefined_with_a_reason(load, example, name):
+    columns, options = example
+    result = load(name).compute(**{key: [] for key in columns}, **options)
+    assert math.isnan(next(iter(result.values())))
+    assert (result["n"], result["n_undefined"], result["reason"]) == (0, 0, "no defined example")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_of_a_module_are_clear(load, example, name):
+    columns, options = example
+    metric = load(name, keep_in_memory=True)
+    with pytest.raises(InputError, match=r"Unknown reduction 'means'\. Did you mean 'mean'"):
+        metric.compute(**columns, **options, reduction="means")
+    for key in (key for key in columns if key.startswith("reference")):
+        shorter = copy.deepcopy(columns)
+        next(row for row in shorter[key] if row).pop()
+        with pytest.raises(InputError, match=f"Expected equal lengths.*`{key}"):
+            load(name, keep_in_memory=True).compute(**shorter, **options)
+
+
+@pytest.fixture(scope="module")
+def installed(cache):
+    return dict(zip(NAMES, hub.install_metrics(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def without_network(cache, installed, tmp_path_factory):
+    """What one new process in another folder says to all cards: (failed, attempted) of each, and its messages."""
+    place = tmp_path_factory.mktemp("elsewhere")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGINGFACE_"))}
     environment |= {
-        "HF_HOME": str(tmp_path / "home"),
+        "HF_HOME": str(place / "home"),
         "HF_MODULES_CACHE": str(cache / "modules"),
         "PYTHONPATH": str(Path(hub.__file__).parents[1]),
     }
-    command = [sys.executable, "-c", WITHOUT_NETWORK, str(CARD)]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-c", WITHOUT_NETWORK, *(str(card(name)) for name in NAMES)]
+    run = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert str(installed.parent) in run.stderr  # evaluate says which file it took from its cache
+    return json.loads(run.stdout.splitlines()[-1]), run.stdout + run.stderr
 
 
-def test_install_is_idempotent_and_brings_changes_in(cache, tmp_path, monkeypatch):
-    script = tmp_path / "attefa" / "attefa.py"
+@pytest.mark.parametrize("name", NAMES)
+def test_card_runs_by_name_from_a_new_process_without_network(cache, installed, without_network, name):
+    cards, messages = without_network
+    failed, attempted = cards[str(card(name))]
+    assert attempted > 0
+    assert failed == 0, messages
+    assert cache in installed[name].parents
+    assert str(installed[name].parent) in messages  # evaluate says which file it took from its cache
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_install_is_idempotent_and_brings_changes_in(cache, tmp_path, monkeypatch, name):
+    script = tmp_path / name / f"{name}.py"
     script.parent.mkdir()
-    original = (CARD.parent / "attefa.py").read_text(encoding="utf-8")
+    original = (folder(name) / f"{name}.py").read_text(encoding="utf-8")
     monkeypatch.setattr(hub, "_MODULES", tmp_path)
     installed = []
     for extra in ("", "", "\nCHANGED = True\n", ""):
@@ -101,11 +263,11 @@ def test_install_is_idempotent_and_brings_changes_in(cache, tmp_path, monkeypatc
     assert installed[0].read_text(encoding="utf-8") == original
     from evaluate import loading
 
-    module = loading.CachedEvaluationModuleFactory("evaluate-metric--attefa").get_module()
+    module = loading.CachedEvaluationModuleFactory(f"evaluate-metric--{name}").get_module()
     assert module.hash == installed[0].parent.name
 
 
-def test_errors_are_clear(cache, monkeypatch):
+def test_errors_of_installing_are_clear(cache, monkeypatch):
     with pytest.raises(InputError, match=r"Unknown metric 'atefa'\. Did you mean 'attefa'"):
         hub.install_metrics(["atefa"])
     monkeypatch.delattr("evaluate.loading._create_importable_file")

@@ -344,3 +344,21 @@ def test_local_copies(tmp_path):
     assert remote.recipe.data.source == "stanfordnlp/imdb"
     assert local.axes["data"] == remote.axes["data"] == "imdb"
     assert replace(local.recipe, data=remote.recipe.data) == replace(remote.recipe, data=remote.recipe.data)
+
+
+def test_what_goes_with_one_value_of_the_grid():
+    data = [
+        {"name": "a", "source": "mock-1", "with": {"train.epochs": 3, "model.hidden_size": 6}},
+        {"name": "b", "source": "mock-2"},
+    ]  # fmt: skip
+    raw = {**RAW, "grid": {"data": data}, "train": {"epochs": 5}}
+    first, second = expand(make_recipe(raw, "x"))
+    assert (first.recipe.train.epochs, second.recipe.train.epochs) == (3, 5)
+    assert first.recipe.model["hidden_size"] == 6
+    assert [cell.axes["data"] for cell in (first, second)] == ["a", "b"]
+    by_hand = expand(make_recipe(raw, "x", {"train.epochs": 7}))
+    assert [cell.recipe.train.epochs for cell in by_hand] == [7, 7]
+    assert by_hand[0].recipe.model["hidden_size"] == 6
+    data[0]["with"] = {"train.epoch": 3}
+    with pytest.raises(InputError, match="Did you mean 'epochs'"):
+        expand(make_recipe({**RAW, "grid": {"data": data}}, "x"))

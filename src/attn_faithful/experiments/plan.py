@@ -13,15 +13,13 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
-from attn_faithful.experiments.recipe import DataSettings, Recipe, assign, make_recipe
+from attn_faithful.experiments.recipe import WITH, DataSettings, Recipe, assign, make_recipe
 from attn_faithful.experiments.strict import build
 from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.training.twin import TwinSettings
 
 # keys of a recipe that may name a file or folder
 _FILES = ((("data",), "source"), (("vectors",), "path"), (("data", "mock"), "positive"), (("data", "mock"), "negative"))
-
-WITH = "with"
 
 _WHOLE = 2**28  # bytes; larger files (word vectors of millions of words) would take longer to read than to train on
 

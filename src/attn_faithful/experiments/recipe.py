@@ -18,6 +18,7 @@ from attn_faithful.training.trainer import check_trackers
 from attn_faithful.training.twin import TwinSettings
 
 CONTROLS = ("uniform", "imposed")
+WITH = "with"  # of a value in the grid: further keys that go with it
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def make_recipe(
             assign(raw, key, value, f"{where}: smoke")
     for key, value in (overrides or {}).items():
         assign(raw, key, value, where)
-        raw.get("grid", {}).pop(key, None)  # what is set by hand no longer varies
+        _no_longer_varies(raw.get("grid", {}), key)
     recipe: Recipe = build(Recipe, raw, where)
     _check_twins(recipe, f"{where}: variants")
     for key, values in recipe.grid.items():
@@ -201,6 +202,15 @@ def make_recipe(
         except InputError as error:
             raise InputError(f"{where}: {part}: trackers: {error}") from None
     return recipe
+
+
+def _no_longer_varies(grid: dict[str, Any], key: str) -> None:
+    """What is set by hand is no axis, and goes with no value of another."""
+    grid.pop(key, None)
+    for values in grid.values():
+        for value in values if isinstance(values, list) else ():
+            if isinstance(value, dict) and isinstance(value.get(WITH), dict):
+                value[WITH].pop(key, None)
 
 
 @dataclass(frozen=True)

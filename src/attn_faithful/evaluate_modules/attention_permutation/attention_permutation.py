@@ -1,0 +1,36 @@
+"""Attention permutation: does the prediction change when the attention weights are dealt to other tokens?"""
+
+import datasets
+import evaluate
+
+import attn_faithful.functional.alternatives as alternatives  # a class imported by name would be taken for the metric
+
+_DESCRIPTION = """Median change of the class probabilities (TVD, 0 to 1) over random permutations of the attention
+weights of each text, and its mean. 0: the prediction does not depend on which token holds which weight."""
+
+_CITATION = """Sarthak Jain and Byron C. Wallace. Attention is not Explanation. NAACL 2019 (section 4.2.1)"""
+
+_INPUTS = """
+Args:
+    predictions: class probabilities under permuted attention, one list of rows an example, one row a permutation; an
+        empty list where no permutation can change the attention.
+    references: class probabilities under the model's own attention, one list an example.
+    reduction: "mean" for the data set, "none" for lists with one value an example.
+Returns:
+    attention_permutation, std, low, high, n, n_undefined, reasons, reason, flips; with reduction="none" lists of
+    attention_permutation, flips, reason."""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
+class AttentionPermutation(evaluate.Metric):
+    def _info(self):
+        row = datasets.Sequence(datasets.Value("float64"))
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_INPUTS,
+            features=datasets.Features({"predictions": datasets.Sequence(row), "references": row}),
+        )
+
+    def _compute(self, predictions, references, reduction="mean"):
+        return alternatives.permutation_of_lists(predictions, references, reduction=reduction)
