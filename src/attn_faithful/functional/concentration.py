@@ -1,0 +1,131 @@
+"""How concentrated a distribution over tokens is: entropy, support size, Gini."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .._checks import InputError
+from .ragged import NO_TOKEN
+from .rankings import NAN_SCORES, TOO_SHORT
+
+NO_MASS = "no mass"
+
+
+def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
+    r"""Scores as shares of their magnitude: ``|s_t| / sum |s|`` over the allowed tokens.
+
+    Args:
+        scores: (B, T), any unit and sign; ignored outside ``allowed``.
+        allowed: (B, T), bool.
+
+    Returns:
+        shares (B, T) in float64, 0 outside ``allowed`` and NaN rows where undefined; and for each example why it is
+        ("no content token", "nan in scores", "no mass"), or None.
+
+    Raises:
+        InputError: other shapes, ``allowed`` that is not bool.
+
+    Reference:
+        Meister et al. (2021), section 3.1 (normalized importance).
+
+    Example:
+        >>> shares, reasons = distribution(torch.tensor([[0.5, -0.5, 0.0]]), torch.ones(1, 3, dtype=torch.bool))
+        >>> shares.tolist(), reasons
+        ([[0.5, 0.5, 0.0]], [None])
+    """
+    if scores.dim() != 2 or scores.shape != allowed.shape or allowed.dtype != torch.bool:
+        raise InputError(
+            f"Expected `scores` (B, T) and bool `allowed` of the same shape, but got {tuple(scores.shape)} and "
+            f"{tuple(allowed.shape)} of {allowed.dtype}."
+        )
+    magnitude = torch.where(allowed, scores.double().abs(), 0.0)
+    mass = magnitude.sum(-1)
+    reasons: list[str | None] = [
+        NO_TOKEN if not some else NAN_SCORES if not math.isfinite(total) else NO_MASS if total == 0 else None
+        for some, total in zip(allowed.any(-1).tolist(), mass.tolist(), strict=True)
+    ]
+    defined = torch.tensor([reason is None for reason in reasons], device=scores.device)[:, None]
+    shares = magnitude / torch.where(defined, mass[:, None], 1.0)
+    return torch.where(defined, shares, math.nan), reasons
+
+
+def entropy(shares: Tensor) -> Tensor:
+    r"""``-sum_t p_t ln p_t``, with ``0 ln 0 = 0``.
+
+    Args:
+        shares: (..., T), distributions; NaN rows stay NaN.
+
+    Returns:
+        (...), nats; 0 (one token) to ln T (all alike). Never -0.
+
+    Reference:
+        Meister et al. (2021), section 3.1.
+
+    Example:
+        >>> round(float(entropy(torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64))), 6)
+        0.801819
+    """
+    found: Tensor = -torch.special.xlogy(shares, shares).sum(-1) + 0.0
+    return found
+
+
+def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
+    r"""Entropy as a share of its largest value: ``-sum_t p_t ln p_t / ln n`` for n allowed tokens.
+
+    Args:
+        shares: (B, T), of :func:`distribution`.
+        allowed: (B, T), bool.
+
+    Returns:
+        (B,), 0 to 1, lower is more concentrated; NaN for fewer than two tokens, where it is 0 / 0, with reasons ("no
+        content token", "n<2") and for NaN rows, whose reason :func:`distribution` gives (None here).
+
+    Reference:
+        Meister et al. (2021), section 3.1.
+
+    Example:
+        >>> value, _ = normalized_entropy(torch.tensor([[0.7, 0.2, 0.1]]).double(), torch.ones(1, 3).bool())
+        >>> round(float(value), 6)
+        0.729847
+    """
+    counts = allowed.sum(-1)
+    reasons: list[str | None] = [NO_TOKEN if n == 0 else TOO_SHORT if n < 2 else None for n in counts.tolist()]
+    value = entropy(shares) / counts.clamp(min=2).double().log()
+    return torch.where(counts > 1, value.clamp(max=1.0), math.nan), reasons
+
+
+def support_size(shares: Tensor) -> Tensor:
+    """How many tokens have a share above 0, (...); NaN for NaN rows.
+
+    Example:
+        >>> support_size(torch.tensor([0.6, 0.4, 0.0]))
+        tensor(2., dtype=torch.float64)
+    """
+    counted = (shares > 0).sum(-1).double()
+    return torch.where(shares.isnan().any(-1), math.nan, counted)
+
+
+def gini(shares: Tensor, allowed: Tensor) -> Tensor:
+    r"""Gini's coefficient: ``sum_ij |p_i - p_j| / (2 n)`` over the allowed tokens.
+
+    Args:
+        shares: (B, T), distributions over ``allowed``.
+        allowed: (B, T), bool.
+
+    Returns:
+        (B,), 0 (all alike) to 1 - 1/n (one token); NaN without a token and for NaN rows.
+
+    Example:
+        >>> gini(torch.tensor([[1.0, 0.0, 0.0, 0.0]]), torch.ones(1, 4, dtype=torch.bool)).tolist()
+        [0.75]
+    """
+    n = allowed.sum(-1).double()
+    values = torch.where(allowed, shares.double(), -1.0).sort(-1, descending=True).values.clamp(min=0.0)
+    rank = torch.arange(1, shares.shape[-1] + 1, device=shares.device, dtype=torch.float64)
+    # of values in descending order: sum_i (n + 1 - 2 i) p_i / n
+    found = ((n[:, None] + 1 - 2 * rank) * values).sum(-1) / n.clamp(min=1)
+    undefined = (n == 0) | torch.where(allowed, shares, 0.0).isnan().any(-1)
+    return torch.where(undefined, math.nan, found.clamp(min=0.0))
