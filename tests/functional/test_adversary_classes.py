@@ -48,7 +48,7 @@ def test_two_classes_give_the_exact_answer_from_above_and_nearly_from_below():
     exact = exact_adversary(attention, allowed, margins, 0.05).jsd[:, 0]
     found = adversary_interval(*given, eps=0.05)
     torch.testing.assert_close(found.upper, exact, rtol=0, atol=1e-9)
-    # the search stops after eight widenings, within 1/64 of the limit
+    # the search stops after twelve widenings
     assert bool((found.lower >= exact - 0.02).all())
     keeping = decision_keeping_interval(*given)
     best = decision_keeping_adversary(attention, allowed, margins).jsd[:, 0]

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 STARTS = 8
 _STEPS = 6  # of a sequence of linear programs; it ends earlier where nothing is gained
-_WIDENINGS = 8
+_WIDENINGS = 12
 _FLOOR = 1e-3  # share of the observed attention mixed in where the tangent is taken: at 0 it has none
 
 
@@ -230,9 +230,9 @@ def _climb(
             point = _program(toward, matrix, limits)
     if best is None or slope is None or keeps is None:
         return best
-    narrow, wide = 1.0, 4.0
+    narrow, wide = 1.0, math.inf  # a sure prediction lets margins move far beyond the limit
     for _ in range(_WIDENINGS):
-        factor = (narrow + wide) / 2
+        factor = 4 * narrow if math.isinf(wide) else math.sqrt(narrow * wide)
         matrix, limits = box(row, classes, factor) if len(classes) > 1 else (matrix, limits)
         point = _program(slope, matrix[:, held] if matrix.shape[1] == len(held) else matrix, limits)
         whole = np.zeros(len(held))
