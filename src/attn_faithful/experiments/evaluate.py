@@ -91,8 +91,15 @@ def make_task(
         origin: where the model came from.
 
     Raises:
-        InputError: the data cannot be read, a label is none of the model's, an unknown split.
+        InputError: the model does not speak the protocol, the data cannot be read, a label is none of the model's, an unknown split.
     """
+    lacking = [name for name in ("sites", "encode", "config", "parameters") if not hasattr(model, name)]
+    if lacking:
+        raise InputError(
+            f"Expected a model whose attention can be read and replaced, but {type(model).__name__} has no "
+            f"{', '.join(lacking)}; train one with attn-faithful train, or give a class of your own these names (see "
+            "AttentionModel)."
+        )
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     texts = read_texts(data, rows=rows, purpose="evaluate", label_names=names)
     if not getattr(model.config, "query", False):  # a model of single texts reads the one that pairs attend to
