@@ -120,7 +120,7 @@ def test_wrong_flags(capsys, tmp_path, data, arguments, parts):
         ([{"body": "good", "stars": "pos"}, {"body": None, "stars": "neg"}], ["'body'", "row 1"]),
         ([{"body": "good", "stars": "pos"}, {"body": "bad", "stars": None}], ["label", "row 1"]),
         ([{"body": "good", "stars": "pos"}, {"body": "bad", "stars": "pos"}], ["two classes", "'pos'"]),
-        ([{"body": "good", "stars": 1}, {"body": "bad", "stars": 0}, {"body": "bad", "stars": -1}], ["row 2", "-1"]),
+        ([{"body": "good", "stars": 1}, {"body": "bad", "stars": 0}, {"body": "bad", "stars": -1}], ["all-2", "-1"]),
         ([{"body": "good"}, {"body": "bad"}], ["label column", "body"]),
         ([{"n": 1, "stars": "pos"}, {"n": 2, "stars": "neg"}], ["text column", "n, stars"]),
     ],

@@ -68,6 +68,6 @@ def columns(table: str) -> tuple[str, ...]:
 
     Example:
         >>> columns("predictions")
-        ('example', 'label', 'probabilities')
+        ('example', 'label', 'probabilities', 'query')
     """
     return tuple(TABLES[table])

@@ -91,7 +91,8 @@ def make_task(
         origin: where the model came from.
 
     Raises:
-        InputError: the model does not speak the protocol, the data cannot be read, a label is none of the model's, an unknown split.
+        InputError: the model does not speak the protocol, the data cannot be read, a label is none of the model's, an
+            unknown split.
     """
     lacking = [name for name in ("sites", "encode", "config", "parameters") if not hasattr(model, name)]
     if lacking:
