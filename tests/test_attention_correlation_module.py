@@ -1,7 +1,6 @@
 """The module attention_correlation: its numbers and what it refuses; test_evaluate_module.py has what all share."""
 
 import math
-import sys
 
 import pytest
 
@@ -11,25 +10,6 @@ from attn_faithful.functional import rankings
 
 NAME = "attention_correlation"
 FOLDER = hub._MODULES / NAME
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """evaluate's caches, in a temporary folder."""
-    folder = tmp_path_factory.mktemp("caches")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evaluate.config.HF_MODULES_CACHE", folder / "modules")
-        patch.setattr("evaluate.config.HF_METRICS_CACHE", folder / "metrics")
-        patch.setattr(sys, "path", [*sys.path])
-        forget_modules()
-        yield folder
-    forget_modules()
-
-
-def forget_modules():
-    """Python remembers the folder of the first cache that evaluate loaded from; other tests have their own."""
-    for name in [name for name in sys.modules if name.split(".")[0] == "evaluate_modules"]:
-        del sys.modules[name]
 
 
 @pytest.fixture

@@ -40,25 +40,6 @@ def card(name):
     return folder(name) / "README.md"
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """evaluate's caches, in a temporary folder."""
-    caches = tmp_path_factory.mktemp("caches")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evaluate.config.HF_MODULES_CACHE", caches / "modules")
-        patch.setattr("evaluate.config.HF_METRICS_CACHE", caches / "metrics")
-        patch.setattr(sys, "path", [*sys.path])
-        forget_modules()
-        yield caches
-    forget_modules()
-
-
-def forget_modules():
-    """Python remembers the folder of the first cache that evaluate loaded from; other tests have their own."""
-    for name in [name for name in sys.modules if name.split(".")[0] == "evaluate_modules"]:
-        del sys.modules[name]
-
-
 def section(name, title):
     return card(name).read_text(encoding="utf-8").split(f"### {title}\n")[1].split("\n#")[0]
 

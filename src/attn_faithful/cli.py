@@ -158,7 +158,14 @@ def _columns(parser: Any) -> None:
 
 
 def _overrides(given: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say, as dotted keys of a recipe."""
+    """What the flags of a command that trains say, as dotted keys of a recipe."""
+    training = {f"{part}.batch_size": given.batch_size for part in ("train", "twin")}
+    training |= {"seeds": _numbers("--seeds", given.seeds, int), "vectors.path": given.vectors}
+    return {key: value for key, value in training.items() if value is not None} | _data_overrides(given)
+
+
+def _data_overrides(given: argparse.Namespace) -> dict[str, Any]:
+    """What the flags say of the data, and then ``--set``, as dotted keys of a recipe."""
     from attn_faithful.experiments.strict import read_value
 
     found: dict[str, Any] = {}
@@ -167,11 +174,7 @@ def _overrides(given: argparse.Namespace) -> dict[str, Any]:
         if value is not None:
             found[key] = value
 
-    put("train.batch_size", given.batch_size)
-    put("twin.batch_size", given.batch_size)
     put("data.limit", given.limit)
-    put("seeds", _numbers("--seeds", given.seeds, int))
-    put("vectors.path", getattr(given, "vectors", None))
     for name in ("text_column", "query_column", "label_column"):
         put(f"data.{name}", getattr(given, name, None))
     for name in ("keep", "drop"):
@@ -341,8 +344,7 @@ def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
     """The data and the tests that the flags of ``evaluate`` ask for."""
     from attn_faithful.experiments.recipe import make_recipe
 
-    overrides = {key: value for key, value in _overrides(given).items() if not key.endswith("batch_size")}
-    overrides.pop("seeds", None)
+    overrides = _data_overrides(given)
     for key in overrides:
         if not key.startswith(("data.", "evaluation.")):
             raise InputError(f"--set {key}: evaluate takes keys of data and evaluation only.")

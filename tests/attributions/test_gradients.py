@@ -19,7 +19,7 @@ from attn_faithful.models.attention import SCORERS
 from attn_faithful.models.encoders import ENCODERS
 from tests.checks import BATCHED, EXACT, pad
 from tests.models.examples import small_batch, small_model
-from tests.models.test_fixtures import CLOSE, EDGES, FIXTURES, FORWARD, build, given, inputs, load
+from tests.models.test_fixtures import CLOSE, EDGES, FIXTURES, FORWARD, build, given, inputs, load, question_batch
 
 SOURCES = ("saliency", "input_x_gradient", "integrated_gradients")
 SIGNED = SourceSettings(sign="signed")
@@ -195,13 +195,7 @@ def test_gradients_of_the_questions(name):
     """Of the probability of the predicted class."""
     arrays = load(f"jw_fixture{name}")
     model = build(arrays, query=True)
-    text, question = inputs(arrays, "P_"), inputs({k: v for k, v in arrays.items() if k != "mask"}, "Q_")
-    batch = {
-        **text,
-        "query_input_ids": question["input_ids"],
-        "query_attention_mask": question["attention_mask"],
-        "candidates": given(arrays["entity_mask"]),
-    }
+    batch = question_batch(arrays)
     request = ask(model, batch)
     assert torch.equal(request.classes, given(arrays["pred_class"]).long())
     embedded, gradient = embedding_gradients(request)

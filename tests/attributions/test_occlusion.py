@@ -19,7 +19,7 @@ from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import probabilities
 from tests.checks import BATCHED, EXACT, pad
 from tests.models.examples import small_batch, small_model
-from tests.models.test_fixtures import CLOSE, EDGES, FIXTURES, FORWARD, build, given, inputs, load
+from tests.models.test_fixtures import CLOSE, EDGES, FIXTURES, FORWARD, build, given, inputs, load, question_batch
 
 MAGNITUDE, SIGNED = SourceSettings(), SourceSettings(sign="signed")
 IDS = {"mask": 2, "unk": 1, "pad": 0}
@@ -130,13 +130,7 @@ def test_leave_one_out_of_the_fixtures(name):
 def test_leave_one_out_of_the_questions(name):
     arrays = load(f"jw_fixture{name}")
     model = build(arrays, query=True)
-    text, question = inputs(arrays, "P_"), inputs({k: v for k, v in arrays.items() if k != "mask"}, "Q_")
-    batch = {
-        **text,
-        "query_input_ids": question["input_ids"],
-        "query_attention_mask": question["attention_mask"],
-        "candidates": given(arrays["entity_mask"]),
-    }
+    batch = question_batch(arrays)
     found, expected = values(model, batch), given(arrays["loo_l1"]) / 2  # theirs is not halved
     defined = ~expected.isnan()
     content = model.encode(batch).content

@@ -94,6 +94,17 @@ def inputs(arrays: dict[str, np.ndarray], text: str = "") -> dict[str, torch.Ten
     return {"input_ids": ids, "attention_mask": read.long(), "special_tokens_mask": special.long()}
 
 
+def question_batch(arrays: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """The texts of question answering with their questions and candidates."""
+    asked = inputs({name: value for name, value in arrays.items() if name != "mask"}, "Q_")
+    return {
+        **inputs(arrays, "P_"),
+        "query_input_ids": asked["input_ids"],
+        "query_attention_mask": asked["attention_mask"],
+        "candidates": given(arrays["entity_mask"]),
+    }
+
+
 def labels(arrays: dict[str, np.ndarray]) -> torch.Tensor:
     y = torch.from_numpy(arrays["y"])
     return y[:, 0].long() if y.shape[1] == 1 else y

@@ -12,7 +12,7 @@ from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.models.readout import TanhReadout
 from tests.checks import EXACT, alternatives, check_attention_model
 from tests.models.examples import small_batch, small_model
-from tests.models.test_fixtures import CLOSE, FIXTURES, build, given, inputs, load
+from tests.models.test_fixtures import CLOSE, FIXTURES, build, given, load, question_batch
 
 QUERIES = (2, 4, 0, 3)
 TANH = {"readout": "tanh", "query": True, "num_labels": 4}
@@ -208,14 +208,7 @@ def questions(request):
     if not FIXTURES.is_dir():
         pytest.skip(f"no fixtures at {FIXTURES}")
     arrays = load(f"jw_fixture_qa_lstm_{request.param}")
-    text, question = inputs(arrays, "P_"), inputs({k: v for k, v in arrays.items() if k != "mask"}, "Q_")
-    batch = {
-        **text,
-        "query_input_ids": question["input_ids"],
-        "query_attention_mask": question["attention_mask"],
-        "candidates": given(arrays["entity_mask"]),
-    }
-    return arrays, build(arrays, query=True), batch
+    return arrays, build(arrays, query=True), question_batch(arrays)
 
 
 @torch.no_grad()

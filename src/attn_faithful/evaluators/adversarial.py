@@ -116,14 +116,15 @@ def run(block: Block, settings: AdversarialSettings) -> Found:
     Raises:
         InputError: the exact method was asked for, and the read-out is not affine in the attention.
     """
-    exact = _affine(block) is not None
-    if settings.method == "exact" and not exact:
+    affine = _affine(block)
+    if settings.method == "exact" and affine is None:
         raise InputError("method exact needs a read-out that is affine in one attention; choose adam or auto.")
     found = Found()
-    by_search = settings.method == "adam" or not exact
-    alternatives = _searched(block, settings) if by_search else _solved(block, settings)
-    _score_alternatives(found, block, alternatives, settings)
-    _score_decision(found, block)
+    if settings.method == "adam" or affine is None:
+        _score_alternatives(found, block, _searched(block, settings))
+    else:
+        _score_alternatives(found, block, _solved(block, affine, settings))
+    _score_decision(found, block, affine)
     return found
 
 
@@ -140,8 +141,8 @@ def _margins(affine: Affine) -> Tensor:
     return logits[..., 1] - logits[..., 0]
 
 
-def _solved(block: Block, settings: AdversarialSettings) -> Alternatives:
-    attention, items, affine = block.encoded.attention[:, 0].double(), block.items[:, 0], _affine(block)
+def _solved(block: Block, affine: Affine, settings: AdversarialSettings) -> Alternatives:
+    attention, items = block.encoded.attention[:, 0].double(), block.items[:, 0]
     if affine.token_logits.shape[-1] == 2:
         best = exact_adversary(attention, items, _margins(affine), settings.eps, settings.k)
         return Alternatives(best.attention[:, :, None], best.jsd, best.jsd[:, 0], "exact")
@@ -173,7 +174,7 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     return Alternatives(attention[:, : settings.k], moved.gather(1, order)[:, : settings.k], nothing, "adam")
 
 
-def _score_alternatives(found: Found, block: Block, best: Alternatives, settings: AdversarialSettings) -> None:
+def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
     encoded, items = block.encoded, block.items
     own = encoded.attention.double()
     reach = largest_jsd(own, items).mean(-1)
@@ -203,21 +204,19 @@ def _score_alternatives(found: Found, block: Block, best: Alternatives, settings
                 continue  # no further alternative that shares no token
             held_here = items[row, 0]
             found.variant(
-                block, row, "adversarial", _variant(block, best.method, rank), attention_jsd=moved,
+                block, row, "adversarial", _variant(block, f"{best.method}-{rank + 1}"), attention_jsd=moved,
                 output_tvd=float(change[row, rank]), probabilities=after[row, rank].tolist(),
                 attention=best.attention[row, rank, 0][held_here].tolist(), exact=exact and rank == 0,
             )  # fmt: skip
 
 
-def _variant(block: Block, method: str, rank: int) -> str:
-    """What an alternative is called: the method and its rank, under a control with the control's name before."""
-    name = f"{method}-{rank + 1}"
+def _variant(block: Block, name: str) -> str:
+    """What an alternative is called: under a control with the control's name before."""
     return name if block.attention == "attention" else f"{block.attention} {name}"
 
 
-def _score_decision(found: Found, block: Block) -> None:
+def _score_decision(found: Found, block: Block, affine: Affine | None) -> None:
     """The farthest attention that keeps the decision, and the nearest that changes it."""
-    affine = _affine(block)
     if affine is None:
         reason = MULTI_LABEL if block.encoded.multi_label else NOT_AFFINE
         for row in range(len(block)):
@@ -246,9 +245,8 @@ def _score_decision(found: Found, block: Block) -> None:
         proof = math.nan if undefined else float(nearest.attention_proof[row])
         found.score(block, row, PROOF.name, proof, undefined)
         if not math.isnan(float(nearest.jsd[row])):
-            name = "flip" if block.attention == "attention" else f"{block.attention} flip"
             found.variant(
-                block, row, "adversarial", name, attention_jsd=float(nearest.jsd[row]),
+                block, row, "adversarial", _variant(block, "flip"), attention_jsd=float(nearest.jsd[row]),
                 output_tvd=float(change[row]), probabilities=after[row].tolist(),
                 attention=nearest.attention[row][items[row]].tolist(), exact=True,
             )  # fmt: skip

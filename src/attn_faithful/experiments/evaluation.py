@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.attributions.base import Request, attribute
 from attn_faithful.evaluators.base import EVALUATORS, Block, Found
 from attn_faithful.evaluators.controls import controlled
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.writing import Writer
-from attn_faithful.models.blocks import content_keys
+from attn_faithful.functional.ragged import NO_TOKEN
 from attn_faithful.models.inference import Collate, encoded_blocks, output_rows
 from attn_faithful.models.protocol import Batch, Encoded
 
@@ -59,30 +59,31 @@ def evaluate_rows(
         team: the processes that share the blocks.
         tell: ``tell(done, of)`` after every block, in examples of this process.
     """
-    keys, examples = content_keys(rows), rows["example"]
+    examples, site, needed = rows["example"], subject.model.sites[0], settings.needed
+    tests = [(EVALUATORS[test].run, settings.of(test)) for test in settings.tests]
     mine, done = -(-len(rows) // team.world), 0
-    site = subject.model.sites[0]
-    for index, batch, encoded in encoded_blocks(subject.model, rows, subject.collate, site, team.rank, team.world):
+    shared = encoded_blocks(subject.model, rows, subject.collate, site, team.rank, team.world)
+    for index, keys, batch, encoded in shared:
         target = _targets(settings.target, encoded, rows, index, subject.label_names)
-        block = Block([examples[i] for i in index], [keys[i] for i in index], settings.seed, site, encoded)
-        sources, found = _sources(subject, settings, batch, block, target)
+        block = Block([examples[i] for i in index], keys, settings.seed, site, encoded)
+        sources, found = _sources(needed, subject, settings, batch, block, target)
         if given is not None:
             sources[GIVEN] = _laid_out([given[i] for i in index], encoded.content, block.example)
         block = replace(block, sources=sources)
-        for control in (None, *settings.controls) if settings.tests else ():
+        for control in (None, *settings.controls) if tests else ():
             shown = block if control is None else controlled(block, control)
-            for test in settings.tests:
-                found.extend(EVALUATORS[test].run(shown, settings.of(test)))
+            for run, chosen in tests:
+                found.extend(run(shown, chosen))
         writer.add(output_rows(index, encoded), _kept(index, sources, encoded.content), found)
         done += len(index)
-        if settings.needed or settings.tests:
+        if needed or tests:
             tell(min(done, mine), mine)
 
 
-def _targets(asked: str, encoded: Encoded, rows: Any, index: list[int], names: Sequence[str]) -> Tensor:
+def _targets(asked: str, encoded: Encoded, rows: Any, index: list[int], names: Sequence[str]) -> Tensor | None:
+    """The class of each example that importance is about; None is a request's word for the predicted one."""
     if asked == "predicted":
-        predicted = encoded.logits.double().cpu().numpy().argmax(-1)  # numpy takes the first of equal ones
-        return torch.from_numpy(predicted).to(encoded.logits.device)
+        return None
     if asked == "gold":
         labels = [rows["labels"][i] if "labels" in rows.column_names else -1 for i in index]
         for i, label in zip(index, labels, strict=True):
@@ -94,20 +95,21 @@ def _targets(asked: str, encoded: Encoded, rows: Any, index: list[int], names: S
 
 
 def _sources(
-    subject: Subject, settings: EvaluationSettings, batch: Batch, block: Block, target: Tensor
-) -> tuple[dict[str, Tensor], Found]:
+    needed: Sequence[str], subject: Subject, settings: EvaluationSettings, batch: Batch, block: Block,
+    target: Tensor | None,
+) -> tuple[dict[str, Tensor], Found]:  # fmt: skip
     """Importance by source, and what a source tells beside it (the convergence error of integrated gradients)."""
     request = Request(
         model=subject.model, batch=batch, encoded=block.encoded, target=target, settings=settings.sources,
         keys=block.keys, seed=settings.seed, token_ids=subject.token_ids,
     )  # fmt: skip
     values, extra = {}, Found()
-    for name in settings.needed:
+    for name in needed:
         found = attribute(name, request)
         values[name] = found.values
         for metric, column in found.extra.items():
             for row, value in enumerate(column.tolist()):
-                extra.score(block, row, metric, value, "no content token", source=name)
+                extra.score(block, row, metric, value, NO_TOKEN, source=name)
         for row, reason in enumerate(found.reasons):
             extra.score(block, row, "reliable", float(reason is None), source=name)
     return values, extra
@@ -118,11 +120,7 @@ def _laid_out(given: Sequence[Sequence[float]], content: Tensor, examples: Seque
     laid = torch.full(content.shape, float("nan"), dtype=torch.float64)
     for row, values in enumerate(given):
         held = content[row].cpu()
-        if len(values) != int(held.sum()):
-            raise InputError(
-                f"Expected one importance a content token, but example {examples[row]!r} has {int(held.sum())} tokens "
-                f"and {len(values)} values; they must describe the same tokens in order."
-            )
+        check_same_length(("content tokens", GIVEN), (held.nonzero(), values), examples[row])
         laid[row, held] = torch.tensor(list(values), dtype=torch.float64)
     return laid.to(content.device)
 

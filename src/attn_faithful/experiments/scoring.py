@@ -45,7 +45,10 @@ def score_records(
         ``low``, ``high``, ``n``, ``n_undefined``, ``reasons``, in the order of the metric table.
     """
     columns = _columns(scores, {example: i for i, example in enumerate(examples)})
-    keys = sorted(columns, key=lambda key: _place(key[2]))  # stable: sources stay in the order they came
+    specs = _specs()
+    unknown = len(specs), None
+    # stable: sources stay in the order they came
+    keys = sorted(columns, key=lambda key: specs.get(key[2], unknown)[0])
     if not keys:
         return []
     values = np.stack([columns[key][0] for key in keys], axis=1)
@@ -57,7 +60,8 @@ def score_records(
     for name, index in groups.items():
         found = summarize(values[index], [[row[i] for i in index] for row in reasons])
         for (site, source, metric), summary in zip(keys, found, strict=True):
-            where = {"test": _test_of(metric), "metric": metric, "site": site, "source": source, "class": name}
+            test = specs.get(metric, unknown)[1]
+            where = {"test": test, "metric": metric, "site": site, "source": source, "class": name}
             records.append({**where, **asdict(summary)})
     return records
 
@@ -99,15 +103,6 @@ def metric_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
 
 
 def _specs() -> dict[str, tuple[int, str, MetricSpec]]:
+    """Metric -> its place in the metric table, its test and what it is."""
     listed = [(test, spec) for test in EVALUATORS for spec in EVALUATORS[test].metrics]
     return {spec.name: (i, test, spec) for i, (test, spec) in enumerate(listed)}
-
-
-def _place(metric: str) -> int:
-    found = _specs().get(metric)
-    return len(_specs()) if found is None else found[0]
-
-
-def _test_of(metric: str) -> str | None:
-    found = _specs().get(metric)
-    return None if found is None else found[1]

@@ -29,10 +29,6 @@ class Team:
     def main(self) -> bool:
         return self.rank == 0
 
-    def mine(self, n: int) -> list[int]:
-        """The rows, out of n, that this process writes."""
-        return list(range(self.rank, n, self.world))
-
     def together(self, found: list[Any]) -> list[Any]:
         """What all processes found, one list."""
         return found if self.gather is None else [entry for part in self.gather(found) for entry in part]

@@ -42,7 +42,7 @@ class Outputs:
 
 def encoded_blocks(
     model: AttentionModel, dataset: Any, collate: Collate, site: str, rank: int = 0, world: int = 1
-) -> Iterator[tuple[list[int], Batch, Encoded]]:
+) -> Iterator[tuple[list[int], list[str], Batch, Encoded]]:
     """Encode a data set block by block, without gradients.
 
     Args:
@@ -53,17 +53,18 @@ def encoded_blocks(
         rank, world: this process takes every world-th block; which texts make a block does not depend on it.
 
     Yields:
-        places in the data, the batch on the model's device, and what the model did.
+        places in the data, their keys (see `blocks.content_keys`), the batch on the model's device, and what the
+        model did.
     """
     device = next(model.parameters()).device
-    every = blocks([len(ids) for ids in dataset["input_ids"]], content_keys(dataset))
-    for index in every[rank::world]:
+    keys = content_keys(dataset)
+    for index in blocks([len(ids) for ids in dataset["input_ids"]], keys)[rank::world]:
         batch = collate([dataset[i] for i in index])
         batch.pop("labels", None)
         batch = {name: value.to(device) for name, value in batch.items()}
         with torch.no_grad():
             encoded = model.encode(batch, site)
-        yield index, batch, encoded
+        yield index, [keys[i] for i in index], batch, encoded
 
 
 def output_rows(index: list[int], encoded: Encoded) -> list[Row]:
@@ -77,7 +78,7 @@ def output_rows(index: list[int], encoded: Encoded) -> list[Row]:
 def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: int = 1) -> list[Row]:
     """The outputs of this process's share of a data set; a pooled attention model (one slot)."""
     found: list[Row] = []
-    for index, _, encoded in encoded_blocks(model, dataset, collate, model.sites[0], rank, world):
+    for index, _, _, encoded in encoded_blocks(model, dataset, collate, model.sites[0], rank, world):
         found += output_rows(index, encoded)
     return found
 

@@ -10,6 +10,15 @@ from typing import Any
 from attn_faithful.reports.tables import number
 
 
+def _bars(*behind: str) -> Any:
+    """Bars on standard error with their titles, counts and time, and further text behind them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    title, *more = (TextColumn(text, markup=False) for text in ("{task.description}", *behind))
+    return Progress(title, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *more, console=Console(stderr=True))
+
+
 class Progress:
     """Tells of cells, stages and epochs on standard error.
 
@@ -24,13 +33,7 @@ class Progress:
         self.tasks: dict[str, Any] = {}
         self.last = 0.0
         if world == 1 and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bars
-
-            columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
-            text = TextColumn("{task.fields[numbers]}", markup=False)
-            self.bars = Bars(*columns, TimeElapsedColumn(), text, console=Console(stderr=True))
+            self.bars = _bars("{task.fields[numbers]}")
 
     def __enter__(self) -> Progress:
         if self.bars is not None:
@@ -69,12 +72,7 @@ class Counter:
         self.title, self.shown, self.last = title, rank == 0, 0.0
         self.bar: Any = None
         if self.shown and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bars
-
-            text = TextColumn("{task.description}", markup=False)
-            self.bar = Bars(text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True))
+            self.bar = _bars()
 
     def __enter__(self) -> Counter:
         if self.bar is not None:

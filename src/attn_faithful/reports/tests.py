@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attn_faithful.reports.tables import Table, number
@@ -77,7 +77,7 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
         "such attention in the model's place; faithful: which direction speaks for faithful attention."
     )
     if reasons:
-        notes.append("Undefined, left out of the means: " + _listed(f"{reason} ({n})" for reason, n in reasons.items()))
+        notes.append("Undefined, left out of the means: " + ", ".join(f"{r} ({n})" for r, n in reasons.items()) + ".")
     first = metrics[next(iter(used))]
     return Table(f"{title + ', ' if title else ''}{first['test']}: {first['paper']}", head, rows, notes)
 
@@ -116,7 +116,3 @@ def arrow(direction: str | None) -> str:
 
 def _mean(record: Record | None) -> str:
     return "-" if record is None or not record["n"] else number(record["mean"])
-
-
-def _listed(parts: Iterable[str]) -> str:
-    return ", ".join(parts) + "."
