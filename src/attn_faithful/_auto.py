@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -12,30 +13,32 @@ from typing import Any
 _CONFIGURATION = "transformers.models.auto.configuration_auto"
 _MODELING = "transformers.models.auto.modeling_auto"
 _MODEL_BASE = "transformers.modeling_utils"  # imports modeling_auto itself, half-way through
-_OURS = "attn_faithful.models.modeling"
+_CLASSES = {"attn_faithful.models.modeling": "AttentionClassifier", "attn_faithful.models.han": "HANClassifier"}
 
 
 def _register_configuration() -> None:
     from attn_faithful.models.configuration import AttentionClassifierConfig
+    from attn_faithful.models.han_configuration import HANConfig
 
-    auto = sys.modules[_CONFIGURATION].AutoConfig
-    auto.register(AttentionClassifierConfig.model_type, AttentionClassifierConfig, exist_ok=True)
+    for config in (AttentionClassifierConfig, HANConfig):
+        sys.modules[_CONFIGURATION].AutoConfig.register(config.model_type, config, exist_ok=True)
 
 
 def register_model() -> None:
-    """Register the model where the Auto classes and what it stands on are loaded; otherwise a later call will."""
+    """Register the models where the Auto classes and what they stand on are loaded; otherwise a later call will."""
     if not _loaded(_MODELING) or (_MODEL_BASE in sys.modules and not _loaded(_MODEL_BASE)):
         return
-    if _OURS in sys.modules and not hasattr(sys.modules[_OURS], "AttentionClassifier"):
-        return  # our own module is half-way through importing transformers, and calls this at its end
-    try:
-        from attn_faithful.models.modeling import AttentionClassifier
-    except ImportError:
-        if _loaded(_MODEL_BASE):
-            raise
-        return  # somebody above is half imported; the end of modeling_utils is the next chance
     auto = sys.modules[_MODELING].AutoModelForSequenceClassification
-    auto.register(AttentionClassifier.config_class, AttentionClassifier, exist_ok=True)
+    for module, name in _CLASSES.items():
+        if module in sys.modules and not hasattr(sys.modules[module], name):
+            continue  # our own module is half-way through importing transformers, and calls this at its end
+        try:
+            model = getattr(import_module(module), name)
+        except ImportError:
+            if _loaded(_MODEL_BASE):
+                raise
+            return  # somebody above is half imported; the end of modeling_utils is the next chance
+        auto.register(model.config_class, model, exist_ok=True)
 
 
 _AFTER: dict[str, Callable[[], None]] = {

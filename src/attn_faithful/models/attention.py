@@ -113,7 +113,7 @@ class Attention(nn.Module):
 
     def __init__(self, config: AttentionClassifierConfig, width: int, query_width: int | None = None) -> None:
         super().__init__()
-        size = config.attention_size or max(1, width // 2)
+        size = config.attention_width(width)
         self.projection = config.projection
         self.parameters_of_projection = dict(config.projection_parameters)
         self.scorer = SCORERS[config.attention](width, size, query_width)
@@ -128,6 +128,13 @@ class Attention(nn.Module):
         if self.alpha_logit is not None:
             given["alpha"] = 1 + self.alpha_logit.sigmoid()
         return project(self.projection, scores, allowed, **given)
+
+    def log_weights(self, scores: Tensor, allowed: Tensor) -> Tensor | None:
+        """The logarithm of softmax attention up to a constant a row, in float64; None for other projections."""
+        if self.projection != "softmax":
+            return None
+        temperature = self.parameters_of_projection["temperature"]
+        return (scores.double() / temperature).masked_fill(~allowed, -torch.inf)[:, None]
 
     def forward(self, hidden: Tensor, allowed: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
         scores = self.scorer(hidden, query)

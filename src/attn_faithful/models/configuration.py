@@ -45,6 +45,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
         output: "sigmoid" (two classes, one weight row, logits given as (0, z)), "softmax" or "multi_label"; None
             chooses "sigmoid" for two classes and "softmax" otherwise.
         dropout: on embeddings and on the context, in training only.
+        classifier_dropout: on the context instead; None for `dropout`.
         freeze_embeddings: keep the word vectors as they were given.
         class_weights: a factor a class on its examples' loss; for "multi_label" on the positive term of each label.
 
@@ -80,6 +81,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     readout: str = "affine"
     output: str | None = None
     dropout: float = 0.0
+    classifier_dropout: float | None = None
     freeze_embeddings: bool = False
     class_weights: list[float] | None = None
     pad_token_id: int | None = 0
@@ -110,6 +112,10 @@ class AttentionClassifierConfig(PreTrainedConfig):
         }
         return named.get(self.projection, {})
 
+    def attention_width(self, width: int) -> int:
+        """Width of the layer inside additive attention over states of the given width."""
+        return self.attention_size or max(1, width // 2)
+
     def _validate(self) -> None:
         # imported here: the registries live beside the torch modules, and a configuration must load without them
         from attn_faithful.functional.projections import PROJECTIONS
@@ -134,8 +140,9 @@ class AttentionClassifierConfig(PreTrainedConfig):
                 raise InputError(f"{name} must be at least 1, but is {getattr(self, name)}.")
         if self.attention_size is not None and self.attention_size < 1:
             raise InputError(f"attention_size must be at least 1, but is {self.attention_size}.")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout must lie from 0 to below 1, but is {self.dropout}.")
+        for name in ("dropout", "classifier_dropout"):
+            if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must lie from 0 to below 1, but is {getattr(self, name)}.")
         if not self.sparsegen_lambda < 1:
             raise InputError(f"sparsegen_lambda must lie below 1, but is {self.sparsegen_lambda}.")
         if not self.temperature > 0:

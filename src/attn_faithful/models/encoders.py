@@ -200,3 +200,25 @@ def _sinusoids(positions: Tensor, width: int) -> Tensor:
     rates = torch.exp(torch.arange(half, device=positions.device) * (-9.210340371976184 / half))  # ln 10,000
     angles = positions[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
+
+
+def wide(index: Tensor, width: int) -> Tensor:
+    """An index (B, T) for `gather` along the tokens of (B, T, width)."""
+    return index[:, :, None].expand(-1, -1, width)
+
+
+def compaction(read: Tensor) -> tuple[Tensor, Tensor]:
+    """The mask with all read positions first, and the order (B, T) that brings them there."""
+    order = torch.argsort(~read, dim=1, stable=True)
+    return read.gather(1, order), order
+
+
+def encode_padded(encoder: nn.Module, embedded: Tensor, read: Tensor) -> Tensor:
+    """States with 0 where nothing was read; gaps and padding on the left are closed for the encoder, then reopened."""
+    if embedded.shape[1] == 0:
+        return embedded.new_zeros(len(embedded), 0, encoder.width)
+    if encoder.reads_alone or not bool((read[:, 1:] & ~read[:, :-1]).any()):
+        return encoder(embedded, read) * read[:, :, None]
+    compact, order = compaction(read)
+    states = encoder(embedded.gather(1, wide(order, embedded.shape[-1])), compact) * compact[:, :, None]
+    return torch.zeros_like(states).scatter(1, wide(order, states.shape[-1]), states)

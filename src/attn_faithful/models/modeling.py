@@ -3,43 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
-from transformers.utils import ModelOutput
 
 from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.attention import Attention
+from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.encoders import ENCODERS
+from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
 from attn_faithful.models.readout import TanhReadout, among, check_candidates, held
 from attn_faithful.models.removal import logits_without
 
 
-@dataclass
-class AttentionClassifierOutput(ModelOutput):
-    """What the forward returns.
-
-    Attributes:
-        loss: with labels only; the weighted sum of the examples' losses over their number.
-        logits: (B, C); (0, z) for a one-logit model.
-        attentions: (B, T), 0 outside the content tokens.
-        hidden_states: the encoder's states (B, T, N), on request.
-    """
-
-    loss: Tensor | None = None
-    logits: Tensor | None = None
-    attentions: Tensor | None = None
-    hidden_states: Tensor | None = None
-
-
-class AttentionClassifier(PreTrainedModel):
+class AttentionClassifier(EmbeddingClassifier):
     """A text classifier that reads out the attention-weighted mean of its tokens' states.
 
     Example:
@@ -49,14 +28,11 @@ class AttentionClassifier(PreTrainedModel):
         (torch.Size([1, 3]), torch.Size([1, 2]))
     """
 
-    config_class = AttentionClassifierConfig
     base_model_prefix = "attention_classifier"
-    main_input_name = "input_ids"
     sites = ("pool",)
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
         super().__init__(config)
-        self.embedding = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
         self.encoder = ENCODERS[config.encoder](config)
         query_width = None
         if config.query:
@@ -64,57 +40,16 @@ class AttentionClassifier(PreTrainedModel):
             self.query_encoder = ENCODERS[config.encoder](config)
             query_width = self.query_encoder.width
         self.attention = Attention(config, self.encoder.width, query_width)
-        self.dropout = nn.Dropout(config.dropout)
         rows = 1 if config.output == "sigmoid" else config.num_labels
         if config.readout == "tanh":
             self.readout = TanhReadout(self.encoder.width, query_width, rows)
         else:
             self.readout = nn.Linear(self.encoder.width, rows)
         self.post_init()
-        self._freeze()
+        self.freeze()
 
-    @classmethod
-    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
-        """As `PreTrainedModel.from_pretrained`, but a checkpoint that lacks weights raises."""
-        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
-        if info["missing_keys"]:
-            missing = ", ".join(sorted(info["missing_keys"]))
-            raise InputError(f"The checkpoint {args[0]} lacks the weights {missing}; it is incomplete.")
-        model._freeze()
-        return (model, info) if output_loading_info else model
-
-    def _init_weights(self, module: nn.Module) -> None:
-        # PyTorch's own initialisation, which the papers' numbers stand on; transformers' default is N(0, 0.02)
-        if hasattr(module, "reset_parameters"):
-            module.reset_parameters()
-
-    def _freeze(self) -> None:
-        if self.config.freeze_embeddings:
-            self.embedding.requires_grad_(False)
-            if self.config.query:
-                self.query_embedding.requires_grad_(False)
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embedding
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        self.embedding = value
-
-    def load_vectors(self, matrix: Tensor) -> None:
-        """Copy word vectors (V, E) into the embeddings.
-
-        Raises:
-            InputError: the matrix has another shape than the embedding.
-        """
-        if matrix.shape != self.embedding.weight.shape:
-            raise InputError(
-                f"Expected vectors of shape {tuple(self.embedding.weight.shape)}, but got {tuple(matrix.shape)}; "
-                "set vocab_size and embedding_size to match the file."
-            )
-        with torch.no_grad():
-            self.embedding.weight.copy_(matrix)
-            if self.config.query:
-                self.query_embedding.weight.copy_(matrix)
+    def embeddings(self) -> list[nn.Embedding]:
+        return [self.embedding, self.query_embedding] if self.config.query else [self.embedding]
 
     def forward(
         self,
@@ -153,9 +88,9 @@ class AttentionClassifier(PreTrainedModel):
             attention = attention_weights
         # attention is float32 at least, states have the precision of the weights
         context = (attention[:, None].to(states.dtype) @ states).squeeze(1)  # (B, N)
-        logits = self.read_out(self.dropout(context), query, candidates)
+        logits = self.read_out(self.classifier_dropout(context), query, candidates)
         output = AttentionClassifierOutput(
-            loss=self._loss(logits, labels),
+            loss=self.loss_of(logits, labels),
             logits=logits,
             attentions=attention,
             hidden_states=states if output_hidden_states else None,
@@ -172,18 +107,8 @@ class AttentionClassifier(PreTrainedModel):
         query_attention_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """States (B, T, N), which tokens were read, which are content, and the query's vector."""
-        if (input_ids is None) == (inputs_embeds is None):
-            raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
-        if inputs_embeds is None:
-            check_shape("input_ids", input_ids, "B T")
-            inputs_embeds = self.embedding(input_ids.long())  # a tokenizer gives no ids at all as floats
-        if attention_mask is None:
-            read = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
-        else:
-            check_shape("attention_mask", attention_mask, "B T")
-            read = attention_mask.bool()
-        content = read if special_tokens_mask is None else read & ~special_tokens_mask.bool()
-        states = _encode_padded(self.encoder, self.dropout(inputs_embeds), read)
+        embedded, read, content = self.embed(input_ids, attention_mask, special_tokens_mask, inputs_embeds)
+        states = encode_padded(self.encoder, self.dropout(embedded), read)
         return states, read, content, self._ask(query_input_ids, query_attention_mask)
 
     def _ask(self, ids: Tensor | None, mask: Tensor | None) -> Tensor | None:
@@ -194,8 +119,8 @@ class AttentionClassifier(PreTrainedModel):
         if ids is None:
             raise InputError("The model has a query: expected `query_input_ids`.")
         read = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
-        compact, order = _compaction(read)
-        embedded = self.dropout(self.query_embedding(ids)).gather(1, _wide(order, self.config.embedding_size))
+        compact, order = compaction(read)
+        embedded = self.dropout(self.query_embedding(ids)).gather(1, wide(order, self.config.embedding_size))
         return self.query_encoder.summary(self.query_encoder(embedded, compact), compact)
 
     def read_out(self, context: Tensor, query: Tensor | None = None, candidates: Tensor | None = None) -> Tensor:
@@ -208,27 +133,7 @@ class AttentionClassifier(PreTrainedModel):
         """
         values = self.readout(context, query) if self.config.readout == "tanh" else self.readout(context)
         candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
-        return among(self._pair(values), candidates)
-
-    def _pair(self, values: Tensor) -> Tensor:
-        """A one-logit read-out (..., 1) as the pair (0, z); others as they are."""
-        return F.pad(values, (1, 0)) if self.config.output == "sigmoid" else values
-
-    def _loss(self, logits: Tensor, labels: Tensor | None) -> Tensor | None:
-        if labels is None:
-            return None
-        weights = self.config.class_weights
-        weights = None if weights is None else torch.tensor(weights, dtype=logits.dtype, device=logits.device)
-        known = (labels >= 0).flatten(1).all(1) if labels.dim() > 1 else labels >= 0
-        if not bool(known.any()):
-            return None
-        logits, labels = logits[known], labels[known]
-        if self.config.multi_label:
-            return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), pos_weight=weights)
-        if bool((chosen := logits.gather(1, labels[:, None]).isneginf()).any()):
-            raise InputError(f"Label {int(labels[chosen[:, 0]][0])} is none of its candidates; its loss is infinite.")
-        losses = F.cross_entropy(logits, labels, weight=weights, reduction="none")
-        return losses.sum() / len(losses)
+        return among(self.paired(values), candidates)
 
     def encode(self, batch: Batch, site: str = "pool") -> Encoded:
         """Run the model once in eval mode and return what its attention did.
@@ -265,6 +170,7 @@ class AttentionClassifier(PreTrainedModel):
             project=self.attention.project,
             affine=affine,
             multi_label=self.config.multi_label,
+            log_weights=self.attention.log_weights(scores, content),
         )
 
     def _mapped(
@@ -277,9 +183,9 @@ class AttentionClassifier(PreTrainedModel):
         candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
         if self.config.readout == "tanh":
             of_token, of_query, output = self.readout.parts(states, query)
-            return lambda weights: among(self._pair(output((weights @ of_token + of_query).tanh())), candidates), None
-        weight = self._pair(self.readout.weight.to(states.dtype).T)  # (N, C)
-        bias = among(self._pair(held(self.readout.bias, states.dtype)).expand(len(states), -1), candidates)
+            return lambda weights: among(self.paired(output((weights @ of_token + of_query).tanh())), candidates), None
+        weight = self.paired(self.readout.weight.to(states.dtype).T)  # (N, C)
+        bias = among(self.paired(held(self.readout.bias, states.dtype)).expand(len(states), -1), candidates)
         affine = Affine(states @ weight, bias)
         return lambda weights: weights @ affine.token_logits + bias[:, None], affine
 
@@ -311,27 +217,6 @@ _INPUTS = (
 
 def _inputs(batch: Batch) -> dict[str, Tensor]:
     return {name: batch[name] for name in _INPUTS if batch.get(name) is not None}
-
-
-def _wide(index: Tensor, width: int) -> Tensor:
-    return index[:, :, None].expand(-1, -1, width)
-
-
-def _compaction(read: Tensor) -> tuple[Tensor, Tensor]:
-    """The mask with all read positions first, and the order (B, T) that brings them there."""
-    order = torch.argsort(~read, dim=1, stable=True)
-    return read.gather(1, order), order
-
-
-def _encode_padded(encoder: nn.Module, embedded: Tensor, read: Tensor) -> Tensor:
-    """States with 0 where nothing was read; gaps and padding on the left are closed for the encoder, then reopened."""
-    if embedded.shape[1] == 0:
-        return embedded.new_zeros(len(embedded), 0, encoder.width)
-    if encoder.reads_alone or not bool((read[:, 1:] & ~read[:, :-1]).any()):
-        return encoder(embedded, read) * read[:, :, None]
-    compact, order = _compaction(read)
-    states = encoder(embedded.gather(1, _wide(order, embedded.shape[-1])), compact) * compact[:, :, None]
-    return torch.zeros_like(states).scatter(1, _wide(order, states.shape[-1]), states)
 
 
 _auto.register_model()

@@ -42,6 +42,10 @@ class Encoded:
             gives the model's own logits; a slot of zeros is legal.
         affine: only where S is 1 and the read-out is exactly affine.
         multi_label: whether the logits are one independent yes-or-no a label.
+        log_weights: the logarithm of the attention up to a constant a slot, (B, S, T), -inf for a weight of 0; None for
+            that of `attention` itself. Weights too small for their type keep their ratios here.
+        pooled: attention over all items, (B, T), where several slots share them; None where S is 1.
+        members: which item each token belongs to, (B, tokens), -1 for none; None where the items are the tokens.
     """
 
     attention: Tensor
@@ -54,6 +58,14 @@ class Encoded:
     project: Callable[[Tensor, Tensor], Tensor] | None = None
     affine: Affine | None = None
     multi_label: bool = False
+    log_weights: Tensor | None = None
+    pooled: Tensor | None = None
+    members: Tensor | None = None
+
+    @property
+    def over_items(self) -> Tensor:
+        """Attention over the items as a whole, (B, T); its sum is 1 wherever anything is allowed."""
+        return self.attention[:, 0] if self.pooled is None else self.pooled
 
     @property
     def probabilities(self) -> Tensor:

@@ -1,0 +1,136 @@
+"""What our classifiers have in common: embeddings, loading, the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.models.configuration import AttentionClassifierConfig
+
+
+@dataclass
+class AttentionClassifierOutput(ModelOutput):
+    """What the forward returns.
+
+    Attributes:
+        loss: with labels only; the weighted sum of the examples' losses over their number.
+        logits: (B, C); (0, z) for a one-logit model.
+        attentions: (B, T), 0 outside the content tokens; of a HAN sentence weight times word weight.
+        hidden_states: the encoder's states (B, T, N), on request.
+        sentence_attentions: (B, S), hierarchical models only.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    attentions: Tensor | None = None
+    hidden_states: Tensor | None = None
+    sentence_attentions: Tensor | None = None
+
+
+class EmbeddingClassifier(PreTrainedModel):
+    """A classifier over word embeddings; those that build on it give it encoders, attention and a read-out."""
+
+    config_class = AttentionClassifierConfig
+    main_input_name = "input_ids"
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
+        self.dropout = nn.Dropout(config.dropout)
+        rate = config.classifier_dropout
+        self.classifier_dropout = nn.Dropout(config.dropout if rate is None else rate)
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+        """As `PreTrainedModel.from_pretrained`, but a checkpoint that lacks weights raises."""
+        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        if info["missing_keys"]:
+            missing = ", ".join(sorted(info["missing_keys"]))
+            raise InputError(f"The checkpoint {args[0]} lacks the weights {missing}; it is incomplete.")
+        model.freeze()
+        return (model, info) if output_loading_info else model
+
+    def _init_weights(self, module: nn.Module) -> None:
+        # PyTorch's own initialisation, which the papers' numbers stand on; transformers' default is N(0, 0.02)
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+
+    def embeddings(self) -> list[nn.Embedding]:
+        """All that word vectors go into."""
+        return [self.embedding]
+
+    def freeze(self) -> None:
+        """Keep the embeddings as they are, where the configuration says so."""
+        if self.config.freeze_embeddings:
+            for embedding in self.embeddings():
+                embedding.requires_grad_(False)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embedding
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.embedding = value
+
+    def load_vectors(self, matrix: Tensor) -> None:
+        """Copy word vectors (V, E) into the embeddings.
+
+        Raises:
+            InputError: the matrix has another shape than the embedding.
+        """
+        if matrix.shape != self.embedding.weight.shape:
+            raise InputError(
+                f"Expected vectors of shape {tuple(self.embedding.weight.shape)}, but got {tuple(matrix.shape)}; "
+                "set vocab_size and embedding_size to match the file."
+            )
+        with torch.no_grad():
+            for embedding in self.embeddings():
+                embedding.weight.copy_(matrix)
+
+    def embed(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        special_tokens_mask: Tensor | None,
+        inputs_embeds: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Embeddings (B, T, E), which tokens are read, and which are content, (B, T) bool."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
+        if inputs_embeds is None:
+            check_shape("input_ids", input_ids, "B T")
+            inputs_embeds = self.embedding(input_ids.long())  # a tokenizer gives no ids at all as floats
+        if attention_mask is None:
+            read = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
+        else:
+            check_shape("attention_mask", attention_mask, "B T")
+            read = attention_mask.bool()
+        content = read if special_tokens_mask is None else read & ~special_tokens_mask.bool()
+        return inputs_embeds, read, content
+
+    def paired(self, values: Tensor) -> Tensor:
+        """A one-logit read-out (..., 1) as the pair (0, z); others as they are."""
+        return F.pad(values, (1, 0)) if self.config.output == "sigmoid" else values
+
+    def loss_of(self, logits: Tensor, labels: Tensor | None) -> Tensor | None:
+        """The loss; None without a known label."""
+        if labels is None:
+            return None
+        weights = self.config.class_weights
+        weights = None if weights is None else torch.tensor(weights, dtype=logits.dtype, device=logits.device)
+        known = (labels >= 0).flatten(1).all(1) if labels.dim() > 1 else labels >= 0
+        if not bool(known.any()):
+            return None
+        logits, labels = logits[known], labels[known]
+        if self.config.multi_label:
+            return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), pos_weight=weights)
+        if bool((chosen := logits.gather(1, labels[:, None]).isneginf()).any()):
+            raise InputError(f"Label {int(labels[chosen[:, 0]][0])} is none of its candidates; its loss is infinite.")
+        losses = F.cross_entropy(logits, labels, weight=weights, reduction="none")
+        return losses.sum() / len(losses)

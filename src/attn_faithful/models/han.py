@@ -1,0 +1,296 @@
+"""Hierarchical attention networks: words make sentences, sentences make the document (Yang et al. 2016)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attn_faithful import _auto
+from attn_faithful._checks import InputError, check_choice, check_shape
+from attn_faithful.models.attention import Attention
+from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier
+from attn_faithful.models.encoders import ENCODERS, encode_padded
+from attn_faithful.models.han_configuration import HANConfig
+from attn_faithful.models.hierarchy import Sentences, at_slots, split_sentences
+from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
+from attn_faithful.models.readout import held
+
+STATES = 2**24  # numbers that the states of documents run together may hold
+
+
+class HANClassifier(EmbeddingClassifier):
+    """A document classifier with attention over the words of each sentence and over the sentences.
+
+    A document is one row of tokens; ``sentence_ids`` says which sentence each belongs to. A sentence without content is
+    as if it were not there: its attention is 0 and the sentence encoder does not read it.
+
+    Example:
+        >>> model = HANClassifier(HANConfig(vocab_size=10, embedding_size=4, hidden_size=3, num_labels=5))
+        >>> output = model(torch.tensor([[2, 3, 4]]), sentence_ids=torch.tensor([[0, 0, 1]]))
+        >>> output.attentions.shape, output.sentence_attentions.shape, output.logits.shape
+        (torch.Size([1, 3]), torch.Size([1, 2]), torch.Size([1, 5]))
+    """
+
+    config_class = HANConfig
+    base_model_prefix = "hierarchical_attention_classifier"
+    sites = ("word", "sentence")
+    reads_sentences = True
+
+    def __init__(self, config: HANConfig) -> None:
+        super().__init__(config)
+        self.encoder = ENCODERS[config.encoder](config)
+        self.attention = Attention(config, self.encoder.width)
+        self.sentence_encoder = ENCODERS[config.encoder](config.sentence_level(self.encoder.width))
+        self.sentence_attention = Attention(config, self.sentence_encoder.width)
+        rate = config.sentence_dropout
+        self.sentence_dropout = nn.Dropout(config.dropout if rate is None else rate)
+        self.readout = nn.Linear(self.sentence_encoder.width, 1 if config.output == "sigmoid" else config.num_labels)
+        self.post_init()
+        self.freeze()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        special_tokens_mask: Tensor | None = None,
+        sentence_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        attention_weights: Tensor | None = None,
+        sentence_weights: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> AttentionClassifierOutput | tuple[Tensor, ...]:
+        """Classify a batch of documents.
+
+        Args:
+            input_ids: (B, T), or give `inputs_embeds` (B, T, E).
+            attention_mask: (B, T), 1 where the encoder reads; padding may stand on either side.
+            special_tokens_mask: (B, T), 1 at tokens that attention must not reach.
+            sentence_ids: (B, T), the sentence of each token, from 0.
+            attention_weights: (B, T), used in each sentence instead of the model's own attention.
+            sentence_weights: (B, S), used instead of the model's own attention to the sentences.
+            labels: (B,) class indices, or (B, C) of 0 and 1 for multi-label; negative: unknown, no loss.
+            output_hidden_states: also return the word encoder's states.
+            return_dict: False for a tuple.
+        """
+        states, sentences = self._read(input_ids, attention_mask, special_tokens_mask, sentence_ids, inputs_embeds)
+        if attention_weights is None:
+            words, _ = self.attention(states, sentences.content)  # (M, L)
+        else:
+            check_shape("attention_weights", attention_weights, "B T")
+            words = sentences.pack(attention_weights[:, :, None])[:, :, 0]
+        vectors = (words[:, None].to(states.dtype) @ states).squeeze(1)  # (M, N)
+        documents = self._encode_sentences(sentences.by_document(vectors), sentences.present)
+        if sentence_weights is None:
+            weights, _ = self.sentence_attention(documents, sentences.present)
+        else:
+            check_shape("sentence_weights", sentence_weights, "B S")
+            weights = sentence_weights
+        context = (weights[:, None].to(documents.dtype) @ documents).squeeze(1)
+        logits = self.paired(self.readout(self.classifier_dropout(context)))
+        shares = weights.flatten()[sentences.row]  # (M,)
+        output = AttentionClassifierOutput(
+            loss=self.loss_of(logits, labels),
+            logits=logits,
+            attentions=sentences.unpack(words * shares[:, None]),
+            hidden_states=sentences.unpack(states) if output_hidden_states else None,
+            sentence_attentions=weights,
+        )
+        return output.to_tuple() if return_dict is False else output
+
+    def _read(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        special_tokens_mask: Tensor | None = None,
+        sentence_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> tuple[Tensor, Sentences]:
+        """States of the words (M, L, N), a sentence a row, and where they stand."""
+        embedded, read, content = self.embed(input_ids, attention_mask, special_tokens_mask, inputs_embeds)
+        if sentence_ids is None:
+            raise InputError(
+                "Expected `sentence_ids`, the sentence of each token; encode the texts with "
+                "attn_faithful.data.encoding.encode_texts(..., sentences=True)."
+            )
+        sentences = split_sentences(sentence_ids, read, content)
+        packed = self.dropout(sentences.pack(embedded))
+        return encode_padded(self.encoder, packed, sentences.read), sentences
+
+    def _encode_sentences(self, vectors: Tensor, present: Tensor) -> Tensor:
+        """States of the sentences (B, S, N) from their vectors."""
+        return encode_padded(self.sentence_encoder, self.sentence_dropout(vectors), present)
+
+    def fixed_attention(self, batch: Batch) -> dict[str, Tensor]:
+        """Arguments of the forward that hold all of the model's attention as it is."""
+        with torch.no_grad():
+            words, sentences = (self.encode(batch, site).attention for site in self.sites)
+        return {"attention_weights": words.sum(1), "sentence_weights": sentences[:, 0]}
+
+    def encode(self, batch: Batch, site: str = "sentence") -> Encoded:
+        """Run the model once in eval mode and return what its attention did.
+
+        Args:
+            batch: the forward's inputs; labels and other columns are ignored.
+            site: "word", a slot a sentence over the document's tokens, or "sentence", one slot over the sentences, of
+                which the logits are affine.
+        """
+        check_choice("site", site, self.sites)
+        # float32 whatever the caller's autocast
+        with evaluating(self), torch.autocast(self.device.type, enabled=False):
+            inputs = _inputs(batch)
+            states, sentences = self._read(**inputs)
+            states = states if states.dtype == torch.float64 else states.float()
+            words, scores = self.attention(states, sentences.content)
+            if site == "word":
+                return self._at_words(inputs["sentence_ids"], sentences, states, words, scores)
+            vectors = (words[:, None].to(states.dtype) @ states).squeeze(1)
+            return self._at_sentences(inputs, sentences, vectors)
+
+    def _at_sentences(self, inputs: dict[str, Tensor], sentences: Sentences, vectors: Tensor) -> Encoded:
+        present = sentences.present
+        documents = self._encode_sentences(sentences.by_document(vectors), present)
+        attention, scores = self.sentence_attention(documents, present)
+        weight = self.paired(self.readout.weight.to(documents.dtype).T)  # (N, C)
+        bias = self.paired(held(self.readout.bias, documents.dtype)).expand(len(documents), -1)
+        affine = Affine(documents @ weight, bias)
+
+        def decode(weights: Tensor) -> Tensor:
+            check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+            return weights[:, :, 0] @ affine.token_logits + bias[:, None]
+
+        attention = attention.to(documents.dtype)[:, None]
+        taken = sentences.unpack(sentences.content.long()).bool()
+        return Encoded(
+            attention=attention,
+            allowed=present[:, None],
+            content=present,
+            items="sentence",
+            logits=decode(attention[:, None])[:, 0],
+            decode=decode,
+            scores=scores[:, None],
+            project=self.sentence_attention.project,
+            affine=affine,
+            multi_label=self.config.multi_label,
+            log_weights=self.sentence_attention.log_weights(scores, present),
+            members=torch.where(taken, inputs["sentence_ids"].long(), -1),
+        )
+
+    def _at_words(
+        self, sentence_ids: Tensor, sentences: Sentences, states: Tensor, words: Tensor, scores: Tensor
+    ) -> Encoded:
+        documents, slots, _ = sentences.size
+        content = sentences.unpack(sentences.content.long()).bool()
+        allowed = at_slots(content, sentence_ids, slots)
+        own = sentences.unpack(words.to(states.dtype))
+        of_token, present = sentences.unpack(states), sentences.present
+
+        def inner(weights: Tensor) -> Tensor:
+            """(B, K, S, T) -> states of the sentences (B * K, S, N)."""
+            vectors = weights @ of_token[:, None].to(weights.dtype)  # (B, K, S, N)
+            k = weights.shape[1]
+            read = present[:, None].expand(-1, k, -1).reshape(documents * k, slots)
+            return self._encode_sentences(vectors.reshape(documents * k, slots, -1).to(states.dtype), read)
+
+        def decode(weights: Tensor) -> Tensor:
+            check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+            size = max(1, STATES // max(1, of_token.numel()))
+            return torch.cat([decoded(part) for part in weights.split(size, dim=1)], dim=1)
+
+        def decoded(weights: Tensor) -> Tensor:
+            with evaluating(self):  # called long after `encode`, whatever the model's mode is by then
+                encoded = inner(weights)
+                k = weights.shape[1]
+                read = present[:, None].expand(-1, k, -1).reshape(documents * k, slots)
+                attention, _ = self.sentence_attention(encoded, read)
+                context = (attention[:, None].to(encoded.dtype) @ encoded).squeeze(1)
+                weight, bias = held(self.readout.weight, encoded.dtype), held(self.readout.bias, encoded.dtype)
+                return self.paired(F.linear(context, weight, bias)).view(documents, k, -1)
+
+        attention = at_slots(own, sentence_ids, slots)
+        with torch.no_grad():
+            shares, _ = self.sentence_attention(inner(attention[:, None]), present)  # (B, S)
+        return Encoded(
+            attention=attention,
+            allowed=allowed,
+            content=content,
+            items="token",
+            logits=decode(attention[:, None])[:, 0],
+            decode=decode,
+            scores=sentences.unpack(scores)[:, None].expand(-1, slots, -1),
+            project=self.attention.project,
+            multi_label=self.config.multi_label,
+            pooled=own * shares.gather(1, sentence_ids.long().clamp(0, slots - 1)),
+        )
+
+    def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
+        """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.
+
+        A sentence that loses nothing keeps its vector; only the others are encoded again.
+
+        Args:
+            batch: the forward's inputs.
+            keep: (B, K, T) bool.
+            rows: documents a forward at most; the result does not depend on it.
+        """
+        check_shape("keep", keep, "B K T")
+        with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+            inputs = _inputs(batch)
+            sentence_ids = inputs.get("sentence_ids")
+            embedded, read, content = self.embed(
+                *(inputs.get(n) for n in ("input_ids", "attention_mask", "special_tokens_mask", "inputs_embeds"))
+            )
+            states, sentences = self._read(**inputs)
+            words, _ = self.attention(states, sentences.content)
+            own = sentences.by_document((words[:, None].to(states.dtype) @ states).squeeze(1))  # (B, S, N)
+            k = keep.shape[1]
+            size = max(1, min(rows, STATES // max(1, own[0].numel(), embedded[0].numel())))
+            every = torch.arange(len(keep) * k, device=keep.device)
+            parts = [
+                self._shortened(embedded, read, content, sentence_ids, sentences, own, keep, at)
+                for at in every.split(size)
+            ]
+            logits = torch.cat(parts) if parts else own.new_zeros(0, self.config.num_labels)
+            return logits.view(len(keep), k, -1)
+
+    def _shortened(
+        self, embedded: Tensor, read: Tensor, content: Tensor, sentence_ids: Tensor, sentences: Sentences,
+        own: Tensor, keep: Tensor, at: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """Logits (P, C) of the shortened documents ``at`` (P,), numbered over documents and alternatives."""
+        document, alternative = at // keep.shape[1], at % keep.shape[1]
+        kept = keep[document, alternative]
+        slots = own.shape[1]
+        changed = torch.zeros(len(at), slots, dtype=torch.bool, device=keep.device)
+        row, token = (read[document] & ~kept).nonzero(as_tuple=True)
+        changed[row, sentence_ids[document[row], token]] = True
+        touched = changed.gather(1, sentence_ids[document].clamp(0, slots - 1))
+        kept = kept & touched
+        again = split_sentences(sentence_ids[document], read[document] & kept, content[document] & kept)
+        vectors = torch.where(changed[:, :, None], 0, own[document])
+        present = sentences.present[document] & ~changed
+        if len(again.row):
+            states = encode_padded(self.encoder, again.pack(embedded[document]), again.read)
+            words, _ = self.attention(states, again.content)
+            found = (words[:, None].to(states.dtype) @ states).squeeze(1)
+            sentence = again.row % again.size[1]
+            vectors[again.document, sentence] = found
+            present = present.index_put((again.document, sentence), torch.ones_like(sentence, dtype=torch.bool))
+        encoded = self._encode_sentences(vectors, present)
+        attention, _ = self.sentence_attention(encoded, present)
+        context = (attention[:, None].to(encoded.dtype) @ encoded).squeeze(1)
+        return self.paired(self.readout(context))
+
+
+_INPUTS = ("input_ids", "attention_mask", "special_tokens_mask", "sentence_ids", "inputs_embeds")
+
+
+def _inputs(batch: Batch) -> dict[str, Any]:
+    return {name: batch[name] for name in _INPUTS if batch.get(name) is not None}
+
+
+_auto.register_model()

@@ -1,0 +1,107 @@
+"""Flat documents as sentences: each sentence a row of its own, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError, check_shape
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Where the tokens of B documents stand once each sentence with content is a row.
+
+    Attributes:
+        row: (M,), which of the B * S places of sentences each of the M rows is.
+        token: (M, L), position in its document of each place of a row; 0 where `read` is False.
+        read: (M, L) bool, places that hold a token.
+        content: (M, L) bool, those of them that attention may reach.
+        size: B, S and T.
+    """
+
+    row: Tensor
+    token: Tensor
+    read: Tensor
+    content: Tensor
+    size: tuple[int, int, int]
+
+    @property
+    def document(self) -> Tensor:
+        """(M,), the document of each row."""
+        return self.row // self.size[1]
+
+    @property
+    def present(self) -> Tensor:
+        """(B, S) bool: sentences with content."""
+        documents, sentences, _ = self.size
+        held = torch.zeros(documents * sentences, dtype=torch.bool, device=self.row.device)
+        held[self.row] = True
+        return held.view(documents, sentences)
+
+    def pack(self, values: Tensor) -> Tensor:
+        """(B, T, N) -> (M, L, N), 0 where nothing is read."""
+        taken = values[self.document[:, None], self.token]
+        return taken * self.read[:, :, None]
+
+    def unpack(self, values: Tensor) -> Tensor:
+        """(M, L) or (M, L, N) -> (B, T) or (B, T, N), 0 at tokens of no row."""
+        documents, _, tokens = self.size
+        m, place = self.read.nonzero(as_tuple=True)
+        whole = values.new_zeros(documents, tokens, *values.shape[2:])
+        return whole.index_put((self.document[m], self.token[m, place]), values[m, place])
+
+    def by_document(self, values: Tensor) -> Tensor:
+        """(M, N) -> (B, S, N), 0 for sentences without content."""
+        documents, sentences, _ = self.size
+        whole = values.new_zeros(documents * sentences, values.shape[1])
+        return whole.index_put((self.row,), values).view(documents, sentences, -1)
+
+
+def split_sentences(sentence_ids: Tensor, read: Tensor, content: Tensor) -> Sentences:
+    """Documents (B, T) by sentence.
+
+    Args:
+        sentence_ids: (B, T), the sentence of each token; those of tokens that are not read count for nothing.
+        read: (B, T) bool.
+        content: (B, T) bool; a sentence without content is left out, an index without tokens is an empty sentence.
+
+    Raises:
+        InputError: another shape, or a negative index.
+    """
+    check_shape("sentence_ids", sentence_ids, "B T")
+    if sentence_ids.shape != read.shape:
+        raise InputError(f"Expected `sentence_ids` of shape {tuple(read.shape)}, but got {tuple(sentence_ids.shape)}.")
+    documents, tokens = read.shape
+    ids = torch.where(read, sentence_ids.long(), 0)
+    if bool((ids < 0).any()):
+        raise InputError("Expected `sentence_ids` of at least 0, one a token.")
+    sentences = int(ids.max()) + 1 if ids.numel() else 1
+    place = ids + sentences * torch.arange(documents, device=ids.device)[:, None]  # (B, T), over all documents
+    held = torch.zeros(documents * sentences, dtype=torch.bool, device=ids.device)
+    held[place[content]] = True
+    taken = read & held[place]
+    row = held.nonzero()[:, 0]
+    number = held.cumsum(0) - 1
+    of_token = number[place[taken]]  # (n,), the row of each token taken, in order of documents
+    order = torch.argsort(of_token, stable=True)
+    of_token = of_token[order]
+    counts = torch.bincount(of_token, minlength=len(row))
+    within = torch.arange(len(of_token), device=ids.device) - (counts.cumsum(0) - counts)[of_token]
+    length = max(1, int(counts.max())) if len(counts) else 1
+    position = torch.arange(tokens, device=ids.device).expand(documents, -1)
+    token = torch.zeros(len(row), length, dtype=torch.long, device=ids.device)
+    there = torch.zeros(len(row), length, dtype=torch.bool, device=ids.device)
+    reached = torch.zeros_like(there)
+    token[of_token, within] = position[taken][order]
+    there[of_token, within] = True
+    reached[of_token, within] = content[taken][order]
+    return Sentences(row, token, there, reached, (documents, sentences, tokens))
+
+
+def at_slots(values: Tensor, sentence_ids: Tensor, slots: int) -> Tensor:
+    """Values of tokens (B, T) as (B, S, T): each in its sentence's slot, 0 elsewhere."""
+    own = sentence_ids[:, None] == torch.arange(slots, device=values.device)[:, None]
+    return values[:, None] * own
