@@ -48,7 +48,10 @@ def attention_is_a_distribution(model: Any, batch: Batch, site: str) -> None:
     assert bool((attention >= 0).all())
     assert bool((attention[~allowed] == 0).all())
     torch.testing.assert_close(attention.sum(-1), allowed.any(-1).to(attention.dtype), **EXACT)
-    assert not bool((allowed.any(1) & ~batch["attention_mask"].bool()).any()), "padding may be attended"
+    if encoded.items == "token":
+        assert not bool((allowed.any(1) & ~batch["attention_mask"].bool()).any()), "padding may be attended"
+    whole = encoded.over_items.sum(1)
+    torch.testing.assert_close(whole, encoded.content.any(1).to(whole.dtype), **EXACT)
     if encoded.project is not None:
         torch.testing.assert_close(encoded.project(encoded.scores, allowed), attention, **EXACT)
 
@@ -56,8 +59,8 @@ def attention_is_a_distribution(model: Any, batch: Batch, site: str) -> None:
 def encode_equals_the_forward(model: Any, batch: Batch, site: str) -> None:
     encoded, output = model.encode(batch, site), model(**batch)
     torch.testing.assert_close(encoded.logits, output.logits, **EXACT)
-    if site == "pool":
-        torch.testing.assert_close(encoded.attention[:, 0], output.attentions, **EXACT)
+    shown = output.attentions if encoded.items == "token" else output.sentence_attentions
+    torch.testing.assert_close(encoded.over_items, shown, **EXACT)
 
 
 def own_attention_decodes_to_own_logits(model: Any, batch: Batch, site: str) -> None:
@@ -66,11 +69,10 @@ def own_attention_decodes_to_own_logits(model: Any, batch: Batch, site: str) -> 
 
 
 def another_attention_decodes_to_the_forward_with_it(model: Any, batch: Batch, site: str) -> None:
-    if site != "pool":
-        return
     encoded = model.encode(batch, site)
     other = alternatives(encoded, 1)
-    forward = model(**batch, attention_weights=other[:, 0, 0]).logits
+    name = "attention_weights" if encoded.items == "token" else "sentence_weights"
+    forward = model(**batch, **{name: other[:, 0].sum(1)}).logits
     torch.testing.assert_close(encoded.decode(other)[:, 0], forward, **EXACT)
 
 
@@ -85,7 +87,7 @@ def nothing_attended_is_legal(model: Any, batch: Batch, site: str) -> None:
     encoded = model.encode(batch, site)
     logits = encoded.decode(torch.zeros_like(encoded.attention)[:, None])[:, 0]
     assert bool(logits.isfinite().all())
-    if site == "pool":
+    if encoded.attention.shape[1] == 1:
         empty = {**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])}
         torch.testing.assert_close(logits, model(**empty).logits, **EXACT)  # no token at all: the bias
 
@@ -114,9 +116,9 @@ def padding_changes_nothing(model: Any, batch: Batch, site: str) -> None:
     for left, right in ((0, 3), (3, 0), (2, 1)):
         padded = model.encode(pad(batch, left, right), site)
         torch.testing.assert_close(padded.logits, plain.logits, **BATCHED)
-        if site == "pool":
-            torch.testing.assert_close(padded.attention[..., left : left + length], plain.attention, **BATCHED)
-            assert torch.equal(padded.content[:, left : left + length], plain.content)
+        kept = slice(left, left + length) if plain.items == "token" else slice(None)
+        torch.testing.assert_close(padded.attention[..., kept], plain.attention, **BATCHED)
+        assert torch.equal(padded.content[:, kept], plain.content)
 
 
 def batch_mates_change_nothing(model: Any, batch: Batch, site: str) -> None:
@@ -128,8 +130,8 @@ def batch_mates_change_nothing(model: Any, batch: Batch, site: str) -> None:
     for row, keep in enumerate(batch["attention_mask"].bool()):
         alone = model.encode(shortened(batch, row, keep), site)
         torch.testing.assert_close(alone.logits[0], together.logits[row], **BATCHED)
-        if site == "pool" and keep.any():
-            torch.testing.assert_close(alone.attention[0], together.attention[row][:, keep], **BATCHED)
+        if together.items == "token" and keep.any():
+            torch.testing.assert_close(alone.over_items[0], together.over_items[row, keep], **BATCHED)
 
 
 def without_equals_the_shortened_text(model: Any, batch: Batch, site: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 _CONFIGURATION = "transformers.models.auto.configuration_auto"
 _MODELING = "transformers.models.auto.modeling_auto"
 _MODEL_BASE = "transformers.modeling_utils"  # imports modeling_auto itself, half-way through
+_OUR_BASE = "attn_faithful.models.base"
 _CLASSES = {"attn_faithful.models.modeling": "AttentionClassifier", "attn_faithful.models.han": "HANClassifier"}
 
 
@@ -28,6 +29,9 @@ def register_model() -> None:
     """Register the models where the Auto classes and what they stand on are loaded; otherwise a later call will."""
     if not _loaded(_MODELING) or (_MODEL_BASE in sys.modules and not _loaded(_MODEL_BASE)):
         return
+    base = sys.modules.get(_OUR_BASE)
+    if base is not None and not hasattr(base, "EmbeddingClassifier"):
+        return  # half-way through importing transformers; the modules that stand on it call this at their end
     auto = sys.modules[_MODELING].AutoModelForSequenceClassification
     for module, name in _CLASSES.items():
         if module in sys.modules and not hasattr(sys.modules[module], name):

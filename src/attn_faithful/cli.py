@@ -277,6 +277,7 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
 def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
     from attn_faithful.experiments.aggregate import aggregate
     from attn_faithful.reports import tables
+    from attn_faithful.reports.flips import tables_of_flips
     from attn_faithful.reports.tests import tables_of_tests
 
     records = aggregate(folders)
@@ -288,9 +289,9 @@ def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
         tables.pairs_table(records),
     ]
     for record in records:
-        shown += tables_of_tests(
-            record["tests"], record["metrics"], record["label_names"], " ".join(record["axes"].values())
-        )
+        title = " ".join(record["axes"].values())
+        shown += tables_of_tests(record["tests"], record["metrics"], record["label_names"], title)
+        shown += tables_of_flips(record["facts"], title)
     if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
         shown.append(tables.seeds_table(records))
     if recipe["expected"] is not None:

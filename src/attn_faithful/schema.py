@@ -27,6 +27,8 @@ TABLES: dict[str, dict[str, str]] = {
         "saliency": "gradient with respect to each token's embedding, reduced to a number a token",
         "input_x_gradient": "gradient times embedding, reduced to a number a token",
         "integrated_gradients": "gradients along the path from the baseline, reduced to a number a token",
+        "attention_gradient": "gradient of the prediction with respect to each attention weight, signed",
+        "attention_x_gradient": "attention times that gradient, signed",
         "leave_one_out": "change of the prediction without the token",
         "occlusion": "change of the prediction with the token's embedding set to zero",
         "random": "random importance, the control",
@@ -43,6 +45,7 @@ TABLES: dict[str, dict[str, str]] = {
         "probabilities": "probability of each class under the alternative",
         "attention": "attention of the alternative, a weight a content token",
         "changes": "permutations: output_tvd of each, in order of drawing",
+        "removed": "which items were removed, by their place among the items",
         "exact": "whether the alternative is the best there is; false for the best that a search found",
     },
     "history": {

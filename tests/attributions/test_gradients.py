@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,12 +132,17 @@ def test_a_sure_model_keeps_the_order_of_its_tokens():
 
 def test_reductions_and_signs():  # C20
     g = torch.tensor([[[3.0, -3.0], [1.0, 1.0], [0.5, 0.0]]])
-    found = {r: gradients._signed(g, SIGNED, r)[0].tolist() for r in ("sum", "l1", "l2")}
+
+    def reduced(values, settings, reduction):
+        request = SimpleNamespace(settings=settings, encoded=SimpleNamespace(members=None))
+        return gradients._signed(request, values, reduction)[0].tolist()
+
+    found = {r: reduced(g, SIGNED, r) for r in ("sum", "l1", "l2")}
     assert found["sum"] == [0, 2, 0.5]
     assert found["l1"] == [6, 2, 0.5]
     assert found["l2"] == pytest.approx([4.243, 1.414, 0.5], abs=1e-3)
-    assert gradients._signed(-g, SourceSettings(), "sum")[0].tolist() == [0, 2, 0.5], "magnitude after the reduction"
-    assert gradients._signed(-g, SIGNED, "sum")[0].tolist() == [0, -2, -0.5]
+    assert reduced(-g, SourceSettings(), "sum") == [0, 2, 0.5], "magnitude after the reduction"
+    assert reduced(-g, SIGNED, "sum") == [0, -2, -0.5]
 
 
 @pytest.mark.parametrize("reduction", ["xxex", "l1", "l2", "sum"])

@@ -179,6 +179,31 @@ def precise(values: Tensor) -> Tensor:
     return values if values.device.type == "mps" else values.double()
 
 
+def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:
+    """Values of tokens (B, tokens) as those of the items that attention reaches, (B, T): sums, or 2-norms.
+
+    Example:
+        >>> logits, members = torch.zeros(1, 2), torch.tensor([[0, 0, 1]])
+        >>> encoded = Encoded(torch.ones(1, 1, 2) / 2, torch.ones(1, 1, 2).bool(), torch.ones(1, 2).bool(), "sentence",
+        ...     logits, lambda weights: logits[:, None], members=members)
+        >>> by_item(Request(None, {}, encoded), torch.tensor([[3.0, 4.0, 1.0]])).tolist()
+        [[7.0, 1.0]]
+    """
+    members = request.encoded.members
+    if members is None:
+        return values
+    items = request.encoded.content.shape[1]
+    index = torch.where(members < 0, items, members).to(values.device)
+    whole = values.new_zeros(len(values), items + 1)
+    return whole.scatter_add(1, index, values**norm)[:, :items] ** (1 / norm)
+
+
+def reached(request: Request) -> Tensor:
+    """Tokens that belong to an item, bool (B, tokens)."""
+    members = request.encoded.members
+    return request.encoded.content if members is None else members >= 0
+
+
 def one_attention(request: Request, source: str) -> Tensor:
     """The attention (B, T) of a model with one distribution a text.
 

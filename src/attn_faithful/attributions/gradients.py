@@ -6,7 +6,7 @@ All run in eval mode, in the precision of the weights, and differentiate with re
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,16 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import SOURCES, Attribution, Request, SourceSettings, one_attention, outcome
+from attn_faithful.attributions.base import (
+    SOURCES,
+    Attribution,
+    Request,
+    SourceSettings,
+    by_item,
+    one_attention,
+    outcome,
+    reached,
+)
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import evaluating
 
@@ -56,13 +65,13 @@ class EmbeddedText:
         return outcome(logits, target, self.settings.of, self.multi_label)
 
 
-def embedded_text(request: Request, source: str, attention: Tensor | None = None) -> EmbeddedText:
+def embedded_text(request: Request, source: str, attention: Mapping[str, Tensor] | None = None) -> EmbeddedText:
     """The model as a function of the batch's embeddings.
 
     Args:
         request: what is asked.
         source: who asks, for errors.
-        attention: (B, T), to be used in place of the model's own.
+        attention: arguments of the forward that take the place of the model's own attention.
 
     Raises:
         InputError: the model does not take embeddings, or no attention in place of its own.
@@ -75,7 +84,7 @@ def embedded_text(request: Request, source: str, attention: Tensor | None = None
             f"`inputs_embeds`, but {type(model).__name__} is none; "
             "add them, or choose 'leave_one_out' with the operator 'delete'."
         )
-    if attention is not None and "attention_weights" not in takes:
+    if attention is not None and not set(attention) <= takes:
         raise InputError(
             f"The forward of {type(model).__name__} takes no `attention_weights` that could be held fixed; "
             "choose attention_path 'attached'."
@@ -85,7 +94,7 @@ def embedded_text(request: Request, source: str, attention: Tensor | None = None
         embedded = (model.get_input_embeddings()(batch["input_ids"].long()) if given is None else given).detach()
     others = {name: value for name, value in batch.items() if name in takes - {*_EMBEDDINGS, "labels"}}
     if attention is not None:
-        others["attention_weights"] = attention.detach()
+        others |= {name: value.detach() for name, value in attention.items()}
     return EmbeddedText(
         model, request.settings, request.encoded.multi_label, embedded, tuple(others),
         (request.classes, *others.values()),
@@ -122,8 +131,8 @@ def saliency(request: Request) -> Attribution:
     embedded, gradient = embedding_gradients(request, "saliency")
     if request.settings.reduction == "xxex":
         gradient = gradient.cpu().double() * embedded.cpu().double()
-        return Attribution(_signed(gradient, request.settings, "sum"))
-    return Attribution(_signed(gradient, request.settings, request.settings.reduction))
+        return Attribution(_signed(request, gradient, "sum"))
+    return Attribution(_signed(request, gradient, request.settings.reduction))
 
 
 @SOURCES.register("input_x_gradient")
@@ -138,10 +147,10 @@ def input_x_gradient(request: Request) -> Attribution:
 
     text = _at(request, "input_x_gradient")
     if text.embedded.numel() == 0:
-        return Attribution(text.embedded.new_zeros(text.embedded.shape[:2]))
+        return Attribution(torch.zeros(request.encoded.content.shape))
     with analysing(request.model):
         found = InputXGradient(text).attribute(text.leaf, additional_forward_args=text.given)
-    return Attribution(_signed(found.detach(), request.settings, request.settings.reduction))
+    return Attribution(_signed(request, found.detach(), request.settings.reduction))
 
 
 @SOURCES.register("integrated_gradients")
@@ -159,10 +168,9 @@ def integrated_gradients(request: Request) -> Attribution:
     text = _at(request, "integrated_gradients")
     size = text.embedded.shape[:2]
     if text.embedded.numel() == 0:
-        zeros = text.embedded.new_zeros(size)
+        zeros = torch.zeros(request.encoded.content.shape)
         return Attribution(zeros, {"convergence_delta": zeros.sum(1)})
-    content = request.encoded.content[:, :, None]
-    start = torch.where(content, _baseline(request, text.embedded), text.embedded)
+    start = torch.where(reached(request)[:, :, None], _baseline(request, text.embedded), text.embedded)
     with analysing(request.model):
         found, delta = IntegratedGradients(text).attribute(
             text.embedded,
@@ -179,13 +187,16 @@ def integrated_gradients(request: Request) -> Attribution:
         f"integrated gradients miss the change of {c:.3g} by {d:.1g}: raise n_steps" if w else None
         for c, d, w in zip(change.tolist(), delta.tolist(), wrong.tolist(), strict=True)
     ]
-    values = _signed(found, request.settings, request.settings.reduction)
+    values = _signed(request, found, request.settings.reduction)
     return Attribution(values, {"convergence_delta": delta}, reasons if any(reasons) else ())
 
 
 def _at(request: Request, source: str) -> EmbeddedText:
-    detached = request.settings.attention_path == "detached"
-    return embedded_text(request, source, one_attention(request, source) if detached else None)
+    if request.settings.attention_path == "attached":
+        return embedded_text(request, source)
+    if hasattr(request.model, "fixed_attention"):
+        return embedded_text(request, source, request.model.fixed_attention(request.batch))
+    return embedded_text(request, source, {"attention_weights": one_attention(request, source)})
 
 
 def _baseline(request: Request, embedded: Tensor) -> Tensor:
@@ -198,9 +209,11 @@ def _baseline(request: Request, embedded: Tensor) -> Tensor:
         return request.model.get_input_embeddings()(torch.tensor(pad, device=embedded.device)).expand_as(embedded)
 
 
-def _signed(values: Tensor, settings: SourceSettings, reduction: str) -> Tensor:
-    """From (B, T, E) to (B, T), in float64 on the CPU; magnitudes are taken after the reduction."""
+def _signed(request: Request, values: Tensor, reduction: str) -> Tensor:
+    """From (B, tokens, E) to (B, T) items, in float64 on the CPU; magnitudes are taken after the reduction."""
     if reduction in ("l1", "l2"):
-        return torch.linalg.vector_norm(values, ord=int(reduction[1]), dim=-1, dtype=torch.float64).cpu()
-    summed = values.sum(-1, dtype=torch.float64).cpu()
-    return summed.abs() if settings.sign == "magnitude" else summed
+        order = int(reduction[1])
+        norms = torch.linalg.vector_norm(values, ord=order, dim=-1, dtype=torch.float64)
+        return by_item(request, norms, order).cpu()
+    summed = by_item(request, values.sum(-1, dtype=torch.float64)).cpu()
+    return summed.abs() if request.settings.sign == "magnitude" else summed

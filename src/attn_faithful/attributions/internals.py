@@ -6,13 +6,45 @@ import torch
 
 from attn_faithful._checks import check_same_length
 from attn_faithful._seeds import seed_for
-from attn_faithful.attributions.base import SOURCES, Attribution, Request, one_attention
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, one_attention, outcome
 
 
 @SOURCES.register("attention")
 def attention(request: Request) -> Attribution:
     """The weight that the model put on each token, 0 to 1."""
     return Attribution(one_attention(request, "attention"))
+
+
+@SOURCES.register("attention_gradient")
+def attention_gradient(request: Request) -> Attribution:
+    """Gradient of the target's outcome with respect to the attention weights, each taken as free; always signed.
+
+    The states that attention weighs stay as they are. Worked out through the log-odds, so that a prediction of 1 up to
+    rounding has a ranking still.
+
+    Reference:
+        Serrano and Smith (2019), section 5.2: the decision function is the predicted class's probability.
+    """
+    encoded = request.encoded
+    with torch.enable_grad():
+        weights = encoded.attention.detach().clone().requires_grad_()
+        odds = outcome(encoded.decode(weights[:, None])[:, 0], request.classes, "logit", encoded.multi_label)
+        gradient = torch.autograd.grad(odds.sum(), weights)[0].double() if weights.numel() else weights.double()
+    odds = odds.detach().double()
+    scale = odds.sigmoid() * (-odds).sigmoid() if request.settings.of == "probability" else torch.ones_like(odds)
+    return Attribution((gradient * encoded.allowed).sum(1) * scale[:, None].to(gradient.device))
+
+
+@SOURCES.register("attention_x_gradient")
+def attention_x_gradient(request: Request) -> Attribution:
+    """Attention times its gradient, see `attention_gradient`; always signed.
+
+    Reference:
+        Serrano and Smith (2019), section 5.2.
+    """
+    encoded = request.encoded
+    weights = encoded.attention.detach().double().sum(1)  # an item of many slots has weight in its own alone
+    return Attribution(attention_gradient(request).values * weights)
 
 
 @SOURCES.register("random")

@@ -56,7 +56,8 @@ def occlusion(request: Request) -> Attribution:
     content = request.encoded.content
     if not bool(content.any()):
         return Attribution(torch.zeros(content.shape))
-    rank = torch.where(content, content.cumsum(1) - 1, content.sum(1).max())  # all that is no content: one feature more
+    item, among = _item_of(request)
+    rank = torch.where(among, item, item.max() + 1)  # all that is no content: one feature more
     with analysing(request.model):
         found = FeatureAblation(text).attribute(
             text.embedded,
@@ -65,8 +66,18 @@ def occlusion(request: Request) -> Attribution:
             feature_mask=rank[:, :, None].expand_as(text.embedded),
             perturbations_per_eval=max(1, CELLS // content.numel()),
         )
+    members = request.encoded.members
     change = found[:, :, 0]
+    if members is not None:  # each token of an item has the item's change
+        last = torch.where(members < 0, content.shape[1], members)
+        change = change.new_zeros(len(change), content.shape[1] + 1).scatter(1, last, change)[:, :-1]
     return Attribution(change.abs() if request.settings.sign == "magnitude" else change)
+
+
+def _item_of(request: Request) -> tuple[Tensor, Tensor]:
+    """Number of the item of each token (B, tokens), and which tokens belong to one."""
+    members, content = request.encoded.members, request.encoded.content
+    return (content.cumsum(1) - 1, content) if members is None else (members, members >= 0)
 
 
 def _deleted(request: Request) -> Tensor:
@@ -83,6 +94,9 @@ def _deleted(request: Request) -> Tensor:
         keep = ~torch.zeros(*at.shape, content.shape[1], dtype=torch.bool, device=content.device).scatter(
             2, at[:, :, None], there[:, :, None]
         )
+        if request.encoded.members is not None:
+            members = request.encoded.members[:, None]
+            keep = keep.gather(2, members.clamp(min=0).expand(-1, keep.shape[1], -1)) | (members < 0)
         row, k = there.nonzero(as_tuple=True)
         without[row, at[row, k]] = request.model.without(request.batch, keep)[row, k].to(without.dtype)
     return without
@@ -93,11 +107,15 @@ def _replaced(request: Request, name: str, inputs: Tensor, by: float) -> Tensor:
     content, logits = request.encoded.content, request.encoded.logits
     replaced = logits[:, None].repeat(1, content.shape[1], 1)
     others: Batch = {n: v for n, v in request.batch.items() if n not in ("input_ids", "inputs_embeds", "labels")}
+    members = request.encoded.members
     row, token = content.nonzero(as_tuple=True)
-    size = max(1, CELLS // max(1, content.shape[1]))
+    size = max(1, CELLS // max(1, inputs.shape[1]))
     for b, t in zip(row.split(size), token.split(size), strict=True):
         changed = inputs[b]  # a copy
-        changed[torch.arange(len(b), device=t.device), t] = by
+        if members is None:
+            changed[torch.arange(len(b), device=t.device), t] = by
+        else:
+            changed[members[b] == t[:, None]] = by
         chunk = {**{n: v[b] for n, v in others.items()}, name: changed}
         replaced[b, t] = request.model.encode(chunk, request.model.sites[0]).logits.to(replaced.dtype)
     return replaced

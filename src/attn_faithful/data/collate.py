@@ -13,7 +13,8 @@ from attn_faithful._checks import InputError
 if TYPE_CHECKING:
     import torch
 
-MODEL_COLUMNS = ("special_tokens_mask", "query_input_ids", "candidates")  # what a model reads beside the text
+# what a model reads beside the text
+MODEL_COLUMNS = ("special_tokens_mask", "sentence_ids", "query_input_ids", "candidates")
 
 
 @dataclass
@@ -93,7 +94,8 @@ class Collator:
 
         if isinstance(values[0], str):
             return values
-        dtype, fill = (np.int64, 1) if name == "special_tokens_mask" else (np.float32, 0)
+        whole = name in ("special_tokens_mask", "sentence_ids")
+        dtype, fill = (np.int64 if whole else np.float32), int(name == "special_tokens_mask")
         shapes = [np.shape(value) for value in values]
         if all(shape and shape[0] == n for shape, n in zip(shapes, lengths, strict=True)):
             return torch.from_numpy(self._padded(values, lengths, size, dtype, fill))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._checks import InputError, check_choice
+from .sentences import sentence_of, sentence_spans
 
 if TYPE_CHECKING:
     import datasets
@@ -230,6 +231,20 @@ def _aligned(values: Sequence[Any] | None, text: str, special: Sequence[int], sp
     ]
 
 
+def _sentences(text: str, spans: Any, full: Sequence[int], special: Sequence[int], from_left: bool) -> Any:
+    """The sentence of each token that truncation left."""
+    found = spans(text)
+    if found is None or len(found) != len(full):
+        raise InputError(
+            "Sentences need a tokenizer that says where its tokens stand in the text; use a fast tokenizer, such as "
+            "train_tokenizer makes."
+        )
+    own = [span for span, is_special in zip(found, full, strict=True) if not is_special]
+    kept = len(special) - sum(special)
+    left = iter(own[len(own) - kept :] if from_left else own[:kept])
+    return sentence_of(sentence_spans(text), [(0, 0) if s else next(left) for s in special], special)
+
+
 def _fill(values: list[Any], special: Sequence[int], from_left: bool) -> list[Any]:
     """Values of the tokens that truncation left, 0 at special tokens."""
     kept = len(special) - sum(special)
@@ -238,7 +253,10 @@ def _fill(values: list[Any], special: Sequence[int], from_left: bool) -> list[An
 
 
 def encode_texts(
-    tokenizer: PreTrainedTokenizerBase, dataset: datasets.Dataset, max_length: int | None = None
+    tokenizer: PreTrainedTokenizerBase,
+    dataset: datasets.Dataset,
+    max_length: int | None = None,
+    sentences: bool = False,
 ) -> datasets.Dataset:
     """Encode the ``text`` column of a data set for a model; any tokenizer will do.
 
@@ -251,9 +269,11 @@ def encode_texts(
 
     Args:
         max_length: for example the number of positions of the model; the tokenizer's own limit counts too.
+        sentences: add ``sentence_ids``, the sentence of each token from 0, and ``n_sentences``.
 
     Raises:
-        InputError: without a ``text`` column, or for a text that is no string, with its row.
+        InputError: without a ``text`` column, or for a text that is no string, with its row; sentences are asked for
+            and the tokenizer does not say where its tokens stand.
 
     Example:
         >>> import datasets
@@ -293,6 +313,12 @@ def encode_texts(
             else:
                 left = tokenizer.truncation_side == "left"
                 rows[name] = [_fill(v, m, left) for v, m in zip(values, rows["special_tokens_mask"], strict=True)]
+        if sentences:
+            rows["sentence_ids"] = [
+                _sentences(text, spans, mask, ids, tokenizer.truncation_side == "left")
+                for text, mask, ids in zip(batch["text"], rows["full_mask"], rows["special_tokens_mask"], strict=True)
+            ]
+            rows["n_sentences"] = [int(ids[-1]) + 1 if len(ids) else 0 for ids in rows["sentence_ids"]]
         if asked:
             query = _encode_batch(tokenizer, batch["query"], start, limit)
             rows["query_input_ids"], rows["n_query_tokens"] = query["input_ids"], query["n_tokens"]
@@ -300,9 +326,9 @@ def encode_texts(
         for name in plain:
             rows["labels" if name == "label" else name] = batch[name]
         tables.append(rows)
-    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids")}
+    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids", "sentence_ids")}
     types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "candidates")}
-    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated"]
+    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", "sentence_ids", "n_sentences"]
     names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", *per_word]
     names = [name for name in names if name in tables[0]] + (["special_tokens_mask"] if specials else [])
     parts = [pa.table({name: pa.array(rows[name], type=types.get(name)) for name in names}) for rows in tables]

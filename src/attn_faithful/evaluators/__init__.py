@@ -5,4 +5,5 @@
 import attn_faithful.evaluators.attefa
 import attn_faithful.evaluators.correlation
 import attn_faithful.evaluators.permutation
-import attn_faithful.evaluators.adversarial  # noqa: F401
+import attn_faithful.evaluators.adversarial
+import attn_faithful.evaluators.flips  # noqa: F401

@@ -126,6 +126,9 @@ class Evaluator:
         run: of a test of one model, ``run(block, settings) -> Found``.
         settings: its settings, a dataclass that recipes are checked against.
         sources: ``sources(settings)`` names the sources of importance that it needs.
+        facts: ``facts(columns)`` says what the scores of a data set say together, where that is more than means and
+            shares: columns are (site, source, metric) -> values and reasons, an example each.
+        controlled: whether it is run on null controls in attention's place too.
         twin: whether it compares a model with its twin, on outputs of a whole split, and is not run by the block.
     """
 
@@ -135,6 +138,8 @@ class Evaluator:
     run: Callable[..., Any]
     settings: Any = None
     sources: Callable[[Any], Sequence[str]] = lambda settings: ()
+    facts: Callable[[Mapping[Any, Any]], list[dict[str, Any]]] | None = None
+    controlled: bool = True
     twin: bool = False
 
 

@@ -22,7 +22,7 @@ def aggregate(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     Returns:
         records with ``axes``, ``seeds``, ``base`` (means over seeds), ``twins`` (variant -> record, with one entry a
         seed in ``by_seed``), ``base_pairs`` (TVD and JSD between bases of different seeds: the yardstick beside the
-        twins), ``informative_mass``, ``tests``, ``metrics``, ``controls`` and ``data``.
+        twins), ``informative_mass``, ``tests``, ``metrics``, ``facts``, ``controls`` and ``data``.
     """
     groups: dict[tuple[tuple[str, str], ...], list[tuple[RunFolder, dict[str, Any]]]] = {}
     for run in runs:
@@ -46,6 +46,7 @@ def _group(axes: dict[str, str], members: list[tuple[RunFolder, dict[str, Any]]]
         "informative_mass": _over(masses),
         "tests": _tests(summaries),
         "metrics": {name: facts for s in summaries for name, facts in s["metrics"].items()},
+        "facts": _facts(members, summaries),
         "label_names": members[0][1]["label_names"],
         "controls": {
             name: _over([s["controls"][name]["f1"] for s in summaries if name in s["controls"]])
@@ -75,6 +76,16 @@ def _tests(summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             {**dict(zip(names, key, strict=True)), **means, **counts, "reasons": dict(reasons), "std_seeds": spread}
         )
     return found
+
+
+def _facts(members: Sequence[Any], summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What tests say beside means, with the seed behind the source where there are several."""
+    several = len(members) > 1
+    return [
+        {**fact, "source": f"{fact['source']}, seed {meta['seed']}" if several else fact["source"]}
+        for (_, meta), summary in zip(members, summaries, strict=True)
+        for fact in summary["facts"]
+    ]
 
 
 def _select_on(recipe: dict[str, Any]) -> list[str]:
@@ -161,5 +172,6 @@ def _multi_label(meta: dict[str, Any]) -> bool:
 
 def _stored(run: RunFolder) -> tuple[list[str], list[list[float]], list[list[float]]]:
     predictions = run.read_table("predictions", ["example", "probabilities"])
-    attention = run.read_table("tokens", ["attention"]).column("attention").to_pylist()
+    tokens = run.read_table("tokens", ["site", "attention"]).to_pydict()  # the first site is that of the tokens
+    attention = [a for site, a in zip(*tokens.values(), strict=True) if site == tokens["site"][0]]
     return predictions.column("example").to_pylist(), predictions.column("probabilities").to_pylist(), attention

@@ -12,8 +12,9 @@ import torch
 
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, prepare
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.architectures import new_model
 
+_WORDS = 15  # a sentence, for timing
 _OVERHEAD = 1.4  # checkpoints, selection and encoding, beside the steps
 
 
@@ -47,7 +48,7 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
         epochs = recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)
         epochs += recipe.train.epochs * len(recipe.controls)
         steps = -(-len(data.rows["train"]) // recipe.train.batch_size)
-        weights = sum(p.numel() for p in AttentionClassifier(data.config).parameters())
+        weights = sum(p.numel() for p in new_model(data.config).parameters())
         values = (1 + len(cell.twins)) * sum(data.rows["test"]["length"])
         # while one model trains: its checkpoint and its best, each with two moments a weight
         disk = 4 * weights * (1 + len(cell.twins) + 6) + 8 * values
@@ -57,15 +58,16 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
 
 def _step(data: Prepared, batch_size: int) -> float:
     """Seconds of a training step, the median of three."""
-    model = AttentionClassifier(data.config).train()
+    model = new_model(data.config).train()
     length = max(1, round(float(np.mean(data.rows["train"]["length"]))))
     ids = torch.randint(0, data.config.vocab_size, (batch_size, length), generator=torch.Generator().manual_seed(0))
+    given = {"sentence_ids": torch.arange(length).expand(batch_size, -1) // _WORDS} if model.reads_sentences else {}
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     times = []
     for _ in range(4):
         start = time.perf_counter()
         optimizer.zero_grad()
-        model(ids).logits.square().mean().backward()
+        model(ids, **given).logits.square().mean().backward()
         optimizer.step()
         times.append(time.perf_counter() - start)
     return float(np.median(times[1:])) + 0.003  # Trainer's own work a step

@@ -19,11 +19,11 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
-from attn_faithful.experiments.outputs import hardware, queries, token_finder, versions
+from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
 from attn_faithful.experiments.plan import digest, slug
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts
 from attn_faithful.experiments.recipe import DataSettings
-from attn_faithful.experiments.scoring import metric_facts, records_of
+from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.writing import Writer
@@ -139,7 +139,8 @@ def evaluate_task(
         return folder
     start = time.time()
     texts = task.texts.splits[task.split]
-    rows = Rows.of(encode_texts(task.tokenizer, texts, _positions(task.model)))
+    sentences = getattr(task.model, "reads_sentences", False)
+    rows = Rows.of(encode_texts(task.tokenizer, texts, _positions(task.model), sentences))
     if not len(rows):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
     subject = Subject(task.model, collator(rows), task.texts.label_names, token_ids(task.tokenizer))
@@ -148,7 +149,7 @@ def evaluate_task(
     if task.source_file is not None:
         listed = [tokens(i)[0] for i in range(len(rows))]
         given, missing = read_importance(task.source_file, rows["example"], listed)
-    writer = Writer(folder, rows, tokens, task.model.sites[0], queries(texts), team, held)
+    writer = Writer(folder, rows, item_finder(tokens, texts["text"][:], rows), queries(texts), team, held)
     evaluate_rows(subject, rows, task.settings, writer, given, team, tell)
     writer.close()
     if team.main:
@@ -166,7 +167,7 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
     base = classification_metrics(chances, labels, multi_label or labels.ndim > 1)
     folder.write_summary({
         "base": base, "twins": {}, "controls": {}, "informative_mass": None, "tests": records,
-        "metrics": metric_facts(records),
+        "metrics": metric_facts(records), "facts": facts_of(folder, rows["example"]),
     })  # fmt: skip
     notes = [f"{missing} examples are not in {task.source_file}."] if missing else []
     folder.write_meta({

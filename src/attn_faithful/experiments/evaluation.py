@@ -59,25 +59,51 @@ def evaluate_rows(
         team: the processes that share the blocks.
         tell: ``tell(done, of)`` after every block, in examples of this process.
     """
-    examples, site, needed = rows["example"], subject.model.sites[0], settings.needed
-    tests = [(EVALUATORS[test].run, settings.of(test)) for test in settings.tests]
+    first, tested = subject.model.sites[0], settings.tested(subject.model)
+    work = bool(settings.needed or settings.tests)
     mine, done = -(-len(rows) // team.world), 0
-    shared = encoded_blocks(subject.model, rows, subject.collate, site, team.rank, team.world)
+    shared = encoded_blocks(subject.model, rows, subject.collate, first, team.rank, team.world)
     for index, keys, batch, encoded in shared:
-        target = _targets(settings.target, encoded, rows, index, subject.label_names)
-        block = Block([examples[i] for i in index], keys, settings.seed, site, encoded)
-        sources, found = _sources(needed, subject, settings, batch, block, target)
-        if given is not None:
-            sources[GIVEN] = _laid_out([given[i] for i in index], encoded.content, block.example)
-        block = replace(block, sources=sources)
-        for control in (None, *settings.controls) if tests else ():
-            shown = block if control is None else controlled(block, control)
-            for run, chosen in tests:
-                found.extend(run(shown, chosen))
-        writer.add(output_rows(index, encoded), _kept(index, sources, encoded.content), found)
+        writer.add(first, output_rows(index, encoded))
+        for site in tested if work else ():
+            there = encoded if site == first else _encoded(subject.model, batch, site)
+            block = Block([rows["example"][i] for i in index], keys, settings.seed, site, there)
+            found, sources = _test(subject, rows, settings, batch, block, index, given)
+            writer.add_tests(site, output_rows(index, there), _kept(index, sources, there.content), found)
+        writer.written(len(index))
         done += len(index)
-        if needed or tests:
+        if work:
             tell(min(done, mine), mine)
+
+
+def _encoded(model: Any, batch: Batch, site: str) -> Encoded:
+    with torch.no_grad():
+        return model.encode(batch, site)
+
+
+def _test(
+    subject: Subject, rows: Any, settings: EvaluationSettings, batch: Batch, block: Block, index: list[int],
+    given: Sequence[Sequence[float]] | None,
+) -> tuple[Found, dict[str, Tensor]]:  # fmt: skip
+    """What the tests find in one block at one site, and the sources that they were given."""
+    encoded = block.encoded
+    target = _targets(settings.target, encoded, rows, index, subject.label_names)
+    sources, found = _sources(settings.needed, subject, settings, batch, block, target)
+    if given is not None:
+        if encoded.items != "token":
+            raise InputError(
+                f"Importance from a file is by token, but the site {block.site!r} attends to {encoded.items}s; "
+                f"set sites to {subject.model.sites[0]}."
+            )
+        sources[GIVEN] = _laid_out([given[i] for i in index], encoded.content, block.example)
+    block = replace(block, sources=sources)
+    tests = [(EVALUATORS[test], settings.of(test)) for test in settings.tests]
+    for control in (None, *settings.controls) if tests else ():
+        shown = block if control is None else controlled(block, control)
+        for test, chosen in tests:
+            if control is None or test.controlled:
+                found.extend(test.run(shown, chosen))
+    return found, sources
 
 
 def _targets(asked: str, encoded: Encoded, rows: Any, index: list[int], names: Sequence[str]) -> Tensor | None:

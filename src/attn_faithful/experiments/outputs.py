@@ -20,9 +20,10 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, statistics
 from attn_faithful.experiments.team import Team
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.architectures import new_model
 
 Tokens = Callable[[int], tuple[list[str], list[int] | None]]
+Items = Callable[[str, int], tuple[list[str], list[int] | None]]  # by site
 
 
 def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows) -> Tokens:
@@ -51,6 +52,25 @@ def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows) -> Tokens:
     return tokens
 
 
+def item_finder(tokens: Tokens, texts: Sequence[str], rows: Rows) -> Items:
+    """What attention reaches at a site of a model, by site and place: the content tokens, or the sentences."""
+
+    def items(site: str, i: int) -> tuple[list[str], list[int] | None]:
+        words, offsets = tokens(i)
+        if site != "sentence":
+            return words, offsets
+        sentences = np.asarray(rows["sentence_ids"][i])
+        if "special_tokens_mask" in rows.column_names:
+            sentences = sentences[~np.asarray(rows["special_tokens_mask"][i], dtype=bool)]
+        members = [np.flatnonzero(sentences == s) for s in np.unique(sentences)]
+        if offsets is None:
+            return [" ".join(words[t] for t in held) for held in members], None
+        spans = [(offsets[2 * held[0]], offsets[2 * held[-1] + 1]) for held in members]
+        return [texts[i][start:end] for start, end in spans], [place for span in spans for place in span]
+
+    return items
+
+
 def queries(texts: Any) -> list[str] | None:
     """Of pairs, the texts that ask."""
     return texts["query"][:] if "query" in texts.column_names else None
@@ -76,7 +96,7 @@ def meta_of(cell: Cell, data: Prepared, seconds: float, team: Team) -> dict[str,
         "recipe": asdict(cell.recipe),
         "label_names": data.texts.label_names,
         "data": statistics(data),
-        "parameters": sum(p.numel() for p in AttentionClassifier(data.config).parameters()),
+        "parameters": sum(p.numel() for p in new_model(data.config).parameters()),
         "seconds": round(seconds, 1),
         "versions": versions(),
         "hardware": hardware(team),

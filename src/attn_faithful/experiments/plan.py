@@ -13,7 +13,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
-from attn_faithful.experiments.recipe import WITH, DataSettings, Recipe, assign, make_recipe
+from attn_faithful.experiments.recipe import VALUE, WITH, DataSettings, Recipe, assign, make_recipe
 from attn_faithful.experiments.strict import build
 from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.training.twin import TwinSettings
@@ -82,13 +82,15 @@ def expand(
             axes[key.split(".")[-1]] = _label(value)
             # what goes with this value alone: its tokenizer, its epochs
             further = value.get(WITH, {}) if isinstance(value, Mapping) else {}
-            own = {name: v for name, v in value.items() if name != WITH} if further else value
+            own = {name: v for name, v in value.items() if name != WITH} if isinstance(value, Mapping) else value
+            if isinstance(own, Mapping) and VALUE in own:  # a number or a word with a name of its own
+                own = own[VALUE]
             for name, given in {key: own, **further}.items():
                 assign(resolved, name, given, f"{recipe.name}: grid")
         one = make_recipe(resolved, f"{recipe.name}: grid")
         one = replace(one, data=_local(one, data_dir))
         shown = {"data": _data_name(one.data), "encoder": one.model.get("encoder", "lstm")}
-        axes = {**shown, **{k: v for k, v in axes.items() if k not in shown}}
+        axes = {**shown, **axes}
         for axis, label in axes.items():
             labels.setdefault(axis, set()).add(label)
         if only and any(axes.get(axis) not in wanted for axis, wanted in only.items()):

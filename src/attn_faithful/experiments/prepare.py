@@ -15,7 +15,7 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.vectors import load_vectors
 from attn_faithful.experiments.recipe import DataSettings, Recipe
-from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.models.architectures import FLAT, config_class, model_class
 from attn_faithful.training.metrics import balanced_weights
 
 
@@ -34,7 +34,7 @@ class Prepared:
     texts: TextData
     rows: dict[str, Rows]
     tokenizer: Any
-    config: AttentionClassifierConfig
+    config: Any
     vectors: torch.Tensor | None
     coverage: float | None
 
@@ -81,11 +81,15 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
         max_vocabulary=settings.max_vocabulary,
     )
     given = dict(recipe.model)
+    kind = config_class(given.pop("architecture", FLAT))
     max_length = settings.max_length
     if given.get("encoder") == "transformer" and given.get("positions") == "learned":
-        positions = given.get("max_positions", AttentionClassifierConfig.max_positions)
+        positions = given.get("max_positions", kind.max_positions)
         max_length = min(max_length or positions, positions)
-    rows = {split: Rows.of(encode_texts(tokenizer, data, max_length)) for split, data in texts.splits.items()}
+    sentences = model_class(kind).reads_sentences
+    rows = {
+        split: Rows.of(encode_texts(tokenizer, data, max_length, sentences)) for split, data in texts.splits.items()
+    }
     vectors, coverage = None, None
     if recipe.vectors.path is not None:
         read = load_vectors(recipe.vectors.path, tokenizer, missing=recipe.vectors.missing)
@@ -95,7 +99,7 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
                 f"model.embedding_size is {given['embedding_size']}, but the vectors of {recipe.vectors.path} have "
                 f"{vectors.shape[1]} numbers; leave embedding_size out."
             )
-    config = AttentionClassifierConfig(
+    config = kind(
         vocab_size=len(tokenizer),
         id2label=dict(enumerate(texts.label_names)),
         label2id={name: i for i, name in enumerate(texts.label_names)},
@@ -142,6 +146,12 @@ def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
         "truncated": int(np.sum(rows["truncated"])),
         "empty": int((lengths == 0).sum()),
     }
+    if "n_sentences" in rows.column_names:
+        counts = np.asarray(rows["n_sentences"], dtype=float)
+        facts |= {
+            "sentences_mean": float(counts.mean()) if len(rows) else None,
+            "sentences_std": float(counts.std()) if len(rows) else None,
+        }
     if "query_input_ids" in rows.column_names:
         asked = np.asarray([len(ids) for ids in rows["query_input_ids"]])
         facts |= {

@@ -19,6 +19,7 @@ from attn_faithful.training.twin import TwinSettings
 
 CONTROLS = ("uniform", "imposed")
 WITH = "with"  # of a value in the grid: further keys that go with it
+VALUE = "value"  # of a value in the grid that is no mapping, where it has a name or further keys
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class Recipe:
     Attributes:
         name: of the folder below the output folder.
         claim: the paper and table that it repeats.
-        model: settings of `AttentionClassifierConfig`.
+        model: ``architecture`` ("flat" or "hierarchical"), and settings of its `AttentionClassifierConfig` or
+            `HANConfig`.
         twin: how twins are trained; null for none.
         variants: further twins, each a mapping of what differs from `twin`.
         seeds: one base model each.
@@ -237,19 +239,25 @@ def _check_twins(recipe: Recipe, where: str) -> None:
 
 
 def _check_model(recipe: Recipe, where: str) -> None:
-    from attn_faithful.models.configuration import AttentionClassifierConfig
+    from attn_faithful.models.architectures import FLAT, config_class, settings_of
 
+    settings = dict(recipe.model)
+    try:
+        architecture = settings.pop("architecture", FLAT)
+        known = settings_of(architecture)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if other := [key for key in settings if key not in known]:
+        raise InputError(f"{where}: the architecture {architecture!r} has no setting {other[0]!r}.")
     # its own annotations alone: those of transformers name modules that are not loaded
-    own = {key: AttentionClassifierConfig.__annotations__[key] for key in recipe.model}
-    hints = get_type_hints(
-        type("Own", (), {"__annotations__": own, "__module__": AttentionClassifierConfig.__module__})
-    )
-    values = {key: typed(hints[key], value, f"{where}: {key}") for key, value in recipe.model.items()}
+    own = {key: known[key] for key in settings}
+    hints = get_type_hints(type("Own", (), {"__annotations__": own, "__module__": config_class(FLAT).__module__}))
+    values = {key: typed(hints[key], value, f"{where}: {key}") for key, value in settings.items()}
     output = values.get("output")
     if output is not None and (output == "multi_label") != recipe.data.multi_label:
         raise InputError(f"{where}: output {output!r} does not go with data.multi_label {recipe.data.multi_label}.")
     try:
-        AttentionClassifierConfig(**values)
+        config_class(architecture)(**values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
@@ -299,7 +307,8 @@ def _check_model_keys(settings: Mapping[str, Any], where: str) -> None:
 
 def model_keys() -> list[str]:
     """Settings of the model that a recipe may name; the rest follow from the data or from ``train``."""
-    from attn_faithful.models.configuration import AttentionClassifierConfig
+    from attn_faithful.models.architectures import ARCHITECTURES, settings_of
 
     elsewhere = ("model_type", "keys_to_ignore_at_inference", "vocab_size", "pad_token_id", "class_weights", "query")
-    return [name for name in AttentionClassifierConfig.__annotations__ if name not in elsewhere]
+    names = dict.fromkeys(name for architecture in ARCHITECTURES for name in settings_of(architecture))
+    return ["architecture", *(name for name in names if name not in elsewhere)]

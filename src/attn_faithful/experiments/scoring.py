@@ -22,11 +22,28 @@ def records_of(
     """The records of all tests of one model, from its stored scores; those of twins are made elsewhere."""
     if not folder.has_table("scores"):
         return []
+    return score_records(_own_scores(folder), examples, chances.argmax(1).tolist(), label_names)
+
+
+def facts_of(folder: RunFolder, examples: Sequence[str]) -> list[dict[str, Any]]:
+    """What the tests of one model say beside means and shares (see `Evaluator.facts`), from its stored scores."""
+    if not folder.has_table("scores"):
+        return []
+    columns = _columns(_own_scores(folder), {example: i for i, example in enumerate(examples)})
+    specs, unknown = _specs(), (0, None)
+    found: list[dict[str, Any]] = []
+    for test in EVALUATORS:
+        if (facts := EVALUATORS[test].facts) is not None:
+            found += facts({key: column for key, column in columns.items() if specs.get(key[2], unknown)[1] == test})
+    return found
+
+
+def _own_scores(folder: RunFolder) -> dict[str, list[Any]]:
+    """The stored scores but for those of twins."""
     scores = folder.read_table("scores").to_pydict()
     twins = {spec.name for name in EVALUATORS if EVALUATORS[name].twin for spec in EVALUATORS[name].metrics}
     own = [i for i, metric in enumerate(scores["metric"]) if metric not in twins]
-    scores = {name: [values[i] for i in own] for name, values in scores.items()}
-    return score_records(scores, examples, chances.argmax(1).tolist(), label_names)
+    return {name: [values[i] for i in own] for name, values in scores.items()}
 
 
 def score_records(

@@ -20,6 +20,7 @@ class EvaluationSettings:
 
     Attributes:
         tests: names of evaluators.
+        sites: of the model's attention, where to test; empty for the one nearest to the output.
         settings: test -> its settings.
         sources: how importance is computed.
         also: further sources to compute and store.
@@ -29,6 +30,7 @@ class EvaluationSettings:
     """
 
     tests: list[str] = field(default_factory=list)
+    sites: list[str] = field(default_factory=list)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     sources: SourceSettings = field(default_factory=SourceSettings)
     also: list[str] = field(default_factory=list)
@@ -49,6 +51,14 @@ class EvaluationSettings:
         for test in EVALUATORS:
             if not EVALUATORS[test].twin:
                 self.of(test)
+
+    def tested(self, model: Any) -> tuple[str, ...]:
+        """The sites of a model that are tested.
+
+        Raises:
+            InputError: it has no such site.
+        """
+        return tuple(check_choice("site", site, model.sites) for site in self.sites) or model.sites[-1:]
 
     def of(self, test: str) -> Any:
         """The settings of one test."""

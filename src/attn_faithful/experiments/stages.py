@@ -17,14 +17,14 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
-from attn_faithful.experiments.outputs import long_history, meta_of, queries, token_finder
+from attn_faithful.experiments.outputs import item_finder, long_history, meta_of, queries, token_finder
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, collator, prepare
-from attn_faithful.experiments.scoring import metric_facts, records_of
+from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.writing import Writer
+from attn_faithful.models.architectures import load_model, new_model
 from attn_faithful.models.inference import Outputs
-from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.store import RunFolder, strict
 from attn_faithful.training.base import train_base
 from attn_faithful.training.controls import imposed_control, uniform_control
@@ -66,7 +66,8 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             "controls": _controls(cell, data, outputs, folder, tell, team),
         }
         tokens = token_finder(data.tokenizer, data.texts.splits["test"]["text"][:], test)
-        writer = Writer(folder, test, tokens, base.sites[0], queries(data.texts.splits["test"]), team)
+        items = item_finder(tokens, data.texts.splits["test"]["text"][:], test)
+        writer = Writer(folder, test, items, queries(data.texts.splits["test"]), team)
         for settings, seed in cell.twins:
             twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)
             name = f"{settings.variant}-{seed}"
@@ -102,7 +103,8 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         writer.close()
         if team.main:
             records = records_of(folder, test["example"], outputs["test"].probabilities, data.texts.label_names)
-            summary |= {"tests": records, "metrics": metric_facts(records)}
+            facts = facts_of(folder, test["example"])
+            summary |= {"tests": records, "metrics": metric_facts(records), "facts": facts}
             folder.write_table("history", long_history(history))
             folder.write_summary(summary)
             folder.write_meta(meta_of(cell, data, time.time() - start, team))
@@ -115,7 +117,7 @@ def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team)
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
         with seeded(cell.seed_of("base", "weights")):
-            model = AttentionClassifier(data.config)
+            model = new_model(data.config)
             if data.vectors is not None:
                 model.load_vectors(data.vectors)
         history = train_base(
@@ -180,7 +182,7 @@ def _trained(
         team.wait(name)
     try:
         record = json.loads((path / "training.json").read_text())
-        return AttentionClassifier.from_pretrained(path).eval(), record
+        return load_model(path), record
     except (OSError, ValueError, SafetensorError) as error:
         raise InputError(f"{path} is damaged ({error}); remove that folder and run again.") from error
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.evaluators.base import Found
-from attn_faithful.experiments.outputs import Tokens
+from attn_faithful.experiments.outputs import Items
 from attn_faithful.experiments.team import Team
 from attn_faithful.models.inference import Row
 from attn_faithful.schema import TABLES
@@ -24,18 +24,17 @@ class Writer:
     Args:
         folder: where to.
         rows: the encoded examples.
-        tokens: content tokens of an example by its place in the rows; see `outputs.token_finder`.
-        site: where in the model.
+        items: content items of an example at a site, by its place in the rows; see `outputs.item_finder`.
         queries: of pairs, the text that asks, by place.
         team: the processes that write.
         held: examples whose results are held before they are written.
     """
 
     def __init__(
-        self, folder: RunFolder, rows: Any, tokens: Tokens, site: str, queries: Sequence[str] | None, team: Team,
+        self, folder: RunFolder, rows: Any, items: Items, queries: Sequence[str] | None, team: Team,
         held: int | None = None,
     ) -> None:  # fmt: skip
-        self.folder, self.rows, self.tokens, self.site, self.team = folder, rows, tokens, site, team
+        self.folder, self.rows, self.items, self.team = folder, rows, items, team
         self.queries = queries
         self.held = held or HELD
         self.shards: list[str] = []
@@ -43,22 +42,44 @@ class Writer:
 
     def _clear(self) -> None:
         self.parts: dict[str, dict[str, list[Any]]] = {name: {column: [] for column in TABLES[name]} for name in NAMES}
+        self.attended: dict[tuple[int, str], dict[str, Any]] = {}
         self.waiting = 0
 
-    def add(self, outputs: Sequence[Row], importance: Mapping[int, Mapping[str, list[float]]], found: Found) -> None:
-        """Take what one block gave."""
+    def add(self, site: str, outputs: Sequence[Row]) -> None:
+        """Take the predictions of one block, and its attention to the tokens."""
         for i, chances, weights in outputs:
             label = self.rows["labels"][i] if "labels" in self.rows.column_names else -1
             asked = None if self.queries is None else self.queries[i]
             self._put("predictions", i, label=np.asarray(label).tolist(), probabilities=chances.tolist(), query=asked)
-            words, offsets = self.tokens(i)
-            planted = self.rows["informative"][i] if "informative" in self.rows.column_names else None
-            self._put(
-                "tokens", i, site=self.site, slot=0, tokens=words, offsets=offsets, attention=weights.tolist(),
-                informative=None if planted is None else np.asarray(planted).tolist(), **importance[i],
-            )  # fmt: skip
+            self._attended(site, i, weights)
+
+    def add_tests(
+        self, site: str, outputs: Sequence[Row], importance: Mapping[int, Mapping[str, list[float]]], found: Found
+    ) -> None:
+        """Take what one block gave at one site that was tested."""
+        for i, _, weights in outputs:
+            self._attended(site, i, weights).update(importance[i])
         self.extend(found.scores, found.variants)
-        self.waiting += len(outputs)
+
+    def _attended(self, site: str, i: int, weights: np.ndarray) -> dict[str, Any]:
+        """The entry of an example's items at a site, in which its importance is filled in."""
+        if (i, site) not in self.attended:
+            words, offsets = self.items(site, i)
+            planted = self.rows["informative"][i] if "informative" in self.rows.column_names else None
+            if planted is not None:
+                planted = np.asarray(planted).tolist() if len(planted) == len(words) else None
+            self.attended[i, site] = {
+                "site": site, "slot": 0, "tokens": words, "offsets": offsets, "attention": weights.tolist(),
+                "informative": planted,
+            }  # fmt: skip
+        return self.attended[i, site]
+
+    def written(self, n: int) -> None:
+        """A block of n examples is complete."""
+        for (i, _), entry in self.attended.items():
+            self._put("tokens", i, **entry)
+        self.attended = {}
+        self.waiting += n
         if self.waiting >= self.held:
             self.flush()
 

@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import InputError, check_shape
-from .flip_distance import checked_readout
+from .flip_set import check_items, checked_weights, first_true, running_sums
 from .rankings import NAN_SCORES
 
-_SPREAD = 600.0  # of log weights: exp(-600) is a normal number with 1e47 to spare for what it multiplies
 _ALTERNATIVES = 64  # asked of a model at once
 
 
@@ -47,11 +46,10 @@ def removal_order(importance: Tensor, items: Tensor) -> Tensor:
         tensor([[1, 3, 0, 2]])
     """
     check_shape("importance", importance, "B T")
-    _check_items(items, tuple(importance.shape))
-    first = torch.where(importance.isnan(), -math.inf, importance.detach().double())
-    order = first.argsort(dim=1, descending=True, stable=True)
-    group = 2 * (~items).long() + importance.isnan()  # items, then those with NaN, then the others
-    group = torch.where(items, group, 2)
+    check_items(items, tuple(importance.shape))
+    known = items & ~importance.isnan()
+    order = torch.where(known, importance.detach().double(), -math.inf).argsort(dim=1, descending=True, stable=True)
+    group = torch.where(items, (~known).long(), 2)
     return order.gather(1, group.gather(1, order).argsort(dim=1, stable=True))
 
 
@@ -89,10 +87,11 @@ def prefix_logits(log_weights: Tensor, order: Tensor, items: Tensor, token_logit
     """
     w, z, b, reason = checked_weights(log_weights, items, token_logits, bias)
     _check_order(order, items)
-    order = order.to(w.device)
-    values = _with_mass(z, b).gather(1, order[:, :, None].expand(-1, -1, b.shape[1] + 1))
-    sums, _ = suffix_sums(w.gather(1, order), values)
-    return _only_prefixes(_renormalized(sums, b), items, reason)
+    last_first = order.to(w.device).flip(1)
+    row = torch.arange(len(w), device=w.device)[:, None] * w.shape[1]
+    values = _with_mass(z, b).flatten(0, 1).index_select(0, (last_first + row).flatten())
+    sums, _ = running_sums(w.gather(1, last_first), values.reshape(*w.shape, b.shape[1] + 1))
+    return _only_prefixes(_renormalized(sums.flip(1), b), items, reason)
 
 
 def recompute_prefix_logits(
@@ -145,10 +144,11 @@ def recompute_prefix_logits(
     held = s > -math.inf
     s = torch.where(held, s, 0.0)
     found = []
-    for k in torch.arange(s.shape[1] + 1, device=s.device).split(chunk):
+    for start in range(0, s.shape[1] + 1, chunk):
+        k = torch.arange(start, min(start + chunk, s.shape[1] + 1), device=s.device)
         kept = held[:, None] & (rank[:, None] >= k[:, None])  # (B, K, T)
         attention = project(s[:, None].expand_as(kept), kept)
-        found.append(torch.where((b > -math.inf)[:, None], attention.detach().double() @ z, 0.0) + b[:, None])
+        found.append(attention.detach().double() @ z + b[:, None])
     return _only_prefixes(torch.cat(found, 1), items, reason)
 
 
@@ -205,7 +205,7 @@ def removed_mass(log_weights: Tensor, order: Tensor, items: Tensor, size: Tensor
         tensor([0.7000], dtype=torch.float64)
     """
     check_shape("log_weights", log_weights, "B T")
-    _check_items(items, tuple(log_weights.shape))
+    check_items(items, tuple(log_weights.shape))
     _check_order(order, items)
     if tuple(size.shape) != (len(items),) or bool(((size < 0) | (size > items.shape[1])).any()):
         raise InputError(
@@ -249,8 +249,8 @@ def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bi
     """
     w, z, b, reason = checked_weights(log_weights, items, token_logits, bias)
     values = _with_mass(z, b)
-    behind, top_behind = (x[:, 1:] for x in suffix_sums(w, values))
-    before, top_before = (x[:, 1:].flip(1) for x in suffix_sums(w.flip(1), values.flip(1)))
+    before, top_before = (x[:, :-1] for x in running_sums(w, values))
+    behind, top_behind = (x[:, :-1].flip(1) for x in running_sums(w.flip(1), values.flip(1)))
     top = torch.maximum(top_before, top_behind)
     top = torch.where(top > -math.inf, top, 0.0)
     sums = before * (top_before - top).exp()[..., None] + behind * (top_behind - top).exp()[..., None]
@@ -291,18 +291,21 @@ def greedy_flip_size(
         (tensor([1.], dtype=torch.float64), tensor([[ True, False, False]]))
     """
     check_shape("items", items, "B T")
-    _check_items(items, tuple(items.shape))
+    check_items(items, tuple(items.shape))
     if limit is not None and limit < 1:
         raise InputError(f"Expected `limit` of at least 1 or None, but got {limit}.")
     b, t = items.shape
     rows = torch.arange(b, device=items.device)
-    removed, found, open_ = torch.zeros_like(items), torch.zeros_like(items[:, 0:0].any(1)), items.any(1)
+    removed, open_ = torch.zeros_like(items), items.any(1)
+    found = torch.zeros_like(open_)
     for _ in range(t if limit is None else min(limit, t)):
         candidates = items & ~removed & open_[:, None]
         leads = torch.full((b, t), math.inf, dtype=torch.float64, device=items.device)
         flips = torch.zeros_like(items)
-        for columns in candidates.any(0).nonzero()[:, 0].split(_ALTERNATIVES):
-            keep = ~removed[:, None] & ~F.one_hot(columns, t).bool()
+        asked = candidates.any(0).nonzero()[:, 0]
+        for start in range(0, len(asked), _ALTERNATIVES):
+            columns = asked[start : start + _ALTERNATIVES]
+            keep = ~(removed[:, None] | (F.one_hot(columns, t).bool() & items[:, None]))
             logits = after(keep).detach().double()
             _check_decision(decision, b, logits.shape[-1])
             leads[:, columns] = _lead(logits, decision)
@@ -311,7 +314,7 @@ def greedy_flip_size(
         open_ = open_ & (candidates & (leads < math.inf)).any(1)
         if not bool(open_.any()):
             break
-        place = (leads == leads.amin(1, keepdim=True)).int().argmax(1)  # the first: 1 is the largest value
+        place = first_true(leads == leads.amin(1, keepdim=True)).long()
         removed[rows[open_], place[open_]] = True
         done = open_ & flips[rows, place]
         found, open_ = found | done, open_ & ~done
@@ -319,83 +322,11 @@ def greedy_flip_size(
     return torch.where(found, removed.sum(1).double(), math.nan), removed
 
 
-def suffix_sums(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    r"""``sum over t >= k of exp(log_weights_t) values_t`` for every k, scaled so that nothing underflows.
-
-    Rows whose weights span more than float64 are summed step by step, relative to the largest weight so far; the
-    others at once. Weights of 0 between others change no bit.
-
-    Args:
-        log_weights: (R, T), float64, -inf for a weight of 0.
-        values: (R, T, V), float64, finite.
-
-    Returns:
-        sums (R, T + 1, V) and the logarithms (R, T + 1) of what they are to be multiplied with.
-
-    Example:
-        >>> sums, scale = suffix_sums(torch.tensor([[0.0, -2000.0]]).double(), torch.ones(1, 2, 1).double())
-        >>> sums[0, :, 0].tolist(), scale[0].tolist()
-        ([1.0, 1.0, 0.0], [0.0, -2000.0, -inf])
-    """
-    held = log_weights > -math.inf
-    top = F.pad(log_weights, (0, 1), value=-math.inf).amax(1, keepdim=True)
-    lowest = F.pad(torch.where(held, log_weights, math.inf), (0, 1), value=math.inf).amin(1, keepdim=True)
-    weights = torch.where(held, (log_weights - top).exp(), 0.0)
-    sums = F.pad((weights[:, :, None] * values).flip(1).cumsum(1).flip(1), (0, 0, 0, 1))
-    scale = top.expand(-1, log_weights.shape[1] + 1)
-    wide = (top - lowest > _SPREAD)[:, 0]
-    if bool(wide.any()):
-        scale = scale.clone()
-        sums[wide], scale[wide] = _step_by_step(log_weights[wide], values[wide])
-    return sums, scale
-
-
-def checked_weights(
-    log_weights: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor, list[str | None]]:
-    """The same in float64, with weights of -inf outside ``items``, and why an example is undefined, or None.
-
-    Raises:
-        InputError: other shapes, ``items`` that is not bool.
-    """
-    check_shape("token_logits", token_logits, "B T C")
-    b, t, _ = token_logits.shape
-    if tuple(log_weights.shape) != (b, t):
-        raise InputError(
-            f"Expected `log_weights` of shape {(b, t)} beside `token_logits` {tuple(token_logits.shape)}, but got "
-            f"{tuple(log_weights.shape)}; pass one slot of attention for each example."
-        )
-    _check_items(items, (b, t))
-    none = items & (log_weights == -math.inf)
-    w, z, bias, reason = checked_readout(log_weights.masked_fill(none, 0.0), items, token_logits, bias)
-    return torch.where(items & ~none, w, -math.inf), z, bias, reason
-
-
 def flipped(logits: Tensor, decision: Tensor) -> Tensor:
     """Whether the argmax of the logits (..., C), the lowest index on ties, is another class than the decision (...)."""
     own = logits.gather(-1, decision[..., None])
     before = torch.arange(logits.shape[-1], device=logits.device) < decision[..., None]
     return ((logits > own) | (before & (logits == own))).any(-1)
-
-
-def first_true(values: Tensor) -> Tensor:
-    """The first index (...) at which ``values`` (..., K) hold, float64; NaN where there is none."""
-    k = torch.arange(values.shape[-1], device=values.device, dtype=torch.float64)
-    first = F.pad(torch.where(values, k, math.inf), (0, 1), value=math.inf).amin(-1)
-    return torch.where(first < math.inf, first, math.nan)
-
-
-def _step_by_step(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    top, total = torch.full_like(log_weights[:, 0], -math.inf), torch.zeros_like(values[:, 0])
-    sums, tops = [total], [top]
-    for weight, value in zip(log_weights.flip(1).unbind(1), values.flip(1).unbind(1), strict=True):
-        above = torch.maximum(top, weight)
-        origin = torch.where(above > -math.inf, above, 0.0)
-        total = total * (top - origin).exp()[:, None] + value * (weight - origin).exp()[:, None]
-        top = above
-        sums.append(total)
-        tops.append(top)
-    return torch.stack(sums[::-1], 1), torch.stack(tops[::-1], 1)
 
 
 def _with_mass(token_logits: Tensor, bias: Tensor) -> Tensor:
@@ -424,13 +355,6 @@ def _lead(logits: Tensor, decision: Tensor) -> Tensor:
     own = F.one_hot(decision, logits.shape[-1]).bool()[:, None]
     others = torch.where(own, -math.inf, logits).amax(-1)
     return (torch.where(own, logits, 0.0)).sum(-1) - others
-
-
-def _check_items(items: Tensor, shape: tuple[int, ...]) -> None:
-    if tuple(items.shape) != shape:
-        raise InputError(f"Expected `items` of shape {shape}, but got {tuple(items.shape)}.")
-    if items.dtype != torch.bool:
-        raise InputError(f"Expected `items` of type torch.bool, but got {items.dtype}; pass items.bool().")
 
 
 def _check_order(order: Tensor, items: Tensor) -> None:

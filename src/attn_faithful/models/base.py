@@ -39,6 +39,7 @@ class EmbeddingClassifier(PreTrainedModel):
 
     config_class = AttentionClassifierConfig
     main_input_name = "input_ids"
+    reads_sentences = False
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
         super().__init__(config)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+TOLD = ("input_ids", "sentence_ids", "query_input_ids", "candidates")  # what tells texts apart
 ROWS = 64
 CELLS = 32 * 1024  # rows times tokens: what bounds the memory of a block
 
@@ -20,9 +21,9 @@ def content_keys(dataset: Any) -> list[str]:
     """A digest of what each example says to a model; equal texts have equal keys.
 
     Args:
-        dataset: columns ``input_ids`` and, for pairs, ``query_input_ids`` and ``candidates``.
+        dataset: columns ``input_ids`` and where they are there ``sentence_ids``, ``query_input_ids``, ``candidates``.
     """
-    names = [name for name in ("input_ids", "query_input_ids", "candidates") if name in dataset.column_names]
+    names = [name for name in TOLD if name in dataset.column_names]
     columns = [dataset[name] for name in names]
     return [_digest(values) for values in zip(*columns, strict=True)]
 

@@ -58,7 +58,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     """
 
     model_type = "attention_classifier"
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states"]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states", "sentence_attentions"]
 
     vocab_size: int = 2
     embedding_size: int = 300

@@ -215,8 +215,8 @@ def compaction(read: Tensor) -> tuple[Tensor, Tensor]:
 
 def encode_padded(encoder: nn.Module, embedded: Tensor, read: Tensor) -> Tensor:
     """States with 0 where nothing was read; gaps and padding on the left are closed for the encoder, then reopened."""
-    if embedded.shape[1] == 0:
-        return embedded.new_zeros(len(embedded), 0, encoder.width)
+    if 0 in embedded.shape[:2]:
+        return embedded.new_zeros(*embedded.shape[:2], encoder.width)
     if encoder.reads_alone or not bool((read[:, 1:] & ~read[:, :-1]).any()):
         return encoder(embedded, read) * read[:, :, None]
     compact, order = compaction(read)

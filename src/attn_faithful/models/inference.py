@@ -14,7 +14,7 @@ from attn_faithful.models.blocks import blocks, content_keys
 from attn_faithful.models.protocol import AttentionModel, Batch, Encoded
 
 Collate = Callable[[list[dict[str, Any]]], dict[str, Tensor]]
-Row = tuple[int, np.ndarray, np.ndarray]  # place in the data, probabilities, attention
+Row = tuple[int, np.ndarray, np.ndarray]  # place in the data, probabilities, attention over its items
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ def encoded_blocks(
 def output_rows(index: list[int], encoded: Encoded) -> list[Row]:
     """The outputs of one block."""
     chances = encoded.probabilities.double().cpu().numpy()
-    weights = encoded.attention[:, 0].double().cpu().numpy()
+    weights = encoded.over_items.double().cpu().numpy()
     content = encoded.content.cpu().numpy()
     return [(i, chances[row], weights[row][content[row]]) for row, i in enumerate(index)]
 
 
 def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: int = 1) -> list[Row]:
-    """The outputs of this process's share of a data set; a pooled attention model (one slot)."""
+    """The outputs of this process's share of a data set; attention over the tokens (see `Encoded.over_items`)."""
     found: list[Row] = []
     for index, _, _, encoded in encoded_blocks(model, dataset, collate, model.sites[0], rank, world):
         found += output_rows(index, encoded)
@@ -84,5 +84,5 @@ def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: 
 
 
 def run_over(model: Any, dataset: Any, collate: Collate) -> Outputs:
-    """The outputs of every example, in the order of the data set; a pooled attention model (one slot)."""
+    """The outputs of every example, in the order of the data set; attention over the tokens."""
     return Outputs.of(run_share(model, dataset, collate), model.config.num_labels)

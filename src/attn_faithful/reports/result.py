@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from attn_faithful.reports.flips import tables_of_flips
 from attn_faithful.reports.tests import first_lines, tables_of_tests
 from attn_faithful.store import RunFolder
 
@@ -67,7 +68,8 @@ class Result:
     def tables(self) -> list[Any]:
         """The tables that the command line prints."""
         summary = self.folder.read_summary()
-        return tables_of_tests(summary["tests"], summary["metrics"], self.meta["label_names"])
+        found = tables_of_tests(summary["tests"], summary["metrics"], self.meta["label_names"])
+        return [*found, *tables_of_flips(summary["facts"])]
 
     def first_lines(self) -> list[str]:
         """What a reader should know first, in words."""

@@ -70,11 +70,16 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
         ])  # fmt: skip
         reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in record["reasons"].items()}
     head = ["metric", "source", "All", "95%", *classes, *(f"({c})" for c in CONTROLS), "n", "undefined", "faithful"]
+    beside = [i for i, name in enumerate(head) if name.startswith("(")]
+    controlled = any(row[i] != "-" for row in rows for i in beside)
+    if not controlled:
+        head, *rows = ([x for i, x in enumerate(row) if i not in beside] for row in (head, *rows))
     used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
     notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
+    beside_it = "(random), (uniform): the same with such attention in the model's place; " if controlled else ""
     notes.append(
-        "±: standard deviation over texts; []: 95% bootstrap interval of the mean; (random), (uniform): the same with "
-        "such attention in the model's place; faithful: which direction speaks for faithful attention."
+        f"±: standard deviation over texts; []: 95% bootstrap interval of the mean; {beside_it}faithful: which "
+        "direction speaks for faithful attention."
     )
     if reasons:
         notes.append("Undefined, left out of the means: " + ", ".join(f"{r} ({n})" for r, n in reasons.items()) + ".")

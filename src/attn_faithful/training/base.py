@@ -29,6 +29,7 @@ class TrainSettings:
         learning_rate: of Adam, constant.
         weight_decay: L2 added to the gradients of everything but the attention.
         amsgrad: Adam's variant, as in the code of Jain and Wallace.
+        max_grad_norm: gradients longer than this are cut to it; None for no limit.
         patience: epochs without a better selection before training stops; None for all epochs.
         select_by: what the best epoch is chosen by: "roc_auc", "accuracy", "f1" or "loss".
         select_on: "validation", or "test" only to repeat a paper.
@@ -41,6 +42,7 @@ class TrainSettings:
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
     amsgrad: bool = False
+    max_grad_norm: float | None = None
     patience: int | None = None
     select_by: str = "roc_auc"
     select_on: str = "validation"
@@ -55,6 +57,8 @@ class TrainSettings:
         for name in ("epochs", "batch_size", "learning_rate"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be positive, but is {getattr(self, name)}.")
+        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
+            raise InputError(f"max_grad_norm must be positive, but is {self.max_grad_norm}; leave it out for no limit.")
 
 
 def train_base(

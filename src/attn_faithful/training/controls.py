@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs, run_over
-from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.models.protocol import probabilities
 from attn_faithful.training.base import TrainSettings, train_base
 from attn_faithful.training.trainer import seeded
 from attn_faithful.training.twin import with_base
 
 
-def _fresh(config: AttentionClassifierConfig, vectors: torch.Tensor | None, seed: int, **changes: Any) -> Any:
+def _fresh(config: Any, vectors: torch.Tensor | None, seed: int, **changes: Any) -> Any:
     # a query that can no longer speak through the attention is kept only where the read-out hears it
     heard = config.query and config.readout == "tanh"
     config = type(config).from_dict({**config.to_dict(), "query": heard, **changes})
     with seeded(seed):
-        model = AttentionClassifier(config)
+        model = new_model(config)
         if vectors is not None:
             model.load_vectors(vectors)
     return model
@@ -35,7 +34,7 @@ def _reads(collate: Any, model: Any, *columns: str) -> Any:
 
 
 def uniform_control(
-    config: AttentionClassifierConfig, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
+    config: Any, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
     collate: Any, settings: TrainSettings, seed: int, checkpoints: Path, tell: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Test probabilities (n, C) of the same model with every token weighing the same (their section 3.1)."""
@@ -46,7 +45,7 @@ def uniform_control(
 
 
 def imposed_control(
-    config: AttentionClassifierConfig, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
+    config: Any, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
     collate: Any, settings: TrainSettings, seed: int, checkpoints: Path, tell: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Test probabilities (n, C) of an MLP whose attention is the base's, imposed (their section 3.4).

@@ -175,7 +175,7 @@ def arguments(settings: Any, seed: int, checkpoints: Path, metric: str, greater:
         per_device_eval_batch_size=4 * settings.batch_size,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="constant",
-        max_grad_norm=0.0,  # no clipping
+        max_grad_norm=getattr(settings, "max_grad_norm", None) or 0.0,  # 0: no clipping
         seed=seed,
         eval_strategy="epoch",
         save_strategy="epoch",

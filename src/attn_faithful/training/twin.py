@@ -226,7 +226,7 @@ def new_twin(base: nn.Module, seed: int, start: str = "new", vectors: Tensor | N
     with seeded(seed):
         twin = type(base)(base.config)
         if start == "base":
-            kept = {n: v for n, v in base.state_dict().items() if not n.startswith("attention.")}
+            kept = {n: v for n, v in base.state_dict().items() if "attention." not in n}
             twin.load_state_dict({**twin.state_dict(), **kept})
         elif vectors is not None:
             twin.load_vectors(vectors)

@@ -1,0 +1,214 @@
+"""Importance of the tokens for the encoder's states: whether a state is about the token that stands at its place.
+
+Attention is over states. Even where it picks one, it picks a token only if that state depends on little else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful.attributions.base import Request
+from attn_faithful.attributions.gradients import EmbeddedText, analysing, embedded_text
+from attn_faithful.functional.concentration import distribution
+from attn_faithful.functional.rankings import TOO_SHORT
+from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.protocol import Batch, Encoded
+
+CHANGES = ("difference", "length")
+ROUNDING = 16  # epsilons of a state's length, below which it has not changed
+
+Reasons = list[list[str | None]]
+
+_NO_STATES = (
+    "Expected a model that returns its encoder's states, one a token, as `hidden_states`, but {} does not; "
+    "importance for states needs an AttentionClassifier."
+)
+
+
+def normalized(importance: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
+    """Importance as shares of its sum over the content tokens: ``|s_t| / sum |s|``.
+
+    Of the source `saliency` with the settings `reduction` "l2" and `attention_path` "attached" it gives Meister et
+    al.'s importance for the output, of `leave_one_out` its counterpart without gradients.
+
+    Args:
+        importance: (B, T), any unit and sign; ignored outside ``content``.
+        content: (B, T), bool.
+
+    Returns:
+        (B, T) float64, 0 to 1, a text's sum 1, NaN outside ``content`` and where undefined; and for each text why it is
+        ("no content token", "nan in scores", "no mass"), or None.
+
+    Raises:
+        InputError: other shapes, ``content`` that is not bool.
+
+    Reference:
+        Meister et al. (2021), section 3.1, equations 4 and 6.
+
+    Example:
+        >>> values, reasons = normalized(torch.tensor([[3.0, 1.0], [0.0, 0.0]]), torch.ones(2, 2, dtype=torch.bool))
+        >>> values.tolist(), reasons
+        ([[0.75, 0.25], [nan, nan]], [None, 'no mass'])
+    """
+    if not len(importance):
+        return importance.double(), []
+    shares, reasons = distribution(importance, content)
+    return torch.where(content, shares, torch.nan), reasons
+
+
+def hidden_gradient_importance(model: Any, batch: Batch, encoded: Encoded) -> tuple[Tensor, Reasons]:
+    r"""How much the length of each state moves with each token's embedding, as shares.
+
+    ``g_p(x_i) = |d |h_p| / d x_i| / sum_k |d |h_p| / d x_k|`` with Euclidean norms, ``h_p`` the encoder's state at the
+    content token p and ``x_i`` the embedding of the content token i. The normalized entropy of a state's row says how
+    dispersed its inputs are: 0 for encoders that read each token alone.
+
+    An encoder that ends in a layer norm gives all states one length, but for what its gains have learned: with equal
+    gains, as before training, these are shares of next to nothing. :func:`hidden_leave_one_out` has no such blind spot.
+
+    Args:
+        model: with a forward of `inputs_embeds` that returns its states (B, T, N), an `AttentionClassifier`.
+        batch: its inputs.
+        encoded: what it did there.
+
+    Returns:
+        (B, P, T) float64 on the CPU, P = T places of states, 0 to 1, a state's sum 1, NaN outside content tokens and
+        where undefined; and for each text and state why it is ("no content token", also for a state at a position
+        that is no content token; "nan in scores"; "no mass" for a state that no token moves), or None.
+
+    Raises:
+        InputError: a model that takes no embeddings or returns no such states.
+
+    Reference:
+        Meister et al. (2021), section 3.1, equation 5.
+
+    Example:
+        >>> from attn_faithful.models.configuration import AttentionClassifierConfig
+        >>> from attn_faithful.models.modeling import AttentionClassifier
+        >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=10, encoder="mlp"))
+        >>> batch = {"input_ids": torch.tensor([[2, 3]])}
+        >>> values, reasons = hidden_gradient_importance(model, batch, model.encode(batch))
+        >>> values.tolist(), reasons
+        ([[[1.0, 0.0], [0.0, 1.0]]], [[None, None]])
+    """
+    text, others = _text(model, batch, encoded, "hidden_gradient_importance")
+    content = encoded.content
+    norms = torch.zeros(*content.shape, content.shape[1], dtype=torch.float64)
+    count = content.sum(1)
+    place = torch.argsort(~content, dim=1, stable=True)  # content tokens first
+    ranks = torch.arange(int(count.max()) if len(count) else 0, device=content.device)
+    if len(ranks):
+        with analysing(model), torch.enable_grad():
+            leaf = text.leaf
+            lengths = torch.linalg.vector_norm(_states(model, leaf, others), dim=-1)  # (B, P)
+            for part in ranks.split(max(1, CELLS // content.numel())):
+                # no text's states depend on another's, so one state of each text goes back at once
+                at = place[:, part].T  # (K, B)
+                chosen = torch.zeros(*at.shape, content.shape[1], dtype=lengths.dtype, device=content.device)
+                chosen.scatter_(2, at[:, :, None], 1.0)
+                gradient = torch.autograd.grad(lengths, leaf, chosen, retain_graph=True, is_grads_batched=True)[0]
+                found = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float64).cpu()  # (K, B, T)
+                norms[torch.arange(len(content)), at.cpu()] = found
+    content = content.cpu()
+    return _shares(norms, content[:, :, None] & content[:, None, :])
+
+
+@torch.no_grad()
+def hidden_leave_one_out(
+    model: Any, batch: Batch, encoded: Encoded, change: str = "difference"
+) -> tuple[Tensor, Reasons]:
+    r"""How much each state changes when another token is deleted and the model run again, as shares.
+
+    ``D_p(x_i) = d(h_p, h_p without i) / sum_k d(h_p, h_p without k)`` over the content tokens i and k other than p,
+    whose own state goes with it. The paper defines leave-one-out for the output alone and says that it can be used for
+    states; of ``d`` it says nothing. Here it is the length of the difference, or, as the paper's gradients have it,
+    the difference of the lengths. Changes within rounding of the state's length are 0.
+
+    Args:
+        model: with a forward of `inputs_embeds` that returns its states (B, T, N), an `AttentionClassifier`.
+        batch: its inputs.
+        encoded: what it did there.
+        change: "difference", ``|h - h'|``, or "length", ``| |h| - |h'| |``.
+
+    Returns:
+        (B, P, T) float64 on the CPU, 0 to 1, a state's sum 1, NaN outside content tokens, for the state's own token
+        and where undefined; and for each text and state why it is ("no content token", also for a state at a position
+        that is no content token; "n<2"; "nan in scores"; "no mass" for a state that no other token changes), or None.
+
+    Raises:
+        InputError: a model that takes no embeddings or returns no such states, an unknown change.
+
+    Reference:
+        Meister et al. (2021), section 3.1, equation 6.
+
+    Example:
+        >>> from attn_faithful.models.configuration import AttentionClassifierConfig
+        >>> from attn_faithful.models.modeling import AttentionClassifier
+        >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=10, encoder="lstm"))
+        >>> batch = {"input_ids": torch.tensor([[2, 3]])}
+        >>> hidden_leave_one_out(model, batch, model.encode(batch))[0].tolist()
+        [[[nan, 1.0], [1.0, nan]]]
+    """
+    check_choice("change", change, CHANGES)
+    text, others = _text(model, batch, encoded, "hidden_leave_one_out")
+    content = encoded.content
+    read = others.get("attention_mask", torch.ones_like(content)).bool()
+    changes = torch.zeros(*content.shape, content.shape[1], dtype=torch.float64)
+    row, token = content.nonzero(as_tuple=True)
+    if len(row):
+        with analysing(model):
+            whole = _states(model, text.embedded, others)
+            size = max(1, CELLS // content.shape[1])
+            for b, t in zip(row.split(size), token.split(size), strict=True):
+                left = read[b]  # a copy
+                left[torch.arange(len(b), device=b.device), t] = False
+                given = {**{name: value[b] for name, value in others.items()}, "attention_mask": left}
+                states = _states(model, text.embedded[b], given)
+                changes[b.cpu(), :, t.cpu()] = _changes(whole[b], states, change).cpu()
+    content = content.cpu()
+    apart = ~torch.eye(content.shape[1], dtype=torch.bool)
+    values, reasons = _shares(changes, content[:, :, None] & content[:, None, :] & apart)
+    alone = content & (content.sum(1, keepdim=True) == 1)
+    return values, [
+        [TOO_SHORT if only else reason for only, reason in zip(flags, row_reasons, strict=True)]
+        for flags, row_reasons in zip(alone.tolist(), reasons, strict=True)
+    ]
+
+
+def _text(model: Any, batch: Batch, encoded: Encoded, asked: str) -> tuple[EmbeddedText, dict[str, Tensor]]:
+    """The model as a function of its embeddings, and the forward's other inputs."""
+    text = embedded_text(Request(model, batch, encoded), asked)
+    if "output_hidden_states" not in inspect.signature(model.forward).parameters:
+        raise InputError(_NO_STATES.format(type(model).__name__))
+    return text, dict(zip(text.names, text.given[1:], strict=True))
+
+
+def _states(model: Any, embedded: Tensor, others: Batch) -> Tensor:
+    """The encoder's states (B, T, N) for the embeddings (B, T, E)."""
+    states = model(inputs_embeds=embedded, **others, output_hidden_states=True).hidden_states
+    if not isinstance(states, Tensor) or states.shape[:2] != embedded.shape[:2]:
+        raise InputError(_NO_STATES.format(type(model).__name__))
+    return states
+
+
+def _changes(before: Tensor, after: Tensor, change: str) -> Tensor:
+    """From states (R, P, N) to how far each moved, (R, P) in float64."""
+    own, others = (torch.linalg.vector_norm(states, dim=-1, dtype=torch.float64) for states in (before, after))
+    if change == "length":
+        moved = (own - others).abs()
+    else:
+        moved = torch.linalg.vector_norm(before - after, dim=-1, dtype=torch.float64)
+    # another batch rounds otherwise, and shares of nothing but rounding would look like importance
+    return torch.where(moved <= ROUNDING * torch.finfo(before.dtype).eps * own, 0.0, moved)
+
+
+def _shares(importance: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
+    """Shares over the last axis of (B, P, T), and the reasons by text and state."""
+    values, reasons = normalized(importance.flatten(0, 1), allowed.flatten(0, 1))
+    size = allowed.shape[1]
+    return values.view(allowed.shape), [reasons[i * size : (i + 1) * size] for i in range(len(allowed))]

@@ -1,0 +1,40 @@
+"""Decision flips: how many items does a ranking remove until the decision changes?"""
+
+import datasets
+import evaluate
+
+import attn_faithful.functional.flip_lists as flip_lists  # a class imported by name would be taken for the metric
+
+_DESCRIPTION = """The fraction of attended items that are removed, from the top of an importance ranking down and with
+the rest renormalized, until a classifier's decision changes; its mean over texts. Beside it the fraction of the
+smallest set of all that changes the decision. Lower says that the ranking finds what the decision rests on."""
+
+_CITATION = """Sofia Serrano and Noah A. Smith. Is Attention Interpretable? ACL 2019 (section 5)"""
+
+_INPUTS = """
+Args:
+    predictions: importance of each item by the ranking that is judged, one list an example.
+    references: attention weights of the same items, one list an example.
+    token_logits: what each item alone would say, without the bias, one list of rows an example, one row an item.
+    biases: the bias of each class, one list an example.
+    reduction: "mean" for the data set, "none" for lists with one value an example.
+Returns:
+    decision_flip, std, low, high, n, n_undefined, reasons, reason, mass, single_flip, smallest, ratio, optimal; with
+    reduction="none" lists of decision_flip, mass, single_flip, smallest, ratio, optimal, reason."""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
+class DecisionFlip(evaluate.Metric):
+    def _info(self):
+        row = datasets.Sequence(datasets.Value("float64"))
+        names = ("predictions", "references", "token_logits", "biases")
+        columns = (row, row, datasets.Sequence(row), row)
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_INPUTS,
+            features=datasets.Features(dict(zip(names, columns, strict=True))),
+        )
+
+    def _compute(self, predictions, references, token_logits, biases, reduction="mean"):
+        return flip_lists.decision_flip_of_lists(predictions, references, token_logits, biases, reduction=reduction)

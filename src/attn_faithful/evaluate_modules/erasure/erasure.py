@@ -1,0 +1,39 @@
+"""Erasure: does the prediction need the most important tokens, and are they enough for it?"""
+
+import datasets
+import evaluate
+
+import attn_faithful.functional.erasure_lists as erasure_lists  # a class imported by name would be taken for the metric
+
+_DESCRIPTION = """Comprehensiveness (what the predicted probability loses without the most important tokens, higher is
+more faithful) and sufficiency (what it loses with only them, lower is more faithful), means over shares of tokens."""
+
+_CITATION = """Jay DeYoung, Sarthak Jain, Nazneen Fatema Rajani, Eric Lehman, Caiming Xiong, Richard Socher, and
+Byron C. Wallace. ERASER: A Benchmark to Evaluate Rationalized NLP Models. ACL 2020 (section 4.2)"""
+
+_INPUTS = """
+Args:
+    predictions: probabilities of the target class without the top tokens, one list an example, one number a share.
+    references: probability of the same class for the whole text, one number an example.
+    sufficient: probabilities of the same class with only the top tokens, one list an example, one number a share.
+    reduction: "mean" for the data set, "none" for lists with one value an example.
+Returns:
+    comprehensiveness, std, low, high, n, n_undefined, reasons, reason, sufficiency, sufficiency_std, sufficiency_low,
+    sufficiency_high, comprehensiveness_by_share, sufficiency_by_share; with reduction="none" lists of
+    comprehensiveness, sufficiency, reason."""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
+class Erasure(evaluate.Metric):
+    def _info(self):
+        number = datasets.Value("float64")
+        row = datasets.Sequence(number)
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_INPUTS,
+            features=datasets.Features({"predictions": row, "references": number, "sufficient": row}),
+        )
+
+    def _compute(self, predictions, references, sufficient, reduction="mean"):
+        return erasure_lists.erasure_of_lists(predictions, references, sufficient, reduction=reduction)

@@ -1,0 +1,41 @@
+"""Plausibility: does importance point at the tokens that people marked as the reason?"""
+
+import datasets
+import evaluate
+
+import attn_faithful.functional.plausibility_lists as lists  # a class imported by name would be taken for the metric
+
+_DESCRIPTION = """Agreement of importance with human rationales: area under the precision-recall curve (AUPRC), token
+F1 and span F1 (IOU) of the most important tokens, 0 to 1. Plausible explanations need not be faithful."""
+
+_CITATION = """Jay DeYoung, Sarthak Jain, Nazneen Fatema Rajani, Eric Lehman, Caiming Xiong, Richard Socher, and
+Byron C. Wallace. ERASER: A Benchmark to Evaluate Rationalized NLP Models. ACL 2020 (section 4.1)"""
+
+_INPUTS = """
+Args:
+    predictions: importance of the content tokens, higher first, one list an example.
+    references: 1 for the tokens that people marked, 0 for the others, one list an example.
+    share: of the tokens that is selected for the F1 scores; None for as many as the rationale has.
+    threshold: overlap (intersection over union) from which a selected span is a hit.
+    reduction: "mean" for the data set, "none" for lists with one value an example.
+Returns:
+    auprc, std, low, high, n, n_undefined, reasons, reason, random_auprc, token_f1, token_precision, token_recall,
+    iou_f1, iou_precision, iou_recall; with reduction="none" lists of auprc, random_auprc, token_f1, token_precision,
+    token_recall, iou_f1, iou_precision, iou_recall, reason."""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
+class Plausibility(evaluate.Metric):
+    def _info(self):
+        row, marks = (datasets.Sequence(datasets.Value(kind)) for kind in ("float64", "int64"))
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_INPUTS,
+            features=datasets.Features({"predictions": row, "references": marks}),
+        )
+
+    def _compute(self, predictions, references, share=None, threshold=0.5, reduction="mean"):
+        return lists.plausibility_of_lists(
+            predictions, references, share=share, threshold=threshold, reduction=reduction
+        )

@@ -1,0 +1,115 @@
+"""What a model says once some of its attention is removed at one site, by the shortest exact way."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.evaluators.base import Block
+from attn_faithful.functional.erasure import prefix_logits, recompute_prefix_logits, removal_order, single_removals
+
+OPERATORS = ("renormalize", "recompute")
+CELLS = 2**22  # attention weights of alternatives that are decoded together
+
+
+class Removal:
+    """Removes items from the attention of a block's examples.
+
+    The items of all slots stand in one row of M. "renormalize" divides what is left of a slot by its sum, "recompute"
+    projects the scores that are left again; the same for softmax, which is worked out from its scores. A slot of which
+    nothing is left is the zero vector.
+
+    Args:
+        block: examples at a site.
+        operator: "renormalize" or "recompute".
+
+    Attributes:
+        items: (B, M) bool.
+        weights: (B, M) float64, attention to them; of a site of several slots the weight over all (`over_items`).
+        exact: whether the read-out is affine in one attention, and so the smallest set is known.
+
+    Raises:
+        InputError: "recompute" at a site whose scores are unknown.
+    """
+
+    def __init__(self, block: Block, operator: str) -> None:
+        encoded = self.encoded = block.encoded
+        self.size = encoded.attention.shape[1:]
+        self.items = block.items.flatten(1)
+        share = encoded.over_items.double()[:, None] * block.items if self.size[0] > 1 else encoded.attention.double()
+        self.weights = torch.where(self.items, share.flatten(1), 0.0)
+        softmax = encoded.log_weights is not None
+        self.again = operator == "recompute" and not softmax
+        if self.again and (encoded.scores is None or encoded.project is None):
+            raise InputError(
+                f"The operator 'recompute' needs the scores at the site {block.site!r}; take 'renormalize'."
+            )
+        whole = bool((block.items | ~encoded.allowed).all())  # nothing keeps its weight whatever is removed
+        self.affine = encoded.affine if self.size[0] == 1 and whole and not encoded.multi_label else None
+        self.exact = self.affine is not None and not self.again
+        self.logs = (encoded.log_weights if softmax else encoded.attention.double().log()).double()
+
+    @property
+    def log_weights(self) -> Tensor:
+        """(B, M), the logarithm of the attention up to a constant, of a site with one slot."""
+        return self.logs[:, 0]
+
+    @property
+    def readout(self) -> tuple[Tensor, Tensor]:
+        """What each item alone would say (B, M, C) and the bias (B, C), of an affine read-out, float64."""
+        return self.affine.token_logits.double(), self.affine.bias.double()
+
+    def decided(self) -> Tensor:
+        """The class (B,) with everything kept."""
+        if self.affine is None:
+            return self.encoded.logits.argmax(-1)
+        order = removal_order(torch.zeros_like(self.weights), self.items)
+        return _first_most(self._path(order)[:, 0].nan_to_num(-torch.inf))
+
+    def path(self, order: Tensor) -> Tensor:
+        """Logits (B, M + 1, C), float64, after the first k items of an order (B, M); NaN past the last."""
+        if self.affine is not None:
+            return self._path(order)
+        rank = order.argsort(1)
+        steps = torch.arange(order.shape[1] + 1, device=order.device)
+        kept = [(rank[:, None] >= k[:, None]) | ~self.items[:, None] for k in steps.split(self._together())]
+        logits = torch.cat([self.after(part) for part in kept], dim=1)
+        return logits.masked_fill((steps > self.items.sum(1, keepdim=True))[..., None], torch.nan)
+
+    def _path(self, order: Tensor) -> Tensor:
+        if not self.again:
+            return prefix_logits(self.log_weights, order, self.items, *self.readout)
+        return recompute_prefix_logits(
+            self.encoded.scores[:, 0].double(), self.encoded.project, order, self.items, *self.readout
+        )
+
+    def without(self, places: Tensor) -> Tensor:
+        """Logits (B, K, C), float64, without each of the items at ``places`` (B, K), one at a time."""
+        if self.exact:
+            every = single_removals(self.log_weights, self.items, *self.readout)
+            return every.gather(1, places[..., None].expand(-1, -1, every.shape[-1]))
+        at = torch.arange(self.items.shape[1], device=places.device)
+        kept = at != places[..., None]
+        return torch.cat([self.after(part) for part in kept.split(self._together(), dim=1)], dim=1)
+
+    def after(self, keep: Tensor) -> Tensor:
+        """Logits (B, K, C), float64, with the items in ``keep`` (B, K, M) alone."""
+        keep = keep.unflatten(-1, self.size)
+        encoded = self.encoded
+        if self.again or encoded.log_weights is not None:
+            left = encoded.project(encoded.scores[:, None].expand(keep.shape), encoded.allowed[:, None] & keep)
+        else:
+            left = encoded.attention[:, None] * keep
+            mass = left.sum(-1, keepdim=True)
+            left = left / torch.where(mass > 0, mass, 1.0)
+        with torch.no_grad():
+            return encoded.decode(left.to(encoded.attention.dtype)).double()
+
+    def _together(self) -> int:
+        return max(1, CELLS // max(1, self.items.numel()))
+
+
+def _first_most(values: Tensor) -> Tensor:
+    index = torch.arange(values.shape[-1], device=values.device)
+    return torch.where(values == values.amax(-1, keepdim=True), index, values.shape[-1]).amin(-1)

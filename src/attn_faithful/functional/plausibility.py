@@ -1,0 +1,273 @@
+"""Does importance point at the tokens that people marked as the reason? Agreement with human rationales.
+
+Plausible is not faithful: an explanation may convince people and say nothing about the model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._checks import InputError, check_shape
+from .ragged import NO_TOKEN
+from .rankings import NAN_SCORES
+from .sufficiency import top_masks
+
+NO_RATIONALE = "no rationale token"
+NOTHING_SELECTED = "no selected token"
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """How selected tokens agree with a rationale, for each of B examples.
+
+    Attributes:
+        precision: (B,), 0 to 1, the share of what was selected that is right.
+        recall: (B,), 0 to 1, the share of the rationale that was found.
+        f1: (B,), 0 to 1, their harmonic mean, 0 where both are 0.
+        reasons: why an example's three numbers are NaN ("no rationale token", "no selected token"), else None.
+    """
+
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+    reasons: list[str | None]
+
+
+def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
+    r"""Area under the precision-recall curve of finding the rationale's tokens by their importance.
+
+    Average precision: ``sum_k (R_k - R_{k-1}) P_k`` over the distinct importances from the highest down, with P_k and
+    R_k the precision and recall of all tokens at least as important. Tokens that tie enter together, so a tie prefers
+    no position; equal importance everywhere gives the share of rationale tokens.
+
+    Args:
+        importance: (B, T), any unit, higher first: pass magnitudes of signed scores; ignored outside ``content``.
+        rationale: (B, T), bool, marked by people; ignored outside ``content``.
+        content: (B, T), bool.
+
+    Returns:
+        (B,), above 0 to 1, higher is more plausible; :func:`random_auprc` is what chance gives. NaN with a reason: "no
+        content token", "nan in scores", "no rationale token" (it may have been truncated away), else None.
+
+    Raises:
+        InputError: other shapes, masks that are not bool.
+
+    Reference:
+        DeYoung et al. (2020), section 4.1.
+
+    Example:
+        >>> importance, rationale = torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([[True, False, True]])
+        >>> value, _ = auprc(importance, rationale, torch.ones(1, 3, dtype=torch.bool))
+        >>> round(float(value), 6)
+        0.833333
+    """
+    _check_masks(importance, rationale=rationale, content=content)
+    positive = rationale & content
+    with_nan = (importance.isnan() & content).any(-1)
+    reasons: list[str | None] = [
+        NO_TOKEN if n == 0 else NAN_SCORES if nan else NO_RATIONALE if m == 0 else None
+        for n, nan, m in zip(content.sum(-1).tolist(), with_nan.tolist(), positive.sum(-1).tolist(), strict=True)
+    ]
+    order = importance.argsort(-1, descending=True)
+    order = order.gather(-1, (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True))  # content tokens first
+    ranked, found, inside = (x.gather(-1, order) for x in (importance, positive, content))
+    place = torch.arange(content.shape[-1], device=content.device)
+    ends = inside.clone()  # the last token of each run of equal importance
+    ends[:, :-1] &= (ranked[:, 1:] != ranked[:, :-1]) | ~inside[:, 1:]
+    end = torch.where(ends, place, content.shape[-1]).flip(-1).cummin(-1).values.flip(-1)
+    precision = (found.cumsum(-1) / (place + 1.0).double()).gather(-1, end.clamp(max=max(content.shape[-1] - 1, 0)))
+    value = (precision * found).sum(-1) / positive.sum(-1).clamp(min=1)
+    return torch.where(_defined(reasons, value), value, math.nan), reasons
+
+
+def random_auprc(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
+    r"""The average precision that importance in random order has on average, exactly.
+
+    ``((m - 1) + (n - m) H_n / n) / (n - 1)`` for m rationale tokens of n, with ``H_n = 1 + 1/2 + ... + 1/n``: the mean
+    over all orders of n tokens without ties. It tends to the share m / n for long texts and lies above it for short
+    ones: one token of 10 gives .29, not .1.
+
+    Args:
+        rationale: (B, T), bool; ignored outside ``content``.
+        content: (B, T), bool.
+
+    Returns:
+        (B,), above 0 to 1; NaN with a reason ("no content token", "no rationale token"), else None.
+
+    Raises:
+        InputError: other shapes, masks that are not bool.
+
+    Reference:
+        Bestgen (2015), "Exact expected average precision of the random baseline for system evaluation".
+
+    Example:
+        >>> value, _ = random_auprc(torch.tensor([[True, False]]), torch.ones(1, 2, dtype=torch.bool))
+        >>> round(float(value), 6)
+        0.75
+    """
+    share, reasons = rationale_share(rationale, content)
+    n, m = content.sum(-1).double(), (rationale & content).sum(-1).double()
+    harmonic = torch.digamma(n + 1) - torch.digamma(torch.ones_like(n))
+    value = ((m - 1) + (n - m) * harmonic / n) / (n - 1).clamp(min=1)
+    value = torch.where(n == 1, share, value)
+    return torch.where(_defined(reasons, value), value, math.nan), reasons
+
+
+def rationale_share(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
+    """Share of the content tokens that are in the rationale: the :func:`auprc` of importance that is equal everywhere.
+
+    Args:
+        rationale: (B, T), bool; ignored outside ``content``.
+        content: (B, T), bool.
+
+    Returns:
+        (B,), above 0 to 1; NaN with a reason ("no content token", "no rationale token"), else None.
+
+    Raises:
+        InputError: other shapes, masks that are not bool.
+
+    Example:
+        >>> value, _ = rationale_share(torch.tensor([[True, False]]), torch.ones(1, 2, dtype=torch.bool))
+        >>> float(value)
+        0.5
+    """
+    _check_masks(content, rationale=rationale, content=content)
+    n, m = content.sum(-1), (rationale & content).sum(-1)
+    reasons: list[str | None] = [
+        NO_TOKEN if tokens == 0 else NO_RATIONALE if marked == 0 else None
+        for tokens, marked in zip(n.tolist(), m.tolist(), strict=True)
+    ]
+    share = m.double() / n.clamp(min=1)
+    return torch.where(_defined(reasons, share), share, math.nan), reasons
+
+
+def select_top(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tensor, list[str | None]]:
+    """A selection out of importance: as many of the highest tokens as ``counts`` says, the first position on ties.
+
+    Take ``(rationale & content).sum(-1)`` for as many tokens as the rationale has, or a share of the text with
+    ``erasure_counts(content.sum(-1), (share,))[:, 0]``. ERASER takes the mean share of a data set's rationales.
+
+    Args:
+        importance: (B, T), any unit, higher first; ignored outside ``content``.
+        content: (B, T), bool.
+        counts: (B,), tokens.
+
+    Returns:
+        (B, T), bool; and for each example why nothing is selected ("no content token", "nan in scores"), or None.
+
+    Raises:
+        InputError: other shapes, ``content`` that is not bool, a negative count.
+
+    Reference:
+        DeYoung et al. (2020), section 4.2.
+
+    Example:
+        >>> content = torch.ones(1, 3, dtype=torch.bool)
+        >>> select_top(torch.tensor([[0.2, 0.5, 0.3]]), content, torch.tensor([2]))[0].tolist()
+        [[False, True, True]]
+    """
+    check_shape("counts", counts, "B")
+    masks, reasons = top_masks(importance, content, counts[:, None])
+    return masks[:, 0], reasons
+
+
+def token_f1(selected: Tensor, rationale: Tensor) -> Agreement:
+    r"""Agreement of selected tokens with the rationale: ``F1 = 2 |S & R| / (|S| + |R|)``.
+
+    Args:
+        selected: (B, T), bool, for example of :func:`select_top`.
+        rationale: (B, T), bool; leave out what the model never saw, or it counts as missed.
+
+    Returns:
+        :class:`Agreement`, higher is more plausible.
+
+    Raises:
+        InputError: other shapes, masks that are not bool.
+
+    Reference:
+        DeYoung et al. (2020), section 4.1.
+
+    Example:
+        >>> found = token_f1(torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]]))
+        >>> float(found.precision), float(found.recall), round(float(found.f1), 6)
+        (0.5, 1.0, 0.666667)
+    """
+    _check_masks(selected, selected=selected, rationale=rationale)
+    return _agreement((selected & rationale).sum(-1), selected.sum(-1), rationale.sum(-1))
+
+
+def iou_f1(selected: Tensor, rationale: Tensor, threshold: float = 0.5) -> Agreement:
+    r"""Agreement of selected spans with the rationale's spans, where a partial overlap counts as a hit.
+
+    A span is a run of consecutive positions. A selected span S is a hit if some span R of the rationale has
+    ``|S & R| / |S | R| >= threshold``; precision is hits over selected spans, recall hits over the rationale's spans.
+    From a threshold of .5 on no two selected spans can hit the same one, so recall stays at or below 1.
+
+    Args:
+        selected: (B, T), bool, for example of :func:`select_top`.
+        rationale: (B, T), bool; leave out what the model never saw, or it counts as missed.
+        threshold: 0.5 to 1.
+
+    Returns:
+        :class:`Agreement`, higher is more plausible.
+
+    Raises:
+        InputError: other shapes, masks that are not bool, a threshold out of range.
+
+    Reference:
+        DeYoung et al. (2020), section 4.1.
+
+    Example:
+        >>> selected = torch.tensor([[True, True, False, True, False]])
+        >>> found = iou_f1(selected, torch.tensor([[True, False, False, False, False]]))
+        >>> float(found.precision), float(found.recall)
+        (0.5, 1.0)
+    """
+    _check_masks(selected, selected=selected, rationale=rationale)
+    if not 0.5 <= threshold <= 1:
+        raise InputError(f"Expected `threshold` of 0.5 to 1, but got {threshold}; below it one span could hit two.")
+    (mine, first), (theirs, their_first), (both, common_first) = (
+        _spans(mask) for mask in (selected, rationale, selected & rationale)
+    )  # what two spans share is one run, and belongs to no other two
+    sizes, their_sizes, common = (torch.bincount(run[run >= 0]) for run in (mine, theirs, both))
+    union = sizes[mine[common_first]] + their_sizes[theirs[common_first]] - common
+    overlap = torch.zeros(selected.shape, dtype=torch.float64, device=selected.device)
+    overlap[common_first] = common / union.double()
+    return _agreement((overlap >= threshold).sum(-1), first.sum(-1), their_first.sum(-1))
+
+
+def _spans(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Which run of all texts each position (B, T) belongs to, -1 for none; and the first position of each run."""
+    first = mask.clone()
+    first[:, 1:] &= ~mask[:, :-1]
+    run = (first.flatten().cumsum(0) - 1).view(mask.shape)
+    return torch.where(mask, run, -1), first
+
+
+def _agreement(hits: Tensor, selected: Tensor, marked: Tensor) -> Agreement:
+    reasons: list[str | None] = [
+        NO_RATIONALE if m == 0 else NOTHING_SELECTED if s == 0 else None
+        for s, m in zip(selected.tolist(), marked.tolist(), strict=True)
+    ]
+    defined, hits = _defined(reasons, hits), hits.double()
+    values = (hits / selected.clamp(min=1), hits / marked.clamp(min=1), 2 * hits / (selected + marked).clamp(min=1))
+    precision, recall, f1 = (torch.where(defined, value, math.nan) for value in values)
+    return Agreement(precision, recall, f1, reasons)
+
+
+def _defined(reasons: list[str | None], like: Tensor) -> Tensor:
+    return torch.tensor([reason is None for reason in reasons], dtype=torch.bool, device=like.device)
+
+
+def _check_masks(importance: Tensor, **masks: Tensor) -> None:
+    for name, mask in masks.items():
+        check_shape(name, mask, "B T")
+        if mask.dtype != torch.bool or mask.shape != importance.shape:
+            shapes = ", ".join(f"`{label}` {tuple(m.shape)} of {m.dtype}" for label, m in masks.items())
+            raise InputError(
+                f"Expected bool masks (B, T) of the shape of the scores, {tuple(importance.shape)}, but got {shapes}."
+            )

@@ -1,0 +1,79 @@
+"""Tables of the facts of the test "flips": outcomes of single removals, and rankings in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attn_faithful.reports.tables import Table, number
+
+Fact = Mapping[str, Any]
+
+
+def tables_of_flips(facts: Sequence[Fact], title: str = "") -> list[Table]:
+    """What there is of contingency, bins and pairs, a table each.
+
+    Args:
+        facts: of `evaluators.flip_facts`.
+        title: what was tested.
+    """
+    lead = f"{title}, " if title else ""
+    makers = {"flip_contingency": _contingency, "negative_js": _bins, "paired_rankings": _pairs}
+    found = {kind: [fact for fact in facts if fact["fact"] == kind] for kind in makers}
+    return [makers[kind](listed, lead) for kind, listed in found.items() if listed]
+
+
+def _contingency(facts: Sequence[Fact], lead: str) -> Table:
+    names = ("flip_both", "flip_top_only", "flip_random_only", "flip_neither")
+    rows = [[fact["source"], *(_percent(fact[name]) for name in names), str(fact["n"])] for fact in facts]
+    return Table(
+        f"{lead}flips: the top item removed alone, and a random other one (Serrano and Smith, table 2)",
+        ["ranking", "Both flip", "Top only", "Random only", "Neither", "n"],
+        rows,
+        ["Percent of the texts with two items or more. Attention that explains has a large second and a small third."],
+    )
+
+
+def _bins(facts: Sequence[Fact], lead: str) -> Table:
+    rows = [
+        [fact["source"], f"{low:.1f} to {high:.1f}", str(negative), str(of), _percent(negative / of)]
+        for fact in facts
+        if fact["source"].startswith("attention") and "_" not in fact["source"]
+        for low, high, negative, of in zip(fact["low"], fact["high"], fact["negative"], fact["of"], strict=True)
+    ]
+    return Table(
+        f"{lead}flips: texts in which a random item mattered more than the top one (figures 4 and 8)",
+        ["ranking", "Delta attention", "Delta JS < 0", "Of", "Percent"],
+        rows,
+        ["Delta attention: the top item's weight minus the random one's."],
+    )
+
+
+def _pairs(facts: Sequence[Fact], lead: str) -> Table:
+    rows = [
+        [
+            fact["source"].replace("~", " against "), _percent(fact["sooner"]), _percent(fact["later"]),
+            number(fact["mean"]), f"[{number(fact['low'])}, {number(fact['high'])}]" if fact["n"] > 1 else "-",
+            _p(fact["p"]), _p(fact["p_holm"]), str(fact["n"]), str(fact["n_undefined"]),
+        ]
+        for fact in facts
+    ]  # fmt: skip
+    return Table(
+        f"{lead}flips: rankings in pairs",
+        ["pair", "Fewer", "More", "Difference", "95%", "p", "p (Holm)", "n", "undefined"],
+        rows,
+        [
+            "Fewer, More: percent of the texts in which the first needs fewer or more items than the second; "
+            "difference: mean fraction removed by the first minus by the second; p: Wilcoxon signed-rank, two-sided."
+        ],
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None or share != share else f"{100 * share:.1f}"
+
+
+def _p(value: float | None) -> str:
+    if value is None or value != value:
+        return "-"
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
