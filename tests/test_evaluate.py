@@ -64,7 +64,7 @@ def by_example(folder, table):
 def test_tables_and_records(whole, texts):
     assert whole.done
     meta, summary = whole.read_meta(), whole.read_summary()
-    assert meta["evaluation"]["tests"] == ["correlation", "permutation", "adversarial"]
+    assert meta["evaluation"]["tests"] == ["correlation", "permutation", "adversarial", "flips"]
     assert {"torch", "captum", "scipy"} <= set(meta["versions"])
     assert whole.read_table("predictions").column("example").to_pylist() == [row["id"] for row in texts]
     tokens = whole.read_table("tokens").to_pydict()
@@ -136,7 +136,7 @@ def test_from_python_the_same_result(whole, model, texts, tmp_path):
     for table in TABLES:
         assert by_example(result.folder, table) == by_example(whole, table), table
     frame = result.table()
-    assert set(frame["test"].dropna()) == {"correlation", "permutation", "adversarial"}
+    assert set(frame["test"].dropna()) == {"correlation", "permutation", "adversarial", "flips"}
     assert {"mean", "low", "high", "n", "n_undefined", "direction", "meaning"} <= set(frame)
     assert len(result.table(by_class=True)) == 3 * len(frame)
     examples = result.examples.set_index("example")
@@ -247,7 +247,7 @@ def test_the_recipe_of_jain_and_wallace_in_its_smoke_form(tmp_path, capsys):
     axes = {tuple(folder.read_meta()["axes"][name] for name in ("encoder", "attention")) for folder in found}
     assert axes == {(encoder, attention) for encoder in ("lstm", "average", "cnn") for attention in ("additive", "dot")}
     for folder in found:
-        assert {r["test"] for r in folder.read_summary()["tests"]} == {"correlation", "permutation", "adversarial"}
+        assert {r["test"] for r in folder.read_summary()["tests"]} == {"correlation", "permutation", "adversarial", "flips"}
     shown = capsys.readouterr().out
     for word in ("Mock-1 lstm additive, correlation", "Mock-1 cnn dot, adversarial", "flip distance"):
         assert word in shown

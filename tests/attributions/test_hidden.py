@@ -126,6 +126,15 @@ def test_no_other_token_changes_a_state_that_is_read_alone(encoder, change):
     assert reasons == [*long, ["n<2"] + ["no content token"] * 8, ["no content token"] * 9]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_last_bit_is_no_change(dtype):
+    states = torch.randn(5, 7, 64, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    for change in hidden.CHANGES:
+        assert not bool(hidden._changes(states, states.nextafter(torch.tensor(9, dtype=dtype)), change).any())
+        moved = hidden._changes(states, states * (1 + 100 * torch.finfo(dtype).eps), change)
+        same(moved, 100 * torch.finfo(dtype).eps * states.double().norm(dim=-1), rtol=0.05, atol=0)
+
+
 @pytest.mark.parametrize("function", [hidden_gradient_importance, hidden_leave_one_out])
 @pytest.mark.parametrize("encoder", ["lstm", "cnn", "transformer"])
 def test_padding_batch_mates_and_chunks_change_nothing(encoder, function, monkeypatch):
@@ -141,6 +150,7 @@ def test_padding_batch_mates_and_chunks_change_nothing(encoder, function, monkey
         same(alone[0], expected[row])
         assert why[0] == reasons[row]
     monkeypatch.setattr(hidden, "CELLS", 1)
+    monkeypatch.setattr(hidden, "BACKWARD", 1)
     same(importance(function, model, batch)[0], expected)
 
 

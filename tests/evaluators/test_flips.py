@@ -299,6 +299,10 @@ def test_facts_equal_what_is_counted_by_hand():
         ("pool", "attention", "flip_neither"): column(0, 0, 1, nan),
         ("pool", "attention", "js_difference"): column(0.1, -0.2, 0.3, nan),
         ("pool", "attention", "attention_difference"): column(0.3, 0.05, 1.0, nan),
+        ("pool", "attention", "decision_flip"): column(0.1, 0.2, 0.6, nan),
+        ("pool", "attention", "flip_mass"): column(0.5, 0.7, 0.6, nan),
+        ("pool", "attention", "flip_optimal"): column(1, 0, 0, nan),
+        ("pool", "attention", "flip_never"): column(0, 0, 0, 1),
         ("pool", "a~attention", "flips_sooner"): column(1, 1, 0, nan),
         ("pool", "a~attention", "flips_later"): column(0, 0, 1, nan),
         ("pool", "a~attention", "flip_difference"): column(-0.2, -0.4, 0.1, nan),
@@ -312,6 +316,10 @@ def test_facts_equal_what_is_counted_by_hand():
     assert list(zip(bins["low"], bins["high"], bins["negative"], bins["of"], strict=True)) == [
         (0.0, 0.1, 1, 1), (0.3, 0.4, 0, 1), (0.9, 1.0, 0, 1)
     ]  # fmt: skip
+    spread = found["flip_fractions"]
+    assert (spread["fraction"], spread["mass"][1]) == (pytest.approx([0.15, 0.2, 0.4]), pytest.approx(0.6))
+    assert (spread["never"], spread["n"], spread["optimal"]) == (0.25, 3, pytest.approx(1 / 3))
+    assert math.isnan(spread["at_last"])  # not said of this ranking
     pair = found["paired_rankings"]
     assert (pair["sooner"], pair["later"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (pair["n"], pair["n_undefined"]) == (3, 1)

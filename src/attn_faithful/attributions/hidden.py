@@ -20,6 +20,7 @@ from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch, Encoded
 
 CHANGES = ("difference", "length")
+BACKWARD = CELLS // 4  # rows times tokens of states that go back at once: more of them leave the processor's cache
 ROUNDING = 16  # epsilons of a state's length, below which it has not changed
 
 Reasons = list[list[str | None]]
@@ -106,7 +107,7 @@ def hidden_gradient_importance(model: Any, batch: Batch, encoded: Encoded) -> tu
         with analysing(model), torch.enable_grad():
             leaf = text.leaf
             lengths = torch.linalg.vector_norm(_states(model, leaf, others), dim=-1)  # (B, P)
-            for part in ranks.split(max(1, CELLS // content.numel())):
+            for part in ranks.split(max(1, BACKWARD // content.numel())):
                 # no text's states depend on another's, so one state of each text goes back at once
                 at = place[:, part].T  # (K, B)
                 chosen = torch.zeros(*at.shape, content.shape[1], dtype=lengths.dtype, device=content.device)

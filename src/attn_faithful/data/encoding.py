@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._checks import InputError, check_choice
-from .sentences import sentence_of, sentence_spans
+from .sentences import sentence_ids, sentence_spans
 
 if TYPE_CHECKING:
     import datasets
@@ -231,25 +231,24 @@ def _aligned(values: Sequence[Any] | None, text: str, special: Sequence[int], sp
     ]
 
 
+def _fill(values: list[Any], special: Sequence[int], from_left: bool, blank: Any = 0) -> list[Any]:
+    """Values of the tokens that truncation left, ``blank`` at special tokens."""
+    kept = len(special) - sum(special)
+    own = iter(values[len(values) - kept :] if from_left else values)
+    return [blank if s else next(own) for s in special]
+
+
 def _sentences(text: str, spans: Any, full: Sequence[int], special: Sequence[int], from_left: bool) -> Any:
     """The sentence of each token that truncation left."""
     found = spans(text)
     if found is None or len(found) != len(full):
+        got = "none" if found is None else f"{len(found)} for {len(full)} tokens"
         raise InputError(
-            "Sentences need a tokenizer that says where its tokens stand in the text; use a fast tokenizer, such as "
-            "train_tokenizer makes."
+            f"Expected a tokenizer that says where each token stands in the text, which sentences need, but got {got}; "
+            f"use a fast tokenizer, such as train_tokenizer makes."
         )
-    own = [span for span, is_special in zip(found, full, strict=True) if not is_special]
-    kept = len(special) - sum(special)
-    left = iter(own[len(own) - kept :] if from_left else own[:kept])
-    return sentence_of(sentence_spans(text), [(0, 0) if s else next(left) for s in special], special)
-
-
-def _fill(values: list[Any], special: Sequence[int], from_left: bool) -> list[Any]:
-    """Values of the tokens that truncation left, 0 at special tokens."""
-    kept = len(special) - sum(special)
-    own = iter(values[len(values) - kept :] if from_left else values)
-    return [0 if s else next(own) for s in special]
+    own = [span for span, s in zip(found, full, strict=True) if not s]
+    return sentence_ids(sentence_spans(text), _fill(own, special, from_left, (0, 0)))
 
 
 def encode_texts(
@@ -269,7 +268,8 @@ def encode_texts(
 
     Args:
         max_length: for example the number of positions of the model; the tokenizer's own limit counts too.
-        sentences: add ``sentence_ids``, the sentence of each token from 0, and ``n_sentences``.
+        sentences: add ``sentence_ids``, for each token the place of its sentence among those that hold a token (see
+            ``sentences.sentence_ids``), and ``n_sentences``, how many those are.
 
     Raises:
         InputError: without a ``text`` column, or for a text that is no string, with its row; sentences are asked for
@@ -289,6 +289,7 @@ def encode_texts(
         raise InputError(f"Expected a column 'text', but the columns are {', '.join(dataset.column_names)}.")
     limit = length_limit(tokenizer, max_length)
     spans = span_finder(tokenizer)
+    from_left = getattr(tokenizer, "truncation_side", "right") == "left"
     per_word = [
         name
         for name, feature in dataset.features.items()
@@ -311,14 +312,14 @@ def encode_texts(
             if any(value is None for value in values):
                 per_word.remove(name)
             else:
-                left = tokenizer.truncation_side == "left"
-                rows[name] = [_fill(v, m, left) for v, m in zip(values, rows["special_tokens_mask"], strict=True)]
+                rows[name] = [_fill(v, m, from_left) for v, m in zip(values, rows["special_tokens_mask"], strict=True)]
         if sentences:
-            rows["sentence_ids"] = [
-                _sentences(text, spans, mask, ids, tokenizer.truncation_side == "left")
-                for text, mask, ids in zip(batch["text"], rows["full_mask"], rows["special_tokens_mask"], strict=True)
+            masks = zip(batch["text"], rows["full_mask"], rows["special_tokens_mask"], strict=True)
+            rows["sentence_ids"] = [_sentences(text, spans, full, mask, from_left) for text, full, mask in masks]
+            rows["n_sentences"] = [
+                0 if all(mask) else int(ids[-1]) + 1
+                for ids, mask in zip(rows["sentence_ids"], rows["special_tokens_mask"], strict=True)
             ]
-            rows["n_sentences"] = [int(ids[-1]) + 1 if len(ids) else 0 for ids in rows["sentence_ids"]]
         if asked:
             query = _encode_batch(tokenizer, batch["query"], start, limit)
             rows["query_input_ids"], rows["n_query_tokens"] = query["input_ids"], query["n_tokens"]

@@ -161,7 +161,8 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     given = replace(settings.search, eps=settings.eps, k=max(settings.k, settings.search.k))
     attention = search(block, given).double()
     encoded = block.encoded
-    after = probabilities(encoded.decode(attention.to(encoded.attention.dtype)).double(), encoded.multi_label)
+    with torch.no_grad():
+        after = probabilities(encoded.decode(attention.to(encoded.attention.dtype)).double(), encoded.multi_label)
     change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
     moved = jsd(attention, encoded.attention.double()[:, None]).mean(-1)
     # the model's own attention keeps every limit: the largest JSD within eps is 0 where nothing else does

@@ -24,11 +24,14 @@ def flip_facts(columns: Mapping[Key, Column]) -> list[dict[str, Any]]:
         columns: (site, source, metric) -> values (n,), NaN where undefined, and reasons.
 
     Returns:
-        "flip_contingency" a ranking: shares of the four outcomes of removing the top item and a random other one (their
-        table 2, figures 9, 12 and 13). "negative_js": how often the random one mattered more, by bins of the difference
-        in attention (figures 4 and 8). "paired_rankings": how often one ranking needs fewer items than another, with
-        the mean difference of their fractions, its 95% interval and a Wilcoxon signed-rank test, two-sided, corrected
-        for the number of pairs (Holm).
+        "flip_fractions" a ranking: quartiles of the fraction and of the mass removed (figures 10 and 11), and the shares
+        of texts that flip only at the last item, with as few items as possible, and never.
+        "flip_contingency" a ranking: shares of the four outcomes of removing the top item and a random other one
+        (table 2, figures 9, 12 and 13).
+        "negative_js" a ranking: how often the random one mattered more, by bins of the difference in attention
+        (figures 4 and 8).
+        "paired_rankings": how often one ranking needs fewer items than another, the mean difference of their fractions
+        with its 95% interval, and a Wilcoxon signed-rank test, two-sided, corrected for the number of pairs (Holm).
     """
     found: list[dict[str, Any]] = []
     for site, source, metric in columns:
@@ -40,12 +43,27 @@ def flip_facts(columns: Mapping[Key, Column]) -> list[dict[str, Any]]:
             found.append({"fact": "flip_contingency", **where, **shares, "n": int(known.sum())})
         if metric == "js_difference":
             found.append({"fact": "negative_js", **where, **_bins(columns, site, source)})
+        if metric == "decision_flip":
+            found.append({"fact": "flip_fractions", **where, **_spread(columns, site, source)})
     pairs = [_pair(columns, site, source) for site, source, metric in columns if metric == "flip_difference"]
     return [*found, *_corrected(pairs)]
 
 
 def _share(values: np.ndarray, known: np.ndarray) -> float:
     return float(values[known].mean()) if known.any() else math.nan
+
+
+def _spread(columns: Mapping[Key, Column], site: str, source: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, metric in (("fraction", "decision_flip"), ("mass", "flip_mass")):
+        values = columns[site, source, metric][0]
+        known = values[~np.isnan(values)]
+        quartiles = np.quantile(known, [0.25, 0.5, 0.75]).tolist() if len(known) else [math.nan] * 3
+        found |= {name: quartiles, "n": len(known)}
+    for name, metric in (("at_last", "flip_at_last"), ("optimal", "flip_optimal"), ("never", "flip_never")):
+        values = columns.get((site, source, metric), (np.zeros(0), ()))[0]
+        found[name] = _share(values, ~np.isnan(values))
+    return found
 
 
 def _bins(columns: Mapping[Key, Column], site: str, source: str) -> dict[str, Any]:

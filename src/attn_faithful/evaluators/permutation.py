@@ -57,21 +57,19 @@ class PermutationSettings:
 def run(block: Block, settings: PermutationSettings) -> Found:
     """Permute the attention weights of the content tokens with the encoder's states as they are.
 
-    Texts whose attention no permutation can change (fewer than two content tokens, equal weights) say nothing: their
-    values are NaN with the reason.
+    Where there are several slots the weights of each are dealt within it, in all at once. Texts whose attention no
+    permutation can change (fewer than two content tokens, equal weights) say nothing: their values are NaN with the
+    reason.
 
     Args:
-        block: examples at a site with one slot.
+        block: examples at a site.
         settings: see `PermutationSettings`.
     """
-    encoded = block.encoded
-    if encoded.attention.shape[1] != 1:
-        raise InputError("Expected one attention distribution an example for the test 'permutation'.")
-    attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
-    possible, reasons = permutable(attention, items)
-    changes, flips = _sampled(block, attention, items, settings.permutations)
-    largest, certified = _exact(block, attention, items)
-    weights = torch.where(items, attention, -math.inf).amax(-1)
+    encoded, items = block.encoded, block.items
+    possible, reasons = _permutable(encoded.attention.double(), items)
+    changes, flips = _sampled(block, settings.permutations)
+    largest, certified = _exact(block, encoded.attention[:, 0].double(), items[:, 0])
+    weights = torch.where(items.any(1), encoded.over_items.double(), -math.inf).amax(-1)
     median = changes.quantile(0.5, dim=1)  # the mean of the middle two, as in the paper's code
     found = Found()
     for row, reason in enumerate(reasons):
@@ -93,18 +91,29 @@ def run(block: Block, settings: PermutationSettings) -> Found:
     return found
 
 
-def _sampled(block: Block, attention: Tensor, items: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _permutable(attention: Tensor, items: Tensor) -> tuple[Tensor, list[str | None]]:
+    """Whether any slot of an example can be dealt anew (B,), and why not: what holds of its slot of most items."""
+    whole, reasons = permutable(attention.flatten(0, 1), items.flatten(0, 1))
+    slots = items.shape[1]
+    possible = whole.view(-1, slots).any(1)
+    longest = items.sum(-1).argmax(1).tolist()
+    held = [reasons[row * slots + slot] for row, slot in enumerate(longest)]
+    return possible, [None if p else reason for p, reason in zip(possible.tolist(), held, strict=True)]
+
+
+def _sampled(block: Block, k: int) -> tuple[Tensor, Tensor]:
     """Change of the prediction under each permutation (B, K), and the share that change the decision (B,)."""
-    encoded = block.encoded
-    index = torch.arange(items.shape[1], device=items.device).expand(len(block), k, -1).clone()
-    for row, held in enumerate(items):
-        places = held.nonzero()[:, 0]
-        if len(places) > 1:
-            dealt = permuted_indices(len(places), k, block.generator(row, "permutation")).to(items.device)
-            index[row][:, places] = places[dealt]
-    permuted = attention[:, None].expand(-1, k, -1).gather(2, index)
+    encoded, items = block.encoded, block.items
+    permuted = encoded.attention[:, None].repeat(1, k, 1, 1)  # (B, K, S, T)
+    for row, slots in enumerate(items):
+        for slot, held in enumerate(slots):
+            places = held.nonzero()[:, 0]
+            if len(places) > 1:
+                purpose = ("permutation", slot) if slot else ("permutation",)
+                dealt = permuted_indices(len(places), k, block.generator(row, *purpose)).to(items.device)
+                permuted[row, :, slot, places] = encoded.attention[row, slot, places[dealt]]
     with torch.no_grad():
-        logits = encoded.decode(permuted[:, :, None].to(encoded.attention.dtype))
+        logits = encoded.decode(permuted)
     after = probabilities(logits.double(), encoded.multi_label)
     before = probabilities(encoded.logits.double(), encoded.multi_label)[:, None]
     same = _decided(logits, encoded.multi_label) == _decided(encoded.logits, encoded.multi_label)[:, None]

@@ -14,7 +14,7 @@ from attn_faithful.models.attention import Attention
 from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier
 from attn_faithful.models.encoders import ENCODERS, encode_padded
 from attn_faithful.models.han_configuration import HANConfig
-from attn_faithful.models.hierarchy import Sentences, at_slots, split_sentences
+from attn_faithful.models.hierarchy import Sentences, at_slots, encode_by_length, split_sentences
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
 from attn_faithful.models.readout import held
 
@@ -119,7 +119,7 @@ class HANClassifier(EmbeddingClassifier):
             )
         sentences = split_sentences(sentence_ids, read, content)
         packed = self.dropout(sentences.pack(embedded))
-        return encode_padded(self.encoder, packed, sentences.read), sentences
+        return encode_by_length(self.encoder, packed, sentences.read), sentences
 
     def _encode_sentences(self, vectors: Tensor, present: Tensor) -> Tensor:
         """States of the sentences (B, S, N) from their vectors."""
@@ -274,7 +274,7 @@ class HANClassifier(EmbeddingClassifier):
         vectors = torch.where(changed[:, :, None], 0, own[document])
         present = sentences.present[document] & ~changed
         if len(again.row):
-            states = encode_padded(self.encoder, again.pack(embedded[document]), again.read)
+            states = encode_by_length(self.encoder, again.pack(embedded[document]), again.read)
             words, _ = self.attention(states, again.content)
             found = (words[:, None].to(states.dtype) @ states).squeeze(1)
             sentence = again.row % again.size[1]

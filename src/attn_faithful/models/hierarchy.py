@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_shape
+from attn_faithful.models.encoders import encode_padded
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,25 @@ def split_sentences(sentence_ids: Tensor, read: Tensor, content: Tensor) -> Sent
     there[of_token, within] = True
     reached[of_token, within] = content[taken][order]
     return Sentences(row, token, there, reached, (documents, sentences, tokens))
+
+
+def encode_by_length(encoder: nn.Module, packed: Tensor, read: Tensor) -> Tensor:
+    """States (M, L, N) of rows (M, L, E), those of like length together.
+
+    Most sentences are far shorter than the longest. A group holds lengths up to a power of two, so that no row is
+    padded to more than twice its own.
+    """
+    if encoder.reads_alone or not len(packed):
+        return encode_padded(encoder, packed, read)
+    lengths = read.sum(1)
+    group = (lengths.clamp(min=1) - 1).double().clamp(min=0.5).log2().floor()
+    states = packed.new_zeros(*packed.shape[:2], encoder.width)
+    for key in group.unique():
+        rows = (group == key).nonzero()[:, 0]
+        longest = int(lengths[rows].max())
+        found = encode_padded(encoder, packed[rows, :longest], read[rows, :longest])
+        states = states.index_put((rows[:, None], torch.arange(longest, device=rows.device)), found)
+    return states
 
 
 def at_slots(values: Tensor, sentence_ids: Tensor, slots: int) -> Tensor:

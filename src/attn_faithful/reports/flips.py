@@ -18,9 +18,35 @@ def tables_of_flips(facts: Sequence[Fact], title: str = "") -> list[Table]:
         title: what was tested.
     """
     lead = f"{title}, " if title else ""
-    makers = {"flip_contingency": _contingency, "negative_js": _bins, "paired_rankings": _pairs}
+    makers = {
+        "flip_fractions": _fractions,
+        "flip_contingency": _contingency,
+        "negative_js": _bins,
+        "paired_rankings": _pairs,
+    }
     found = {kind: [fact for fact in facts if fact["fact"] == kind] for kind in makers}
     return [makers[kind](listed, lead) for kind, listed in found.items() if listed]
+
+
+def _fractions(facts: Sequence[Fact], lead: str) -> Table:
+    rows = [
+        [
+            fact["source"], number(fact["fraction"][1]), *(number(fact["fraction"][i]) for i in (0, 2)),
+            number(fact["mass"][1]), _percent(fact["optimal"]), _percent(fact["at_last"]), _percent(fact["never"]),
+            str(fact["n"]),
+        ]
+        for fact in facts
+    ]  # fmt: skip
+    return Table(
+        f"{lead}flips: how much must be removed until the decision changes (figures 10 and 11)",
+        ["ranking", "Median", "25%", "75%", "Mass", "Optimal", "At last", "Never", "n"],
+        rows,
+        [
+            "Median, 25%, 75%: fraction of the items removed, over the n texts whose decision changes; mass: median of "
+            "the attention removed; percent of texts: optimal: no fewer items would do; at last: only once nothing is "
+            "left; never: not counted in n."
+        ],
+    )
 
 
 def _contingency(facts: Sequence[Fact], lead: str) -> Table:
@@ -76,4 +102,4 @@ def _percent(share: float | None) -> str:
 def _p(value: float | None) -> str:
     if value is None or value != value:
         return "-"
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}" if value > 0 else "<1e-300"
