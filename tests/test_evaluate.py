@@ -64,7 +64,9 @@ def by_example(folder, table):
 def test_tables_and_records(whole, texts):
     assert whole.done
     meta, summary = whole.read_meta(), whole.read_summary()
-    assert meta["evaluation"]["tests"] == ["correlation", "permutation", "adversarial", "flips"]
+    assert meta["evaluation"]["tests"] == [
+        "correlation", "permutation", "adversarial", "flips", "erasure", "entropy"
+    ]  # fmt: skip
     assert {"torch", "captum", "scipy"} <= set(meta["versions"])
     assert whole.read_table("predictions").column("example").to_pylist() == [row["id"] for row in texts]
     tokens = whole.read_table("tokens").to_pydict()
@@ -136,7 +138,7 @@ def test_from_python_the_same_result(whole, model, texts, tmp_path):
     for table in TABLES:
         assert by_example(result.folder, table) == by_example(whole, table), table
     frame = result.table()
-    assert set(frame["test"].dropna()) == {"correlation", "permutation", "adversarial", "flips"}
+    assert set(frame["test"].dropna()) == {"correlation", "permutation", "adversarial", "flips", "erasure", "entropy"}
     assert {"mean", "low", "high", "n", "n_undefined", "direction", "meaning"} <= set(frame)
     assert len(result.table(by_class=True)) == 3 * len(frame)
     examples = result.examples.set_index("example")
@@ -247,7 +249,25 @@ def test_the_recipe_of_jain_and_wallace_in_its_smoke_form(tmp_path, capsys):
     axes = {tuple(folder.read_meta()["axes"][name] for name in ("encoder", "attention")) for folder in found}
     assert axes == {(encoder, attention) for encoder in ("lstm", "average", "cnn") for attention in ("additive", "dot")}
     for folder in found:
-        assert {r["test"] for r in folder.read_summary()["tests"]} == {"correlation", "permutation", "adversarial", "flips"}
+        assert {r["test"] for r in folder.read_summary()["tests"]} == {"correlation", "permutation", "adversarial"}
     shown = capsys.readouterr().out
     for word in ("Mock-1 lstm additive, correlation", "Mock-1 cnn dot, adversarial", "flip distance"):
+        assert word in shown
+
+
+def test_the_recipe_of_serrano_and_smith_in_its_smoke_form(tmp_path, capsys):
+    recipe = Path(__file__).parents[1] / "recipes" / "papers" / "serrano_smith_2019.yaml"
+    assert main(["run", str(recipe), "--smoke", "--output", str(tmp_path)]) == 0
+    found = find_runs([tmp_path])
+    axes = {tuple(folder.read_meta()["axes"][name] for name in ("architecture", "encoder")) for folder in found}
+    assert axes == {(a, e) for a in ("hierarchical", "flat") for e in ("rnn", "conv", "noenc")}
+    for folder in found:
+        summary = folder.read_summary()
+        assert {r["test"] for r in summary["tests"]} == {"flips"}
+        site = "sentence" if folder.read_meta()["axes"]["architecture"] == "hierarchical" else "pool"
+        assert {r["site"] for r in summary["tests"]} == {site}
+        kinds = {fact["fact"] for fact in summary["facts"]}
+        assert kinds == {"flip_fractions", "flip_contingency", "negative_js", "paired_rankings"}
+    shown = capsys.readouterr().out
+    for word in ("Mock-1 rnn hierarchical, flips", "rankings in pairs", "smallest_set", "Top only"):
         assert word in shown

@@ -122,7 +122,7 @@ def test_card_runs_by_path(examples, name):
 def test_name_and_arguments(load, name):
     metric = load(name)
     assert metric.name == name  # evaluate makes it out of the name of the class
-    assert list(metric.features)[:2] == ["predictions", "references"]
+    assert list(metric.features)[:2] == ["predictions", "references"][: len(metric.features)]
     arguments = inspect.signature(metric._compute).parameters
     assert list(arguments)[: len(metric.features)] == list(metric.features)
     assert all(argument.kind is argument.POSITIONAL_OR_KEYWORD for argument in arguments.values())
@@ -192,7 +192,8 @@ def test_errors_of_a_module_are_clear(load, example, name):
     metric = load(name, keep_in_memory=True)
     with pytest.raises(InputError, match=r"Unknown reduction 'means'\. Did you mean 'mean'"):
         metric.compute(**columns, **options, reduction="means")
-    for key in (key for key in columns if key.startswith("reference")):
+    lists = (key for key, rows in columns.items() if key.startswith("reference") and isinstance(rows[0], list))
+    for key in lists:  # a module of one number an example has its refusals tested on its own
         shorter = copy.deepcopy(columns)
         next(row for row in shorter[key] if row).pop()
         with pytest.raises(InputError, match=f"Expected equal lengths.*`{key}"):

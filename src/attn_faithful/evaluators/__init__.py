@@ -6,4 +6,6 @@ import attn_faithful.evaluators.attefa
 import attn_faithful.evaluators.correlation
 import attn_faithful.evaluators.permutation
 import attn_faithful.evaluators.adversarial
-import attn_faithful.evaluators.flips  # noqa: F401
+import attn_faithful.evaluators.flips
+import attn_faithful.evaluators.erasure
+import attn_faithful.evaluators.entropy  # noqa: F401

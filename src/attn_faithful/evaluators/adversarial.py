@@ -164,10 +164,10 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     with torch.no_grad():
         after = probabilities(encoded.decode(attention.to(encoded.attention.dtype)).double(), encoded.multi_label)
     change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
-    moved = jsd(attention, encoded.attention.double()[:, None]).mean(-1)
+    moved = block.over_slots(jsd(attention, encoded.attention.double()[:, None]))
     # the model's own attention keeps every limit: the largest JSD within eps is 0 where nothing else does
     kept = change <= settings.eps + ROUNDING
-    moved = torch.where(kept, moved, 0.0).masked_fill(~block.items.any(-1).all(-1)[:, None], math.nan)
+    moved = torch.where(kept, moved, 0.0).masked_fill(~block.items.flatten(1).any(1)[:, None], math.nan)
     attention = torch.where(kept[..., None, None], attention, encoded.attention.double()[:, None])
     order = moved.argsort(dim=1, descending=True, stable=True)
     attention = attention.gather(1, order[..., None, None].expand_as(attention))
@@ -178,14 +178,15 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
 def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
     encoded, items = block.encoded, block.items
     own = encoded.attention.double()
-    reach = largest_jsd(own, items).mean(-1)
-    logits = encoded.decode(best.attention.to(encoded.attention.dtype))
+    reach = block.over_slots(largest_jsd(own, items))
+    with torch.no_grad():
+        logits = encoded.decode(best.attention.to(encoded.attention.dtype))
     after = probabilities(logits.double(), encoded.multi_label)
     change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
-    unlikely = kl(best.attention[:, 0], own).mean(-1)
+    unlikely = block.over_slots(kl(best.attention[:, 0], own))
     exact = best.method == "exact"
     missing = NAN_SCORES if exact or _starts(block) else NOT_SEARCHED
-    for row, held in enumerate(items.any(-1).all(-1).tolist()):
+    for row, held in enumerate(items.flatten(1).any(1).tolist()):
         values = best.jsd[row].tolist()
         empty = None if held else NO_TOKEN
         found.score(block, row, JSD.name, values[0], empty or missing)
@@ -203,11 +204,10 @@ def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
         for rank, moved in enumerate(values):
             if math.isnan(moved):
                 continue  # no further alternative that shares no token
-            held_here = items[row, 0]
             found.variant(
                 block, row, "adversarial", _variant(block, f"{best.method}-{rank + 1}"), attention_jsd=moved,
                 output_tvd=float(change[row, rank]), probabilities=after[row, rank].tolist(),
-                attention=best.attention[row, rank, 0][held_here].tolist(), exact=exact and rank == 0,
+                attention=best.attention[row, rank][items[row]].tolist(), exact=exact and rank == 0,
             )  # fmt: skip
 
 

@@ -52,6 +52,9 @@ class Block:
         encoded: what the model did there; under a control with another attention and the logits that follow from it.
         sources: name -> importance of each token (B, T), float64, NaN where nothing is content.
         attention: what `encoded` holds: "attention" for the model's own, or the name of a control.
+        without: ``without(keep (B, K, T) bool) -> logits (B, K, C)``: the items outside ``keep`` deleted from the text
+            and the model run again; None where the model cannot.
+        rationale: what people marked as the reason, (B, T) bool; None where the data says nothing.
     """
 
     example: Sequence[str]
@@ -61,6 +64,8 @@ class Block:
     encoded: Encoded
     sources: Mapping[str, Tensor] = field(default_factory=dict)
     attention: str = "attention"
+    without: Callable[[Tensor], Tensor] | None = None
+    rationale: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.example)
@@ -69,6 +74,12 @@ class Block:
     def items(self) -> Tensor:
         """What a test may move and rank, bool (B, S, T): allowed content."""
         return self.encoded.allowed & self.encoded.content[:, None]
+
+    def over_slots(self, values: Tensor) -> Tensor:
+        """The mean of values (B, ..., S) over an example's slots that hold an item; 0 without any."""
+        held = self.items.any(-1).to(values.dtype)
+        held = held.view(len(held), *[1] * (values.dim() - 2), held.shape[1])
+        return (values * held).sum(-1) / held.sum(-1).clamp(min=1)
 
     def generator(self, row: int, *purpose: object) -> torch.Generator:
         """A generator for one example and purpose, on the CPU, whatever the batch and the order."""

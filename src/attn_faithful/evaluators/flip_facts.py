@@ -24,8 +24,8 @@ def flip_facts(columns: Mapping[Key, Column]) -> list[dict[str, Any]]:
         columns: (site, source, metric) -> values (n,), NaN where undefined, and reasons.
 
     Returns:
-        "flip_fractions" a ranking: quartiles of the fraction and of the mass removed (figures 10 and 11), and the shares
-        of texts that flip only at the last item, with as few items as possible, and never.
+        "flip_fractions" a ranking: quartiles of the fraction and of the mass removed (figures 10 and 11), and shares of
+        texts that flip only at the last item, with as few items as possible, and never.
         "flip_contingency" a ranking: shares of the four outcomes of removing the top item and a random other one
         (table 2, figures 9, 12 and 13).
         "negative_js" a ranking: how often the random one mattered more, by bins of the difference in attention

@@ -10,7 +10,7 @@ from torch import Tensor
 from attn_faithful._checks import check_choice
 from attn_faithful.evaluators.base import Block
 from attn_faithful.functional.divergences import jsd, multilabel_tvd, tvd
-from attn_faithful.models.protocol import Encoded, probabilities
+from attn_faithful.models.protocol import probabilities
 
 PRESETS = ("paper", "code")
 
@@ -75,7 +75,7 @@ def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) 
     for _ in range(settings.steps):
         found = _attention(scores, attention, items, mass)
         optimizer.zero_grad()
-        loss = _loss(found, attention, before, encoded, settings)
+        loss = _loss(found, attention, before, block, settings)
         (scores.grad,) = torch.autograd.grad(loss, scores)
         optimizer.step()
     with torch.no_grad():
@@ -88,9 +88,9 @@ def _attention(scores: Tensor, attention: Tensor, items: Tensor, mass: Tensor) -
     return torch.where(held, shares * mass, attention[:, None])
 
 
-def _loss(found: Tensor, attention: Tensor, before: Tensor, encoded: Encoded, settings: SearchSettings) -> Tensor:
-    k = found.shape[1]
-    away = _divergence(found, attention[:, None])  # (B, K)
+def _loss(found: Tensor, attention: Tensor, before: Tensor, block: Block, settings: SearchSettings) -> Tensor:
+    k, encoded = found.shape[1], block.encoded
+    away = _divergence(block, found, attention[:, None])  # (B, K)
     after = probabilities(encoded.decode(found), encoded.multi_label)
     if settings.preset == "paper":
         change, limit = output_change(after, before[:, None], encoded.multi_label), settings.eps
@@ -98,13 +98,13 @@ def _loss(found: Tensor, attention: Tensor, before: Tensor, encoded: Encoded, se
     else:
         change, limit = _summed_change(after, before[:, None], encoded.multi_label), 0.01
         pairs, penalty = 1 / k**2, settings.weight
-    apart = _divergence(found[:, :, None], found[:, None]).sum((1, 2))
+    apart = _divergence(block, found[:, :, None], found[:, None]).sum((1, 2))
     return (-away + penalty * (change - limit).relu()).sum() - (pairs * apart).sum()
 
 
-def _divergence(p: Tensor, q: Tensor) -> Tensor:
+def _divergence(block: Block, p: Tensor, q: Tensor) -> Tensor:
     """JSD averaged over slots; written out, since its gradient must stay finite at zeros."""
-    return jsd(p, q, eps=1e-10).mean(-1)
+    return block.over_slots(jsd(p, q, eps=1e-10))
 
 
 def output_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:

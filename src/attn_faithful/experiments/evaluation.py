@@ -21,6 +21,8 @@ from attn_faithful.functional.ragged import NO_TOKEN
 from attn_faithful.models.inference import Collate, encoded_blocks, output_rows
 from attn_faithful.models.protocol import Batch, Encoded
 
+RATIONALE = "rationale"  # the column of what people marked, one value a token
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -96,7 +98,10 @@ def _test(
                 f"set sites to {subject.model.sites[0]}."
             )
         sources[GIVEN] = _laid_out([given[i] for i in index], encoded.content, block.example)
-    block = replace(block, sources=sources)
+    block = replace(
+        block, sources=sources, without=_remover(subject.model, batch, encoded),
+        rationale=_rationale(rows, index, encoded),
+    )  # fmt: skip
     tests = [(EVALUATORS[test], settings.of(test)) for test in settings.tests]
     for control in (None, *settings.controls) if tests else ():
         shown = block if control is None else controlled(block, control)
@@ -104,6 +109,39 @@ def _test(
             if control is None or test.controlled:
                 found.extend(test.run(shown, chosen))
     return found, sources
+
+
+def _remover(model: Any, batch: Batch, encoded: Encoded) -> Callable[[Tensor], Tensor] | None:
+    """The model's `without`, of items."""
+    if not hasattr(model, "without"):
+        return None
+    members = encoded.members
+
+    def without(keep: Tensor) -> Tensor:
+        if members is not None:  # a token goes with its item
+            index = members.clamp(min=0)[:, None].expand(-1, keep.shape[1], -1)
+            keep = keep.gather(2, index) | (members < 0)[:, None]
+        logits: Tensor = model.without(batch, keep)
+        return logits
+
+    return without
+
+
+def _rationale(rows: Any, index: list[int], encoded: Encoded) -> Tensor | None:
+    """What people marked, over the items; an item of several tokens is marked where one of them is."""
+    if RATIONALE not in rows.column_names:
+        return None
+    shape = encoded.content.shape if encoded.members is None else encoded.members.shape
+    marked = torch.zeros(shape, dtype=torch.bool)
+    for row, i in enumerate(index):
+        values = torch.as_tensor(np.asarray(rows[RATIONALE][i])) > 0
+        marked[row, : len(values)] = values
+    marked = marked.to(encoded.content.device)
+    if encoded.members is None:
+        return marked & encoded.content
+    held = torch.where(encoded.members < 0, encoded.content.shape[1], encoded.members)
+    count = torch.zeros(len(index), encoded.content.shape[1] + 1, device=marked.device)
+    return count.scatter_add(1, held, marked.float())[:, :-1] > 0
 
 
 def _targets(asked: str, encoded: Encoded, rows: Any, index: list[int], names: Sequence[str]) -> Tensor | None:

@@ -1,0 +1,150 @@
+"""Does the prediction need the items that a ranking puts first, and are they enough for it? (DeYoung et al. 2020)
+
+Items are deleted from the text and the model run again, so attention is judged as a ranking of the text like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.flips import MULTI_LABEL
+from attn_faithful.evaluators.removal import CELLS
+from attn_faithful.functional.erasure_lists import NAN_PROBABILITIES
+from attn_faithful.functional.sufficiency import (
+    SHARES,
+    aopc,
+    comprehensiveness,
+    erasure_counts,
+    sufficiency,
+    top_masks,
+)
+from attn_faithful.models.protocol import probabilities
+
+CANNOT_DELETE = "model cannot delete tokens"
+
+COMPREHENSIVENESS = MetricSpec(
+    "comprehensiveness", "comprehensiveness", "what the predicted class loses without the top items, mean over shares",
+    -1.0, 1.0, "higher", "probability",
+)  # fmt: skip
+SUFFICIENCY = MetricSpec(
+    "sufficiency", "sufficiency", "what the predicted class loses with the top items alone, mean over shares",
+    -1.0, 1.0, "lower", "probability",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ErasureSettings:
+    """Which rankings are compared, and how much of a text is erased.
+
+    Attributes:
+        rankings: sources whose largest values come first, signed ones as they are; "attention" may be among them, and
+            "random" is the control.
+        shares: of a text's items, each rounded up; the defaults are ERASER's.
+    """
+
+    rankings: list[str] = field(
+        default_factory=lambda: ["attention", "input_x_gradient", "leave_one_out", "random"]
+    )  # fmt: skip
+    shares: list[float] = field(default_factory=lambda: list(SHARES))
+
+    def __post_init__(self) -> None:
+        if not self.rankings or len(set(self.rankings)) != len(self.rankings):
+            raise InputError(f"rankings must name different sources of importance, but is {self.rankings}.")
+        erasure_counts(torch.zeros(1), self.shares)  # refuses bad shares
+
+
+def sources(settings: ErasureSettings) -> list[str]:
+    """The sources that the rankings need."""
+    return [name for name in settings.rankings if name != "attention"]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one ranking's top items do, (B, K) over the shares, and why an example says nothing."""
+
+    without: Tensor
+    only: Tensor
+    reasons: list[str | None]
+
+
+def run(block: Block, settings: ErasureSettings) -> Found:
+    """Delete the top items of every ranking from the text, then all others.
+
+    The target is the predicted class of the whole text, whatever the sources' target is. Alternatives hold the
+    comprehensiveness at each share. Items that tie are taken from the first position on.
+
+    Args:
+        block: examples at a site; the slots of an example are one set of items.
+        settings: see `ErasureSettings`.
+    """
+    found = Found()
+    for name, curve in _curves(block, settings).items():
+        columns = {COMPREHENSIVENESS: aopc(curve.without).tolist(), SUFFICIENCY: aopc(curve.only).tolist()}
+        for row, reason in enumerate(curve.reasons):
+            for metric, values in columns.items():
+                value = math.nan if reason else values[row]
+                found.score(block, row, metric.name, value, reason or NAN_PROBABILITIES, source=name)
+            if reason is None:
+                found.variant(block, row, "erasure", name, changes=curve.without[row].tolist())
+    return found
+
+
+def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
+    encoded, content = block.encoded, block.encoded.content
+    refused = MULTI_LABEL if encoded.multi_label else CANNOT_DELETE if block.without is None else None
+    if refused is not None or block.without is None:
+        nothing = torch.full((len(block), 1), math.nan)
+        return {name: Curve(nothing, nothing, [refused] * len(block)) for name in settings.rankings}
+    counts = erasure_counts(content.sum(1), settings.shares)
+    tops = {name: top_masks(_importance(block, name), content, counts) for name in settings.rankings}
+    # the whole text stands beside the others, so that what removes nothing changes nothing, to the last bit
+    kept = [torch.ones_like(content)[:, None]]
+    for chosen, _ in tops.values():
+        kept += [~chosen, chosen | ~content[:, None]]
+    logits = _logits(block, torch.cat(kept, dim=1))
+    target = encoded.logits.argmax(-1)[:, None, None].expand(-1, logits.shape[1], 1)
+    chances = probabilities(logits).gather(2, target.to(logits.device))[..., 0]  # (B, 1 + 2 K a ranking)
+    full, parts = chances[:, 0], chances[:, 1:].split(counts.shape[1], dim=1)
+    return {
+        name: Curve(comprehensiveness(full, without), sufficiency(full, only), reasons)
+        for (name, (_, reasons)), without, only in zip(tops.items(), parts[::2], parts[1::2], strict=True)
+    }
+
+
+def _importance(block: Block, name: str) -> Tensor:
+    values = block.encoded.over_items if name == "attention" else block.sources[name]
+    return values.double().to(block.encoded.content.device)
+
+
+def _logits(block: Block, keep: Tensor) -> Tensor:
+    """Logits (B, K, C), float64, for ``keep`` (B, K, T); of each text every set of items is asked for once.
+
+    Shares of short texts round up to the same number, and rankings agree on sets: most are there several times.
+    """
+    place = torch.zeros(keep.shape[:2], dtype=torch.long)
+    for row, masks in enumerate(np.packbits(keep.cpu().numpy(), axis=-1)):
+        seen: dict[bytes, int] = {}
+        place[row] = torch.tensor([seen.setdefault(mask.tobytes(), len(seen)) for mask in masks])
+    place = place.to(keep.device)
+    # a text of fewer sets than others is asked for whole, which costs least
+    once = keep.new_ones(len(keep), int(place.max()) + 1, keep.shape[2])
+    once[torch.arange(len(keep), device=keep.device)[:, None], place] = keep
+    together = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
+    logits = torch.cat([block.without(part).double() for part in once.split(together, dim=1)], dim=1)
+    return logits.gather(1, place[..., None].expand(-1, -1, logits.shape[-1]))
+
+
+EVALUATORS.register("erasure")(
+    Evaluator(
+        "erasure", "DeYoung et al. 2020, section 4.2", (COMPREHENSIVENESS, SUFFICIENCY), run, ErasureSettings, sources,
+        controlled=False,
+    )
+)  # fmt: skip
