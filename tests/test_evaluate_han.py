@@ -69,7 +69,11 @@ def test_words_and_sentences_are_stored(evaluated):
 def test_every_test_says_something_at_both_sites(evaluated):
     table = evaluated.table()
     assert set(table["site"]) == {"word", "sentence"}
-    for metric in ("attention_correlation", "attention_permutation", "adversarial_attention", "decision_flip"):
+    metrics = {
+        "attention_correlation", "attention_permutation", "adversarial_attention", "decision_flip", "comprehensiveness",
+        "importance_entropy",
+    }  # fmt: skip
+    for metric in sorted(metrics):
         for site in ("word", "sentence"):
             found = table[(table.metric == metric) & (table.site == site)]
             assert len(found), (metric, site)

@@ -46,10 +46,19 @@ def run(block: Block, settings: EntropySettings) -> Found:
         settings: see `EntropySettings`.
     """
     found = Found()
-    _score(found, block, block.attention, block.encoded.over_items)
+    _score(found, block, block.attention, _attention(block))
     for name in settings.of if block.attention == "attention" else ():
         _score(found, block, name, block.sources[name])
     return found
+
+
+def _attention(block: Block) -> Tensor:
+    """What the slots hold over all items, (B, T); a control moves attention within a slot, which keeps its share."""
+    encoded = block.encoded
+    if encoded.pooled is None:
+        return encoded.over_items
+    share = (encoded.pooled[:, None] * encoded.allowed).sum(-1, keepdim=True)
+    return (encoded.attention * share).sum(1)
 
 
 def _score(found: Found, block: Block, source: str, importance: Tensor) -> None:

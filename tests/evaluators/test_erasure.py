@@ -1,0 +1,252 @@
+"""Comprehensiveness and sufficiency by deletion against a loop over sets of items, and when nothing can be said."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import attn_faithful.evaluators.erasure as erasure
+from attn_faithful._checks import InputError
+from attn_faithful.evaluators.erasure import ErasureSettings, run, sources
+from tests.evaluators.blocks import random_block, values
+from tests.models.examples import SMALL
+from tests.reference import eraser as slow
+
+LENGTHS = (6, 1, 0, 30, 2)
+RANKINGS = ("attention", "first", "random")
+SETTINGS = ErasureSettings(rankings=list(RANKINGS))
+
+
+class Deleting:
+    """A model of the tokens that are left, in which the order of what is left counts too."""
+
+    def __init__(self, block, seed):
+        generator = torch.Generator().manual_seed(seed)
+        self.shape = block.encoded.content.shape
+        classes = block.encoded.logits.shape[1]
+        self.said = torch.randn(*self.shape, classes, generator=generator, dtype=torch.float64)
+        self.outside = ~block.encoded.content
+        self.calls = []
+
+    def logits(self, row, kept):
+        """Of one text with the tokens of a set."""
+        total = torch.zeros(self.said.shape[-1], dtype=torch.float64)
+        for place, t in enumerate(sorted(kept)):
+            total += self.said[row, t] / (1 + 0.1 * place)
+        return total.tanh() * 2
+
+    def __call__(self, keep):
+        assert keep.dtype == torch.bool
+        assert bool((keep | ~self.outside[:, None]).all())  # what is no content stays
+        self.calls.append(keep)
+        content = ~self.outside
+        return torch.stack([
+            torch.stack([self.logits(row, (mask & content[row]).nonzero()[:, 0].tolist()) for mask in masks])
+            for row, masks in enumerate(keep)
+        ])  # fmt: skip
+
+
+def deleted_block(seed=0, classes=3, lengths=LENGTHS, ties=True):
+    """A block that can be run again, with a first position that is no content, and two sources."""
+    block = random_block(lengths, classes, seed)
+    content = block.encoded.content.clone()
+    content[0, 0] = False
+    block = replace(block, encoded=replace(block.encoded, content=content))
+    model = Deleting(block, seed)
+    whole = model(torch.ones_like(content)[:, None])[:, 0]
+    model.calls.clear()
+    generator = torch.Generator().manual_seed(seed + 1)
+    shape = content.shape
+    first = torch.randint(-2, 3, shape, generator=generator).double() if ties else torch.rand(shape, generator=generator)
+    named = {"first": first, "random": torch.rand(shape, generator=generator, dtype=torch.float64)}
+    named = {name: given.double().masked_fill(~content, math.nan) for name, given in named.items()}
+    return replace(block, encoded=replace(block.encoded, logits=whole), sources=named, without=model)
+
+
+def importance(block, name):
+    return block.encoded.over_items if name == "attention" else block.sources[name]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shares", [None, [0.3, 1.0]])
+def test_curves_equal_a_loop_over_sets(seed, shares):
+    block = deleted_block(seed)
+    settings = SETTINGS if shares is None else replace(SETTINGS, shares=shares)
+    found = run(block, settings)
+    changes = {
+        (e, v): c for e, v, c in zip(*(found.variants[n] for n in ("example", "variant", "changes")), strict=True)
+    }  # fmt: skip
+    assert set(found.variants["test"]) == {"erasure"}
+    for name in RANKINGS:
+        (lost, reasons), (kept, _) = (values(found, m, name) for m in ("comprehensiveness", "sufficiency"))
+        for row, example in enumerate(block.example):
+            content = block.encoded.content[row].tolist()
+            if not any(content):
+                assert math.isnan(lost[example])
+                assert math.isnan(kept[example])
+                assert reasons[example] == "no content token"
+                assert (example, name) not in changes
+                continue
+            decided = int(block.encoded.logits[row].argmax())
+
+            def p(left, row=row, decided=decided):
+                return float(block.without.logits(row, left).softmax(-1)[decided])
+
+            expected = slow.curve(p, importance(block, name)[row].tolist(), content, settings.shares)
+            assert changes[example, name] == pytest.approx(expected[0], abs=1e-10)
+            assert lost[example] == pytest.approx(slow.mean(expected[0]), abs=1e-10)
+            assert kept[example] == pytest.approx(slow.mean(expected[1]), abs=1e-10)
+
+
+def test_every_set_of_a_text_is_asked_for_once():
+    block = deleted_block(lengths=(6, 30, 2))
+    run(block, SETTINGS)
+    (keep,) = block.without.calls
+    for row, masks in enumerate(keep):
+        content = block.encoded.content[row]
+        whole = set(content.nonzero()[:, 0].tolist())
+        sets = {frozenset(whole)}
+        for name in RANKINGS:
+            for share in SETTINGS.shares:
+                rows = importance(block, name)[row].tolist(), content.tolist()
+                top = slow.top(*rows, slow.count(len(whole), share))
+                sets |= {frozenset(top), frozenset(whole - top)}
+        asked = [frozenset((mask & content).nonzero()[:, 0].tolist()) for mask in masks]
+        assert set(asked) == sets
+        assert len([one for one in asked if one != whole]) == len(sets) - 1  # the whole text costs next to nothing
+
+
+def test_what_is_asked_at_once_has_a_bound_and_changes_nothing(monkeypatch):
+    block = deleted_block()
+    expected = run(block, SETTINGS)
+    block.without.calls.clear()
+    monkeypatch.setattr(erasure, "CELLS", 3 * block.encoded.content.numel())
+    found = run(block, SETTINGS)
+    assert len(block.without.calls) > 3
+    assert all(keep.numel() <= erasure.CELLS for keep in block.without.calls)
+    # as words, in which NaN equals itself
+    assert repr(found.scores) == repr(expected.scores)
+    assert found.variants == expected.variants
+
+
+def test_all_items_are_exactly_the_whole_text():
+    block = deleted_block()
+    found = run(block, replace(SETTINGS, shares=[1.0]))
+    for name in RANKINGS:
+        kept, _ = values(found, "sufficiency", name)
+        assert all(v == 0 for e, v in kept.items() if e != "e2")
+    lost = [values(found, "comprehensiveness", name)[0] for name in RANKINGS]
+    assert repr(lost[0]) == repr(lost[1]) == repr(lost[2])  # without any item all rankings are one
+    assert any(v != 0 for v in lost[0].values())
+
+
+def test_the_ranking_by_what_items_add_beats_its_reverse():
+    block = random_block((12,) * 8, 2)
+    added = torch.rand(block.encoded.content.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    added = added * block.encoded.content
+
+    def without(keep):
+        z = (keep * added[:, None]).sum(-1)
+        return torch.stack([torch.zeros_like(z), z], dim=-1)
+
+    whole = without(torch.ones_like(block.encoded.content)[:, None])[:, 0]
+    block = replace(
+        block, encoded=replace(block.encoded, logits=whole), sources={"good": added, "bad": -added}, without=without
+    )
+    found = run(block, ErasureSettings(rankings=["good", "bad"]))
+    (lost_good, _), (lost_bad, _), (kept_good, _), (kept_bad, _) = (
+        values(found, m, n) for m in ("comprehensiveness", "sufficiency") for n in ("good", "bad")
+    )
+    assert all(lost_good[e] > lost_bad[e] and kept_good[e] < kept_bad[e] for e in block.example)
+
+
+def test_several_slots_are_one_set_of_items():
+    block = deleted_block(ties=False)
+    encoded = block.encoded
+    attention = encoded.attention.repeat(1, 2, 1)
+    pooled = encoded.attention[:, 0].flip(0)  # another order than any slot has
+    pooled = torch.where(encoded.content, torch.rand(pooled.shape, generator=torch.Generator().manual_seed(9)), 0.0)
+    sloted = replace(
+        block, encoded=replace(encoded, attention=attention, allowed=encoded.allowed.repeat(1, 2, 1), pooled=pooled)
+    )
+    as_source = replace(block, sources={**block.sources, "pooled": pooled.double()})
+    mine = values(run(sloted, ErasureSettings(rankings=["attention"])), "comprehensiveness")
+    theirs = values(run(as_source, ErasureSettings(rankings=["pooled"])), "comprehensiveness")
+    assert repr(mine) == repr(theirs)
+
+
+def test_a_model_s_own_deletion():
+    from attn_faithful.models.configuration import AttentionClassifierConfig
+    from attn_faithful.models.modeling import AttentionClassifier
+
+    torch.manual_seed(0)
+    model = AttentionClassifier(AttentionClassifierConfig(**{**SMALL, "encoder": "lstm", "num_labels": 2})).eval()
+    with torch.no_grad():  # a model that has decided something
+        model.readout.weight.mul_(20)
+    ids = torch.tensor([[2, 3, 4, 5, 3], [5, 2, 2, 0, 0]])
+    mask = torch.tensor([[1] * 5, [1, 1, 1, 0, 0]])
+    batch = {"input_ids": ids, "attention_mask": mask}
+    with torch.no_grad():
+        encoded = model.encode(batch)
+    block = replace(
+        random_block((4, 2)), encoded=encoded, without=lambda keep: model.without(batch, keep),
+        sources={"first": torch.rand(2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)},
+    )  # fmt: skip
+    found = run(block, ErasureSettings(rankings=["attention", "first"], shares=[0.2, 0.5]))
+    for name in ("attention", "first"):
+        (lost, _), (kept, _) = (values(found, m, name) for m in ("comprehensiveness", "sufficiency"))
+        for row, example in enumerate(block.example):
+            decided = int(encoded.logits[row].argmax())
+
+            @torch.no_grad()
+            def p(left, row=row, decided=decided):
+                shorter = ids[row][sorted(left)][None]
+                logits = model(input_ids=shorter).logits
+                return float(logits.double().softmax(-1)[0, decided])
+
+            expected = slow.curve(p, importance(block, name)[row].tolist(), mask[row].bool().tolist(), [0.2, 0.5])
+            # float32 models, batched otherwise
+            assert lost[example] == pytest.approx(slow.mean(expected[0]), abs=1e-5)
+            assert kept[example] == pytest.approx(slow.mean(expected[1]), abs=1e-5)
+            assert abs(lost[example]) > 1e-4
+
+
+def test_reasons():
+    block = deleted_block()
+
+    def every_reason(changed):
+        found = run(changed, SETTINGS)
+        assert not found.variants["example"]
+        assert all(math.isnan(value) for value in found.scores["value"])
+        assert len(found.scores["value"]) == 2 * len(RANKINGS) * len(block)
+        return set(found.scores["reason"])
+
+    assert every_reason(replace(block, without=None)) == {"model cannot delete tokens"}
+    labels = replace(block, encoded=replace(block.encoded, multi_label=True))
+    assert every_reason(labels) == {"labels are independent"}
+    broken = replace(block, without=lambda keep: torch.full((*keep.shape[:2], 3), math.nan))
+    assert {"no content token", "nan in probabilities"} >= every_reason(broken)
+
+    holes = block.sources["first"].clone()
+    holes[3, 2] = math.nan
+    found = run(replace(block, sources={**block.sources, "first": holes}), SETTINGS)
+    assert values(found, "sufficiency", "first")[1]["e3"] == "nan in scores"
+    assert values(found, "sufficiency", "random")[1]["e3"] is None
+
+
+def test_no_text_has_content():
+    block = deleted_block(lengths=(1, 0))  # the only token of the first is no content
+    assert set(run(block, SETTINGS).scores["reason"]) == {"no content token"}
+
+
+def test_settings():
+    assert sources(ErasureSettings()) == ["input_x_gradient", "leave_one_out", "random"]
+    for wrong in ([], ["attention", "attention"]):
+        with pytest.raises(InputError, match="rankings must name different sources"):
+            ErasureSettings(rankings=wrong)
+    for shares in ([], [0.0], [20]):
+        with pytest.raises(InputError, match="Expected `shares`"):
+            ErasureSettings(shares=shares)
