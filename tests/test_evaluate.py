@@ -271,3 +271,19 @@ def test_the_recipe_of_serrano_and_smith_in_its_smoke_form(tmp_path, capsys):
     shown = capsys.readouterr().out
     for word in ("Mock-1 rnn hierarchical, flips", "rankings in pairs", "smallest_set", "Top only"):
         assert word in shown
+
+
+def test_the_recipe_of_meister_in_its_smoke_form(tmp_path, capsys):
+    recipe = Path(__file__).parents[1] / "recipes" / "papers" / "meister_2021.yaml"
+    command = ["run", str(recipe), "--smoke", "--only", "encoder=lstm", "--output", str(tmp_path)]
+    assert main(command) == 0
+    found = find_runs([tmp_path])
+    assert len(found) == 4
+    for folder in found:
+        scores = folder.read_table("scores").to_pandas()
+        assert {"hidden_entropy", "importance_entropy"} <= set(scores.metric)
+        tau = scores[(scores.metric == "attention_correlation") & (scores.source == "attention~state_leave_one_out")]
+        assert tau.value.notna().any()
+    shown = capsys.readouterr().out
+    assert "results against projection" in shown
+    assert "hidden entropy" in shown

@@ -261,42 +261,21 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
     from dataclasses import asdict
     from pathlib import Path
 
+    from attn_faithful.experiments.aggregate import aggregate
     from attn_faithful.experiments.launch import processes, run_cells
     from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.trends import trends
     from attn_faithful.reports.progress import Progress
+    from attn_faithful.reports.recipes import recipe_tables
 
     with processes(given.processes, given.parallel) as team:
         cells = expand(recipe, getattr(given, "data_dir", None), _only(getattr(given, "only", [])))
         with Progress(cells, team.rank, team.world) as progress:
             folders = run_cells(cells, Path(given.output), progress.tell, team)
         if team.main:
-            _print_tables(folders, asdict(recipe))
+            records = aggregate(folders)
+            _show(recipe_tables(records, trends(records), asdict(recipe)))
             print(f"Run folders: {Path(given.output) / recipe.name}")
-
-
-def _print_tables(folders: Sequence[Any], recipe: dict[str, Any]) -> None:
-    from attn_faithful.experiments.aggregate import aggregate
-    from attn_faithful.reports import tables
-    from attn_faithful.reports.flips import tables_of_flips
-    from attn_faithful.reports.tests import tables_of_tests
-
-    records = aggregate(folders)
-    shown = [
-        tables.data_table(records),
-        tables.base_table(records),
-        tables.attefa_table(records),
-        tables.constrained_table(records),
-        tables.pairs_table(records),
-    ]
-    for record in records:
-        title = " ".join(record["axes"].values())
-        shown += tables_of_tests(record["tests"], record["metrics"], record["label_names"], title)
-        shown += tables_of_flips(record["facts"], title)
-    if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
-        shown.append(tables.seeds_table(records))
-    if recipe["expected"] is not None:
-        shown.append(tables.expected_table(records, recipe["expected"], recipe["claim"]))
-    _show(shown)
 
 
 def _show(tables: Sequence[Any]) -> None:

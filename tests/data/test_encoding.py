@@ -20,6 +20,9 @@ from attn_faithful.data.encoding import (
     token_spans,
     train_tokenizer,
 )
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.sentences import sentence_ids, sentence_spans
+from attn_faithful.models.blocks import content_keys
 
 FAMILY, HEART, THUMB = "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f44d\U0001f3fd"
 MIXED = [
@@ -279,3 +282,113 @@ def test_byte_level_blanks_go_with_their_word():
     assert row["informative"][:2] == [1, 2]
     assert set(row["informative"][2:]) <= {2, 3}
     assert row["informative"][-4:] == [3, 3, 3, 3]
+
+
+# --- sentences
+
+THREE = "good bad good. Bad end!\nOk"
+
+
+def in_sentences(tokenizer, texts, **settings):
+    return encode_texts(tokenizer, datasets.Dataset.from_dict({"text": texts}), sentences=True, **settings)
+
+
+def test_tokens_know_their_sentence():
+    tokenizer = train_tokenizer([THREE])
+    rows = in_sentences(tokenizer, [THREE, "", " \n ", "good"])
+    assert rows["sentence_ids"][:] == [[0, 0, 0, 0, 1, 1, 1, 2], [], [], [0]]
+    assert rows["n_sentences"][:] == [3, 0, 0, 1]
+    assert rows.features["sentence_ids"].feature.dtype == "int32"
+    plain = encode_texts(tokenizer, datasets.Dataset.from_dict({"text": [THREE]}))
+    assert {"sentence_ids", "n_sentences"} & set(plain.column_names) == set()
+    assert plain["input_ids"][0] == rows["input_ids"][0]
+
+
+@pytest.mark.parametrize(
+    ("side", "flat", "marked"),
+    [("right", [0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1, 1]), ("left", [0, 1, 1, 1, 2], [0, 0, 1, 1, 1, 2, 2])],
+)
+def test_truncation_leaves_each_token_its_sentence(side, flat, marked):
+    """Left are "good bad good . Bad" and ". Bad end ! Ok", the second time between [CLS] and [SEP]."""
+    for tokenizer, limit, expected in [(train_tokenizer([THREE]), 5, flat), (bert_like(), 7, marked)]:
+        tokenizer.truncation_side = side
+        rows = in_sentences(tokenizer, [THREE, "good"], max_length=limit)
+        assert rows["truncated"][:] == [True, False]
+        assert rows["sentence_ids"][0] == expected
+        assert rows["n_sentences"][:] == [expected[-1] + 1, 1]
+
+
+def test_what_truncation_leaves_of_the_last_sentences_begins_at_0():
+    tokenizer = bert_like()
+    tokenizer.truncation_side = "left"
+    rows = in_sentences(tokenizer, [THREE], max_length=4)
+    assert rows["sentence_ids"][:] == [[0, 0, 1, 1]]
+
+
+def test_special_tokens_alone_are_no_sentence():
+    rows = in_sentences(bert_like(), ["", "good. bad", "\u200b."])
+    assert rows["special_tokens_mask"][0] == [1, 1]
+    assert rows["sentence_ids"][:2] == [[0, 0], [0, 0, 0, 1, 1]]
+    assert rows["n_sentences"][:2] == [0, 2]
+
+
+def test_sentences_need_offsets():
+    class Slow:
+        is_fast = False
+        model_max_length = 10
+
+    with pytest.raises(InputError, match="got a Slow without offsets; use a fast tokenizer"):
+        in_sentences(Slow(), ["a. b"])
+
+
+HARD = [
+    *MIXED,
+    THREE,
+    "rated 3.5. Rooms at 1,000 a night. 5 stars! No.1",
+    "\u0130 5. \u0130x 7. a5.B6.\nc7<br />8",
+    "a\u20195. b",
+]
+
+
+@pytest.mark.parametrize("pre_tokenizer", ["words", "whitespace"])
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("digits", ["qqq", "number", None])
+def test_sentences_by_the_true_spans_of_the_tokens(pre_tokenizer, lowercase, digits):
+    """The backend's own offsets are wrong at digits, but not where a token ends."""
+    tokenizer = train_tokenizer(HARD, pre_tokenizer=pre_tokenizer, lowercase=lowercase, digits=digits)
+    rows = in_sentences(tokenizer, HARD)
+    for text, found in zip(HARD, rows["sentence_ids"], strict=True):
+        assert found == sentence_ids(sentence_spans(text), token_spans(tokenizer, text)).tolist()
+
+
+@pytest.mark.parametrize("name", ["yelp5", "imdb", "hotels_zh", "reviews_hi", "reviews_ar"])
+def test_sentences_of_real_texts(shared, name):
+    texts = pq.read_table(shared / "data" / name / "test.parquet")["text"].to_pylist()[:150]
+    tokenizer = train_tokenizer(texts)
+    rows = in_sentences(tokenizer, texts)
+    for text, found, n in zip(texts, rows["sentence_ids"], rows["n_sentences"], strict=True):
+        expected = sentence_ids(sentence_spans(text), token_spans(tokenizer, text)).tolist()
+        assert found == expected
+        assert sorted(set(found)) == list(range(n))
+
+
+def test_sentences_are_collated_and_kept_as_integers():
+    rows = Rows.of(in_sentences(train_tokenizer([THREE]), [THREE, "", "good"]))
+    assert rows["sentence_ids"][0].dtype.kind == "i"
+    batch = Collator(columns=("sentence_ids", "n_sentences"))([rows[1], rows[0], rows[2]])
+    assert batch["sentence_ids"].dtype == torch.int64
+    assert batch["sentence_ids"].tolist() == [[0] * 8, [0, 0, 0, 0, 1, 1, 1, 2], [0] * 8]
+    assert batch["n_sentences"].tolist() == [0, 3, 1]
+    empty = Collator(columns=("sentence_ids",))([rows[1]])["sentence_ids"]
+    assert empty.dtype == torch.int64
+    assert empty.tolist() == [[0]]
+
+
+def test_texts_that_break_elsewhere_are_different():
+    tokenizer = train_tokenizer(["good bad"])
+    texts = ["good\nbad good", "good bad\ngood", "good\nbad good"]
+    first, other, same = content_keys(in_sentences(tokenizer, texts))
+    assert first == same != other
+    plain = content_keys(encode_texts(tokenizer, datasets.Dataset.from_dict({"text": texts})))
+    assert len(set(plain)) == 1
+    assert plain[0] not in (first, other)

@@ -49,7 +49,7 @@ class Deleting:
         ])  # fmt: skip
 
 
-def deleted_block(seed=0, classes=3, lengths=LENGTHS, ties=True):
+def deleted_block(seed=0, classes=3, lengths=LENGTHS):
     """A block that can be run again, with a first position that is no content, and two sources."""
     block = random_block(lengths, classes, seed)
     content = block.encoded.content.clone()
@@ -60,7 +60,7 @@ def deleted_block(seed=0, classes=3, lengths=LENGTHS, ties=True):
     model.calls.clear()
     generator = torch.Generator().manual_seed(seed + 1)
     shape = content.shape
-    first = torch.randint(-2, 3, shape, generator=generator).double() if ties else torch.rand(shape, generator=generator)
+    first = torch.randint(-2, 3, shape, generator=generator)  # with ties
     named = {"first": first, "random": torch.rand(shape, generator=generator, dtype=torch.float64)}
     named = {name: given.double().masked_fill(~content, math.nan) for name, given in named.items()}
     return replace(block, encoded=replace(block.encoded, logits=whole), sources=named, without=model)
@@ -164,16 +164,14 @@ def test_the_ranking_by_what_items_add_beats_its_reverse():
 
 
 def test_several_slots_are_one_set_of_items():
-    block = deleted_block(ties=False)
+    block = deleted_block()
     encoded = block.encoded
-    attention = encoded.attention.repeat(1, 2, 1)
-    pooled = encoded.attention[:, 0].flip(0)  # another order than any slot has
-    pooled = torch.where(encoded.content, torch.rand(pooled.shape, generator=torch.Generator().manual_seed(9)), 0.0)
-    sloted = replace(
-        block, encoded=replace(encoded, attention=attention, allowed=encoded.allowed.repeat(1, 2, 1), pooled=pooled)
+    pooled = torch.rand(encoded.content.shape, generator=torch.Generator().manual_seed(9))  # as no slot ranks them
+    slots = replace(
+        encoded, attention=encoded.attention.repeat(1, 2, 1), allowed=encoded.allowed.repeat(1, 2, 1), pooled=pooled
     )
     as_source = replace(block, sources={**block.sources, "pooled": pooled.double()})
-    mine = values(run(sloted, ErasureSettings(rankings=["attention"])), "comprehensiveness")
+    mine = values(run(replace(block, encoded=slots), ErasureSettings(rankings=["attention"])), "comprehensiveness")
     theirs = values(run(as_source, ErasureSettings(rankings=["pooled"])), "comprehensiveness")
     assert repr(mine) == repr(theirs)
 

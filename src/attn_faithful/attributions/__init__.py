@@ -2,4 +2,5 @@
 
 import attn_faithful.attributions.gradients
 import attn_faithful.attributions.internals
-import attn_faithful.attributions.occlusion  # noqa: F401
+import attn_faithful.attributions.occlusion
+import attn_faithful.attributions.states  # noqa: F401

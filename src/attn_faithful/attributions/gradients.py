@@ -113,7 +113,7 @@ def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Ten
     """The embeddings of the texts and the gradient of the outcome with respect to them, (B, T, E) each."""
     from captum.attr import Saliency  # takes seconds to import
 
-    text = _at(request, source)
+    text = text_at(request, source)
     if text.embedded.numel() == 0:
         return text.embedded, text.embedded
     with analysing(request.model):
@@ -145,7 +145,7 @@ def input_x_gradient(request: Request) -> Attribution:
     """
     from captum.attr import InputXGradient
 
-    text = _at(request, "input_x_gradient")
+    text = text_at(request, "input_x_gradient")
     if text.embedded.numel() == 0:
         return Attribution(torch.zeros(request.encoded.content.shape))
     with analysing(request.model):
@@ -165,7 +165,7 @@ def integrated_gradients(request: Request) -> Attribution:
     """
     from captum.attr import IntegratedGradients
 
-    text = _at(request, "integrated_gradients")
+    text = text_at(request, "integrated_gradients")
     size = text.embedded.shape[:2]
     if text.embedded.numel() == 0:
         zeros = torch.zeros(request.encoded.content.shape)
@@ -191,7 +191,8 @@ def integrated_gradients(request: Request) -> Attribution:
     return Attribution(values, {"convergence_delta": delta}, reasons if any(reasons) else ())
 
 
-def _at(request: Request, source: str) -> EmbeddedText:
+def text_at(request: Request, source: str) -> EmbeddedText:
+    """The model as a function of the embeddings, on the settings' attention path."""
     if request.settings.attention_path == "attached":
         return embedded_text(request, source)
     if hasattr(request.model, "fixed_attention"):

@@ -10,6 +10,7 @@ from typing import Any
 from .._checks import InputError, did_you_mean
 from .readers import Raw
 
+_LABELS = ("label", "labels")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 
@@ -167,7 +168,9 @@ def fit_labels(
     mapping = LabelMap(multi_label, dict(label_map or {}), set())
     known: list[str] = []
     if column is not None and column in rows.column_names:
-        mapping.source_names = raw.names or _names_beside(rows, column)
+        # a folder states the names of its labels, and of no other column
+        stated = raw.names if column in _LABELS or not set(_LABELS) & set(rows.column_names) else None
+        mapping.source_names = stated or _names_beside(rows, column)
         known = _known_labels(rows, column, mapping, candidates)
         if names is not None and not set(known) <= set(names) and all(name.isdigit() for name in known):
             mapping.source_names = known = list(names)  # bare numbers are indices into the model's own names

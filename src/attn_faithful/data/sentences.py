@@ -1,7 +1,7 @@
 """Documents as sentences, for hierarchical models: where each sentence stands, and which one a token belongs to.
 
 The splitter is our own, because no library did all that reviews need: sentencex 1.0.32 joins texts without capitals
-("wow!!! so good"; it misses 30% of the ends in lower-cased tokenized reviews, ours 16%) and has no wheel for macOS with
+("wow!!! so good"; it misses 29% of the ends in lower-cased tokenized reviews, ours 16%) and has no wheel for macOS with
 Python 3.10; pysbd 0.3.4 (2021) takes 20 ms a document, ours 0.1.
 """
 
@@ -162,4 +162,6 @@ def sentence_ids(text_spans: Sequence[Span], token_spans: Sequence[Span]) -> np.
     own = np.searchsorted(starts, spans[:, 1] - 1, side="right") - 1
     own[~content] = 0
     own = np.maximum.accumulate(np.maximum(own, own[content][0]))
-    return np.cumsum(np.diff(own, prepend=own[0]) > 0, dtype=np.int32)
+    ids = np.zeros(len(own), dtype=np.int32)
+    np.cumsum(own[1:] > own[:-1], out=ids[1:])
+    return ids

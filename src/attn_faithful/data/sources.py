@@ -15,6 +15,7 @@ from .._checks import InputError, check_choice
 from .columns import Columns, find_columns
 from .labels import LabelMap, fit_labels, stratified
 from .mock import LABEL_NAMES, make_mock, mock_spec
+from .rationales import RATIONALE, Said, check_rationale, says, word_rationales
 from .readers import Raw, from_rows, read_source
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ class TextData:
             ``text``, ``label`` (index into ``label_names``, -1 where unknown; a list of 0 and 1 where a text may have
             several) and the list columns of the source, such as ``informative``. Pairs have ``query``, the text that
             asks (a question, a hypothesis), and, where the source names them, ``candidates``: 1 for each class that
-            may be the answer.
+            may be the answer. Where a rationale is asked for, ``rationale`` has one 0 or 1 a white-space word of the
+            text, and only the splits that say so have it.
         label_names: the classes in the order of their indices.
         pre_tokenizer: ``whitespace`` where the texts are tokens joined by spaces, else ``words``.
         notes: what a reader of the results should know: rows dropped, splits made, texts in both train and test.
-        fingerprint: sha256 over label names, texts, queries, candidates and labels, the same in every process.
+        fingerprint: sha256 over label names, texts, queries, candidates, labels and rationales, the same in every
+            process.
     """
 
     name: str
@@ -77,6 +80,7 @@ def load_texts(
     multi_label: bool = False,
     drop_none: bool = False,
     label_names: Sequence[str] | None = None,
+    rationale: str | None = None,
     purpose: str = "train",
 ) -> TextData:
     """Load texts and labels from a name, a path or a Hub id, with one mapping of labels fixed on the training split.
@@ -97,12 +101,14 @@ def load_texts(
         multi_label: each text has a list of labels (0 and 1 for each class, or names).
         drop_none: leave out rows whose text or label is missing, and say how many, in place of an error.
         label_names: the classes of a trained model in their order; the mapping is then fixed to them.
+        rationale: what people marked as the reason for the label: the name of a list column with one 0 or 1 a
+            white-space word, or ``supporting``, ``token_sentiment`` or ``pairs`` (see ``rationales``).
         purpose: ``train``, or ``evaluate``: no split is made (a single file is ``test``) and labels may be missing.
 
     Raises:
         InputError: for a source that is not there, a column that is missing or ambiguous, a missing text or label
             (with its row), a label that train does not have, an answer that is none of its candidates (with its row),
-            an unlabelled text in train, or one class only.
+            a rationale that does not fit its text, an unlabelled text in train, or one class only.
 
     Example:
         >>> data = load_texts("mock-1", mock={"n_train": 40, "n_test": 10})
@@ -142,9 +148,11 @@ def load_texts(
         names=label_names,
         candidates=columns.candidates,
     )
+    if rationale is not None:
+        check_rationale(rationale, raw.splits, name)
     tables = {}
     for split, rows in raw.splits.items():
-        tables[split] = _table(raw, split, rows, columns, mapping, drop_none, purpose)
+        tables[split] = _table(raw, split, rows, columns, mapping, drop_none, rationale, purpose)
     _name_apart(tables)
     if purpose == "train":
         if len(mapping.names) < 2:
@@ -163,7 +171,7 @@ def load_texts(
         double = sum(said in seen for said in _said(tables["test"]))
         if double:
             raw.notes.append(f"{double} of {len(tables['test']['text'])} test texts stand in train too.")
-    splits = {split: _dataset(table, multi_label) for split, table in tables.items()}
+    splits = {split: _dataset(table, multi_label, rationale is not None) for split, table in tables.items()}
     pre_tokenizer = "whitespace" if raw.tokenized else "words"
     fingerprint = _fingerprint(mapping.names, tables)
     return TextData(raw.name, splits, list(mapping.names), pre_tokenizer, raw.notes, fingerprint)
@@ -188,6 +196,7 @@ def _table(
     columns: Columns,
     mapping: LabelMap,
     drop_none: bool,
+    rationale: str | None,
     purpose: str,
 ) -> dict[str, list[Any]]:
     """Columns of one split with labels as indices; rows that keep and drop leave out are gone."""
@@ -241,6 +250,20 @@ def _table(
         table["candidates"] = masks
         if strange:
             raw.notes.append(f"{split}: {strange} candidates left out that are no class.")
+    if rationale is not None and says(rows, rationale):
+        known = {row: label for row, label in enumerate(labels) if isinstance(label, int) and label >= 0}
+        said = Said(
+            read=lambda name: _column(rows, name),
+            texts=texts,
+            examples=dict(zip(kept, table["example"], strict=True)),
+            labels={row: mapping.names[known[row]] if row in known else None for row in kept},
+        )
+        table[RATIONALE] = word_rationales(rationale, said)
+        bare = sum(not any(marks) for marks in table[RATIONALE])
+        if bare:
+            raw.notes.append(f"{split}: {bare} of {len(kept)} texts have no word in the rationale {rationale!r}.")
+    elif rationale is not None:
+        raw.notes.append(f"{split}: nothing says what the rationale {rationale!r} is.")
     for name, feature in rows.features.items():
         own = name in (*table, "query", "candidates", columns.label)
         if isinstance(feature, (datasets.List, datasets.LargeList)) and not own:
@@ -316,13 +339,14 @@ def _check_train(table: dict[str, list[Any]], mapping: LabelMap, source: str) ->
         raise InputError(f"Expected at least two classes in train of {source!r}, but only {only!r} texts are there.")
 
 
-def _dataset(table: dict[str, list[Any]], multi_label: bool) -> datasets.Dataset:
+def _dataset(table: dict[str, list[Any]], multi_label: bool, marked: bool) -> datasets.Dataset:
     import datasets
     import pyarrow as pa
 
     types = {"example": pa.string(), "text": pa.large_string()}
     types |= {"query": pa.large_string(), "candidates": pa.list_(pa.int8())}
     types["label"] = pa.list_(pa.int64()) if multi_label else pa.int64()
+    types |= {RATIONALE: pa.list_(pa.int8())} if marked else {}
     arrays = {name: pa.array(values, type=types.get(name)) for name, values in table.items()}
     return datasets.Dataset(pa.table(arrays))
 
@@ -330,7 +354,7 @@ def _dataset(table: dict[str, list[Any]], multi_label: bool) -> datasets.Dataset
 def _fingerprint(names: Sequence[str], tables: Mapping[str, dict[str, list[Any]]]) -> str:
     digest = hashlib.sha256(json.dumps(list(names)).encode())
     for split, table in tables.items():
-        columns = [table[name] for name in ("text", "label", "query", "candidates") if name in table]
+        columns = [table[name] for name in ("text", "label", "query", "candidates", RATIONALE) if name in table]
         for values in zip(*columns, strict=True):
             digest.update(json.dumps([split, *values]).encode())
     return digest.hexdigest()

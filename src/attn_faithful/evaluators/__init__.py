@@ -8,4 +8,5 @@ import attn_faithful.evaluators.permutation
 import attn_faithful.evaluators.adversarial
 import attn_faithful.evaluators.flips
 import attn_faithful.evaluators.erasure
-import attn_faithful.evaluators.entropy  # noqa: F401
+import attn_faithful.evaluators.entropy
+import attn_faithful.evaluators.plausibility  # noqa: F401

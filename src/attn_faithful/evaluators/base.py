@@ -139,6 +139,7 @@ class Evaluator:
         sources: ``sources(settings)`` names the sources of importance that it needs.
         facts: ``facts(columns)`` says what the scores of a data set say together, where that is more than means and
             shares: columns are (site, source, metric) -> values and reasons, an example each.
+        marked: whether it says anything only of data in which people marked their reasons.
         controlled: whether it is run on null controls in attention's place too.
         twin: whether it compares a model with its twin, on outputs of a whole split, and is not run by the block.
     """
@@ -150,6 +151,7 @@ class Evaluator:
     settings: Any = None
     sources: Callable[[Any], Sequence[str]] = lambda settings: ()
     facts: Callable[[Mapping[Any, Any]], list[dict[str, Any]]] | None = None
+    marked: bool = False
     controlled: bool = True
     twin: bool = False
 

@@ -49,5 +49,8 @@ def controlled(block: Block, name: str) -> Block:
     attention = torch.where(items, CONTROLS[name](block) * mass, attention).to(encoded.attention.dtype)
     with torch.no_grad():
         logits = encoded.decode(attention[:, None])[:, 0]
-    encoded = replace(encoded, attention=attention, logits=logits, scores=None)
+    pooled = encoded.pooled
+    if pooled is not None:  # a slot keeps its share of the whole
+        pooled = (attention * (pooled[:, None] * encoded.allowed).sum(-1, keepdim=True)).sum(1)
+    encoded = replace(encoded, attention=attention, logits=logits, scores=None, log_weights=None, pooled=pooled)
     return replace(block, encoded=encoded, attention=name)

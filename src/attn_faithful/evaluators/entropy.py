@@ -19,6 +19,10 @@ SUPPORT = MetricSpec("importance_support", "support", "number of items with impo
 GINI = MetricSpec(
     "importance_gini", "Gini", "Gini's coefficient of the importance: 0 where all items have the same", 0.0, 1.0
 )
+HIDDEN = MetricSpec(
+    "hidden_entropy", "hidden entropy", "normalized entropy of what a state depends on, averaged over the states (with "
+    "the source hidden_gradient, which tells it): 1 where each depends on all tokens alike", 0.0, 1.0,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,19 +50,10 @@ def run(block: Block, settings: EntropySettings) -> Found:
         settings: see `EntropySettings`.
     """
     found = Found()
-    _score(found, block, block.attention, _attention(block))
+    _score(found, block, block.attention, block.encoded.over_items)
     for name in settings.of if block.attention == "attention" else ():
         _score(found, block, name, block.sources[name])
     return found
-
-
-def _attention(block: Block) -> Tensor:
-    """What the slots hold over all items, (B, T); a control moves attention within a slot, which keeps its share."""
-    encoded = block.encoded
-    if encoded.pooled is None:
-        return encoded.over_items
-    share = (encoded.pooled[:, None] * encoded.allowed).sum(-1, keepdim=True)
-    return (encoded.attention * share).sum(1)
 
 
 def _score(found: Found, block: Block, source: str, importance: Tensor) -> None:
@@ -77,7 +72,7 @@ def _score(found: Found, block: Block, source: str, importance: Tensor) -> None:
 
 EVALUATORS.register("entropy")(
     Evaluator(
-        "entropy", "Meister et al. 2021, section 4", (ENTROPY, SUPPORT, GINI), run, EntropySettings,
+        "entropy", "Meister et al. 2021, section 4", (ENTROPY, SUPPORT, GINI, HIDDEN), run, EntropySettings,
         lambda settings: settings.of,
     )
 )  # fmt: skip

@@ -6,7 +6,7 @@ Items are deleted from the text and the model run again, so attention is judged 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,7 +72,7 @@ class Curve:
 
     without: Tensor
     only: Tensor
-    reasons: list[str | None]
+    reasons: Sequence[str | None]
 
 
 def run(block: Block, settings: ErasureSettings) -> Found:
@@ -90,8 +90,7 @@ def run(block: Block, settings: ErasureSettings) -> Found:
         columns = {COMPREHENSIVENESS: aopc(curve.without).tolist(), SUFFICIENCY: aopc(curve.only).tolist()}
         for row, reason in enumerate(curve.reasons):
             for metric, values in columns.items():
-                value = math.nan if reason else values[row]
-                found.score(block, row, metric.name, value, reason or NAN_PROBABILITIES, source=name)
+                found.score(block, row, metric.name, math.nan if reason else values[row], reason, source=name)
             if reason is None:
                 found.variant(block, row, "erasure", name, changes=curve.without[row].tolist())
     return found
@@ -100,7 +99,7 @@ def run(block: Block, settings: ErasureSettings) -> Found:
 def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
     encoded, content = block.encoded, block.encoded.content
     refused = MULTI_LABEL if encoded.multi_label else CANNOT_DELETE if block.without is None else None
-    if refused is not None or block.without is None:
+    if refused is not None:
         nothing = torch.full((len(block), 1), math.nan)
         return {name: Curve(nothing, nothing, [refused] * len(block)) for name in settings.rankings}
     counts = erasure_counts(content.sum(1), settings.shares)
@@ -114,9 +113,15 @@ def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
     chances = probabilities(logits).gather(2, target.to(logits.device))[..., 0]  # (B, 1 + 2 K a ranking)
     full, parts = chances[:, 0], chances[:, 1:].split(counts.shape[1], dim=1)
     return {
-        name: Curve(comprehensiveness(full, without), sufficiency(full, only), reasons)
+        name: _curve(full, without, only, reasons)
         for (name, (_, reasons)), without, only in zip(tops.items(), parts[::2], parts[1::2], strict=True)
     }
+
+
+def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | None]) -> Curve:
+    broken = (full.isnan() | without.isnan().any(1) | only.isnan().any(1)).tolist()
+    reasons = [reason or (NAN_PROBABILITIES if nan else None) for reason, nan in zip(reasons, broken, strict=True)]
+    return Curve(comprehensiveness(full, without), sufficiency(full, only), reasons)
 
 
 def _importance(block: Block, name: str) -> Tensor:

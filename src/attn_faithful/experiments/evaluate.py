@@ -18,7 +18,7 @@ from attn_faithful.data.given import read_importance
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
-from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.evaluation import RATIONALE, Subject, evaluate_rows, token_ids
 from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
 from attn_faithful.experiments.plan import digest, slug
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts
@@ -111,7 +111,9 @@ def make_task(
     split = split or ("test" if "test" in texts.splits else list(texts.splits)[-1])
     check_choice(f"split of {texts.name}", split, texts.splits)
     if not settings.tests:
-        settings = replace(settings, tests=[test for test in EVALUATORS if not EVALUATORS[test].twin])
+        marked = RATIONALE in texts.splits[split].column_names
+        named = (test for test in EVALUATORS if not EVALUATORS[test].twin and (marked or not EVALUATORS[test].marked))
+        settings = replace(settings, tests=list(named))
     if source_file is not None:
         settings = settings.against(GIVEN)
     name = name or getattr(model.config, "encoder", None) or model.config.model_type

@@ -116,7 +116,13 @@ def _local(recipe: Recipe, data_dir: str | Path | None) -> Any:
     data = recipe.data
     if data_dir is None or data.folder is None or not (Path(data_dir) / data.folder).is_dir():
         return data
-    return replace(data, source=str(Path(data_dir) / data.folder), name=_data_name(data))
+    found = {
+        **asdict(data),
+        **(data.local or {}),
+        "source": str(Path(data_dir) / data.folder),
+        "name": _data_name(data),
+    }
+    return build(DataSettings, found, f"{recipe.name}: data: local")
 
 
 def _data_name(data: DataSettings) -> str:

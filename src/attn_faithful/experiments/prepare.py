@@ -55,6 +55,7 @@ def read_texts(data: DataSettings, limit: int | None = None, **asked: Any) -> Te
         mock=data.mock,
         multi_label=data.multi_label,
         drop_none=data.drop_none,
+        rationale=data.rationale,
         **asked,
     )
 

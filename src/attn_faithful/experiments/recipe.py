@@ -30,7 +30,9 @@ class DataSettings:
         source: a Hub id, a folder, a file, or "mock-1" and so on.
         name: what tables call it; None for a short form of the source.
         folder: its name below ``--data-dir``, used in place of `source` where that holds it.
+        local: settings that hold for that folder in place of these, since its labels may have other names.
         mock: settings of a planted-token set.
+        rationale: what people marked as the reason, for the test "plausibility": a list column, or how it comes about.
     """
 
     source: str = "mock-1"
@@ -42,7 +44,9 @@ class DataSettings:
     keep: list[str] | None = None
     drop: list[str] | None = None
     label_map: dict[str, str] | None = None
+    local: dict[str, Any] | None = None
     mock: dict[str, Any] | None = None
+    rationale: str | None = None
     multi_label: bool = False
     drop_none: bool = False
     validation_share: float = 0.1

@@ -1,0 +1,98 @@
+"""Importance of the encoder's states for the output, and of the tokens for the states.
+
+Attention weighs states. That it agrees with the importance of states says nothing yet of tokens; how many tokens a
+state depends on says whether it could.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, outcome, precise
+from attn_faithful.attributions.gradients import analysing, text_at
+from attn_faithful.attributions.hidden import hidden_gradient_importance
+from attn_faithful.functional.concentration import normalized_entropy
+from attn_faithful.functional.divergences import multilabel_tvd, tvd
+from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.protocol import probabilities
+
+
+@SOURCES.register("state_saliency")
+def state_saliency(request: Request) -> Attribution:
+    """Length of the gradient of the outcome with respect to each token's state; l1 where the reduction is l1, else l2.
+
+    Raises:
+        InputError: the model returns no states, one a token.
+
+    Reference:
+        Meister et al. (2021), section 3.1: their g of the output with respect to an intermediate state.
+    """
+    text = text_at(request, "state_saliency")
+    if text.embedded.numel() == 0:
+        return Attribution(torch.zeros(request.encoded.content.shape))
+    order = 1 if request.settings.reduction == "l1" else 2
+    with analysing(request.model), torch.enable_grad():
+        given = dict(zip(text.names, text.given[1:], strict=True))
+        output = request.model(inputs_embeds=text.leaf, **given, output_hidden_states=True)
+        states = output.hidden_states
+        if not isinstance(states, Tensor) or states.shape[:2] != request.encoded.content.shape:
+            raise InputError(
+                f"The source 'state_saliency' needs a model that returns a state a token, but "
+                f"{type(request.model).__name__} does not; choose 'saliency'."
+            )
+        value = outcome(output.logits, request.classes, request.settings.of, request.encoded.multi_label)
+        gradient = torch.autograd.grad(value.sum(), states)[0]
+    return Attribution(torch.linalg.vector_norm(gradient, ord=order, dim=-1, dtype=torch.float64).cpu())
+
+
+@SOURCES.register("state_leave_one_out")
+@torch.no_grad()
+def state_leave_one_out(request: Request) -> Attribution:
+    """Change of the prediction (TVD) without each token's state, the attention to the others projected again.
+
+    Raises:
+        InputError: a site of several slots, or one whose scores are unknown.
+
+    Reference:
+        Meister et al. (2021), section 3.1: their D of the output for an intermediate state.
+    """
+    encoded = request.encoded
+    if encoded.scores is None or encoded.project is None or encoded.attention.shape[1] != 1:
+        raise InputError("The source 'state_leave_one_out' needs one attention distribution with its scores.")
+    content, allowed = encoded.content, encoded.allowed[:, 0]
+    items = content.shape[1]
+    found = []
+    for places in torch.arange(items, device=content.device).split(max(1, CELLS // max(1, content.numel()))):
+        kept = allowed[:, None] & (torch.arange(items, device=content.device) != places[:, None])  # (B, K, T)
+        left = encoded.project(encoded.scores.expand(kept.shape), kept).to(encoded.attention.dtype)
+        found.append(encoded.decode(left[:, :, None]))
+    distance = multilabel_tvd if encoded.multi_label else tvd
+    if not found:
+        return Attribution(torch.zeros(content.shape))
+    own, others = (
+        probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], torch.cat(found, dim=1))
+    )
+    return Attribution(distance(own, others))
+
+
+@SOURCES.register("hidden_gradient")
+def hidden_gradient(request: Request) -> Attribution:
+    """Share of each token in what moves the states' lengths, averaged over the states; and how spread it is.
+
+    ``hidden_entropy`` (extra) is the normalized entropy of a state's shares, averaged over the states: 1 where each
+    state depends on all tokens alike, 0 for encoders that read each token alone.
+
+    Reference:
+        Meister et al. (2021), equation 5 and table 1.
+    """
+    shares, _ = hidden_gradient_importance(request.model, request.batch, request.encoded)
+    content = request.encoded.content.cpu()
+    rows, states = content.nonzero(as_tuple=True)
+    entropy = torch.full(content.shape, math.nan, dtype=torch.float64)
+    if len(rows):
+        entropy[rows, states] = normalized_entropy(shares[rows, states], content[rows])[0]
+    return Attribution(shares.nanmean(1), {"hidden_entropy": entropy.nanmean(1)})

@@ -1,0 +1,41 @@
+"""All tables of a recipe's records, in the order of reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attn_faithful.reports import tables
+from attn_faithful.reports.flips import tables_of_flips
+from attn_faithful.reports.tests import tables_of_tests
+from attn_faithful.reports.trends import trend_tables
+
+
+def recipe_tables(
+    records: Sequence[dict[str, Any]], trends: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any]
+) -> list[tables.Table]:
+    """Data, bases and twins, the tests of each cell, what moves with a number, seeds, and the paper beside ours.
+
+    Args:
+        records: of `experiments.aggregate.aggregate`.
+        trends: of `experiments.trends.trends`.
+        recipe: with ``expected`` and ``claim``.
+    """
+    shown = [
+        tables.data_table(records),
+        tables.base_table(records),
+        tables.attefa_table(records),
+        tables.constrained_table(records),
+        tables.pairs_table(records),
+    ]
+    for record in records:
+        title = " ".join(record["axes"].values())
+        shown += tables_of_tests(record["tests"], record["metrics"], record["label_names"], title)
+        shown += tables_of_flips(record["facts"], title)
+    titles = {name: facts["title"] for record in records for name, facts in record["metrics"].items()}
+    shown += trend_tables(trends, titles)
+    if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
+        shown.append(tables.seeds_table(records))
+    if recipe["expected"] is not None:
+        shown.append(tables.expected_table(records, recipe["expected"], recipe["claim"]))
+    return shown
