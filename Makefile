@@ -14,3 +14,4 @@ smoke:
 bench:
 	python benchmarks/training.py
 	python benchmarks/counterfactuals.py
+	python benchmarks/erasure.py
