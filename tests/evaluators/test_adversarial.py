@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -168,3 +169,19 @@ def test_settings_are_checked():
     for wrong in ({"method": "exct"}, {"eps": 1.0}, {"k": 0}):
         with pytest.raises(InputError):
             AdversarialSettings(**wrong)
+
+
+def test_accuracy_under_the_alternative_is_that_of_its_prediction():
+    block = replace(random_block((6, 5, 0), 2, 1), labels=[1, -1, 0])
+    found = run(block, AdversarialSettings(eps=0.2))
+    right, reasons = values(found, "adversarial_accuracy")
+    listed = found.variants
+    best = next(
+        i for i, name in enumerate(listed["variant"]) if name == "exact-1" and listed["example"][i] == "e0"
+    )  # fmt: skip
+    chances = listed["probabilities"][best]
+    assert right["e0"] == float(chances[1] > chances[0])
+    assert (reasons["e1"], reasons["e2"]) == ("no known label", "no content token")
+    assert set(values(run(random_block((3,)), AdversarialSettings()), "adversarial_accuracy")[1].values()) == {
+        "no known label"
+    }

@@ -116,3 +116,10 @@ def test_settings():
     for wrong in (["saliency", "saliency"], ["attention"]):
         with pytest.raises(InputError, match="of must name different sources"):
             EntropySettings(of=wrong)
+
+
+def test_zero_attention_is_counted():
+    block = random_block((4, 2, 0), 2, 0, attention=[[0.5, 0.0, 0.5, 0.0], [0.3, 0.7]])
+    found, reasons = values(run(block, EntropySettings(of=[])), "zero_attention")
+    assert (found["e0"], found["e1"]) == (0.5, 0)
+    assert reasons["e2"] == "no content token"

@@ -25,6 +25,9 @@ from attn_faithful.models.protocol import probabilities
 def state_saliency(request: Request) -> Attribution:
     """Length of the gradient of the outcome with respect to each token's state; l1 where the reduction is l1, else l2.
 
+    With the attention path "detached" it goes with attention by construction: the state's part in the context is its
+    weight times itself. With "attached" the scores' part is there too.
+
     Raises:
         InputError: the model returns no states, one a token.
 

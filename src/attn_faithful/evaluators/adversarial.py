@@ -48,6 +48,9 @@ LIKELIHOOD = MetricSpec(
     "adversarial_kl", "KL", "how unlikely that attention is under the model's: KL(it || the model's)",
     0.0, math.inf, None, "nats",
 )  # fmt: skip
+ACCURACY = MetricSpec(
+    "adversarial_accuracy", "accuracy there", "whether the prediction under that attention is the gold class", 0.0, 1.0
+)
 KEEPING = MetricSpec(
     "decision_jsd", "decision-keeping JSD", "largest JSD from the model's attention that keeps the decision; a lower "
     "bound for more than two classes", 0.0, LN2, "lower", "nats",
@@ -63,10 +66,11 @@ DISTANCE = MetricSpec(
 PROOF = MetricSpec(
     "attention_proof", "attention-proof", "whether no attention at all changes the decision", 0.0, 1.0, "lower"
 )
-METRICS = (JSD, UPPER, RATIO, REACHABLE, TVD, LIKELIHOOD, KEEPING, KEEPING_UPPER, DISTANCE, PROOF)
+METRICS = (JSD, UPPER, RATIO, REACHABLE, TVD, LIKELIHOOD, ACCURACY, KEEPING, KEEPING_UPPER, DISTANCE, PROOF)
 
 NOT_AFFINE = "read-out is not affine"
 MULTI_LABEL = "labels are independent"
+UNLABELLED = "no known label"
 NOT_SEARCHED = "not searched under a control"
 ROUNDING = 1e-6  # of float32 probabilities, in "within eps"
 
@@ -196,6 +200,9 @@ def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
         alone = "n<2" if float(reach[row]) == 0 else missing
         found.score(block, row, RATIO.name, min(ratio, 1.0) if ratio == ratio else math.nan, empty or alone)
         found.score(block, row, TVD.name, change[row, 0], empty or missing)
+        label = -1 if block.labels is None else block.labels[row]
+        right = float(int(after[row, 0].argmax()) == label) if label >= 0 and not math.isnan(values[0]) else math.nan
+        found.score(block, row, ACCURACY.name, right, empty or (missing if label >= 0 else UNLABELLED))
         far = float(unlikely[row])
         found.score(
             block, row, LIKELIHOOD.name, math.nan if math.isinf(far) else far,

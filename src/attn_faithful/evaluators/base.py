@@ -54,6 +54,7 @@ class Block:
         attention: what `encoded` holds: "attention" for the model's own, or the name of a control.
         without: ``without(keep (B, K, T) bool) -> logits (B, K, C)``: the items outside ``keep`` deleted from the text
             and the model run again; None where the model cannot.
+        labels: gold classes, -1 where unknown, one an example; None where there is no single one.
         rationale: what people marked as the reason, (B, T) bool; None where the data says nothing.
     """
 
@@ -65,6 +66,7 @@ class Block:
     sources: Mapping[str, Tensor] = field(default_factory=dict)
     attention: str = "attention"
     without: Callable[[Tensor], Tensor] | None = None
+    labels: Sequence[int] | None = None
     rationale: Tensor | None = None
 
     def __len__(self) -> int:

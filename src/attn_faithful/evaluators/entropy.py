@@ -19,6 +19,7 @@ SUPPORT = MetricSpec("importance_support", "support", "number of items with impo
 GINI = MetricSpec(
     "importance_gini", "Gini", "Gini's coefficient of the importance: 0 where all items have the same", 0.0, 1.0
 )
+ZERO = MetricSpec("zero_attention", "zero attention", "share of the items that attention leaves out entirely", 0.0, 1.0)
 HIDDEN = MetricSpec(
     "hidden_entropy", "hidden entropy", "normalized entropy of what a state depends on, averaged over the states (with "
     "the source hidden_gradient, which tells it): 1 where each depends on all tokens alike", 0.0, 1.0,
@@ -65,6 +66,9 @@ def _score(found: Found, block: Block, source: str, importance: Tensor) -> None:
         (SUPPORT, support_size(shares), reasons),
         (GINI, gini(shares, content), reasons),
     )
+    if source == block.attention:
+        left_out = 1 - support_size(shares) / content.sum(1).clamp(min=1)
+        columns = (*columns, (ZERO, left_out, reasons))
     for metric, column, why in columns:
         for row, value in enumerate(column.tolist()):
             found.score(block, row, metric.name, value, why[row], source=source)
@@ -72,7 +76,7 @@ def _score(found: Found, block: Block, source: str, importance: Tensor) -> None:
 
 EVALUATORS.register("entropy")(
     Evaluator(
-        "entropy", "Meister et al. 2021, section 4", (ENTROPY, SUPPORT, GINI, HIDDEN), run, EntropySettings,
+        "entropy", "Meister et al. 2021, section 4", (ENTROPY, SUPPORT, GINI, ZERO, HIDDEN), run, EntropySettings,
         lambda settings: settings.of,
     )
 )  # fmt: skip

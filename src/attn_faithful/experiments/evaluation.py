@@ -99,7 +99,7 @@ def _test(
             )
         sources[GIVEN] = _laid_out([given[i] for i in index], encoded.content, block.example)
     block = replace(
-        block, sources=sources, without=_remover(subject.model, batch, encoded),
+        block, sources=sources, labels=_labels(rows, index), without=_remover(subject.model, batch, encoded),
         rationale=_rationale(rows, index, encoded),
     )  # fmt: skip
     tests = [(EVALUATORS[test], settings.of(test)) for test in settings.tests]
@@ -125,6 +125,14 @@ def _remover(model: Any, batch: Batch, encoded: Encoded) -> Callable[[Tensor], T
         return logits
 
     return without
+
+
+def _labels(rows: Any, index: list[int]) -> list[int] | None:
+    """Gold classes; None for several labels a text, or no column of them."""
+    if "labels" not in rows.column_names:
+        return None
+    found = [rows["labels"][i] for i in index]
+    return None if any(np.ndim(label) for label in found) else [int(label) for label in found]
 
 
 def _rationale(rows: Any, index: list[int], encoded: Encoded) -> Tensor | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn_faithful import _auto
@@ -84,14 +83,9 @@ class HANClassifier(EmbeddingClassifier):
             check_shape("attention_weights", attention_weights, "B T")
             words = sentences.pack(attention_weights[:, :, None])[:, :, 0]
         vectors = (words[:, None].to(states.dtype) @ states).squeeze(1)  # (M, N)
-        documents = self._encode_sentences(sentences.by_document(vectors), sentences.present)
-        if sentence_weights is None:
-            weights, _ = self.sentence_attention(documents, sentences.present)
-        else:
+        if sentence_weights is not None:
             check_shape("sentence_weights", sentence_weights, "B S")
-            weights = sentence_weights
-        context = (weights[:, None].to(documents.dtype) @ documents).squeeze(1)
-        logits = self.paired(self.readout(self.classifier_dropout(context)))
+        logits, weights = self._conclude(sentences.by_document(vectors), sentences.present, sentence_weights)
         shares = weights.flatten()[sentences.row]  # (M,)
         output = AttentionClassifierOutput(
             loss=self.loss_of(logits, labels),
@@ -124,6 +118,14 @@ class HANClassifier(EmbeddingClassifier):
     def _encode_sentences(self, vectors: Tensor, present: Tensor) -> Tensor:
         """States of the sentences (B, S, N) from their vectors."""
         return encode_padded(self.sentence_encoder, self.sentence_dropout(vectors), present)
+
+    def _conclude(self, vectors: Tensor, present: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Logits (B, C) of documents, from the vectors of their sentences (B, S, N), and the attention to these."""
+        documents = self._encode_sentences(vectors, present)
+        if weights is None:
+            weights, _ = self.sentence_attention(documents, present)
+        context = (weights[:, None].to(documents.dtype) @ documents).squeeze(1)
+        return self.paired(self.readout(self.classifier_dropout(context))), weights
 
     def fixed_attention(self, batch: Batch) -> dict[str, Tensor]:
         """Arguments of the forward that hold all of the model's attention as it is."""
@@ -189,31 +191,23 @@ class HANClassifier(EmbeddingClassifier):
         own = sentences.unpack(words.to(states.dtype))
         of_token, present = sentences.unpack(states), sentences.present
 
-        def inner(weights: Tensor) -> Tensor:
-            """(B, K, S, T) -> states of the sentences (B * K, S, N)."""
-            vectors = weights @ of_token[:, None].to(weights.dtype)  # (B, K, S, N)
+        def concluded(weights: Tensor) -> tuple[Tensor, Tensor]:
+            """Logits (B * K, C) under attention (B, K, S, T), and the attention to the sentences."""
             k = weights.shape[1]
+            vectors = weights @ of_token[:, None].to(weights.dtype)  # (B, K, S, N)
             read = present[:, None].expand(-1, k, -1).reshape(documents * k, slots)
-            return self._encode_sentences(vectors.reshape(documents * k, slots, -1).to(states.dtype), read)
+            return self._conclude(vectors.reshape(documents * k, slots, -1).to(states.dtype), read)
 
         def decode(weights: Tensor) -> Tensor:
             check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
             size = max(1, STATES // max(1, of_token.numel()))
-            return torch.cat([decoded(part) for part in weights.split(size, dim=1)], dim=1)
-
-        def decoded(weights: Tensor) -> Tensor:
             with evaluating(self):  # called long after `encode`, whatever the model's mode is by then
-                encoded = inner(weights)
-                k = weights.shape[1]
-                read = present[:, None].expand(-1, k, -1).reshape(documents * k, slots)
-                attention, _ = self.sentence_attention(encoded, read)
-                context = (attention[:, None].to(encoded.dtype) @ encoded).squeeze(1)
-                weight, bias = held(self.readout.weight, encoded.dtype), held(self.readout.bias, encoded.dtype)
-                return self.paired(F.linear(context, weight, bias)).view(documents, k, -1)
+                parts = [concluded(part)[0].view(documents, part.shape[1], -1) for part in weights.split(size, dim=1)]
+            return torch.cat(parts, dim=1)
 
         attention = at_slots(own, sentence_ids, slots)
         with torch.no_grad():
-            shares, _ = self.sentence_attention(inner(attention[:, None]), present)  # (B, S)
+            _, shares = concluded(attention[:, None])  # (B, S)
         return Encoded(
             attention=attention,
             allowed=allowed,
@@ -280,10 +274,7 @@ class HANClassifier(EmbeddingClassifier):
             sentence = again.row % again.size[1]
             vectors[again.document, sentence] = found
             present = present.index_put((again.document, sentence), torch.ones_like(sentence, dtype=torch.bool))
-        encoded = self._encode_sentences(vectors, present)
-        attention, _ = self.sentence_attention(encoded, present)
-        context = (attention[:, None].to(encoded.dtype) @ encoded).squeeze(1)
-        return self.paired(self.readout(context))
+        return self._conclude(vectors, present)[0]
 
 
 _INPUTS = ("input_ids", "attention_mask", "special_tokens_mask", "sentence_ids", "inputs_embeds")
