@@ -6,6 +6,7 @@ import gc
 import resource
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -308,12 +309,15 @@ def test_memory_does_not_grow_with_calls():  # C27
     for _ in range(30):
         values(model, batch)
     gc.collect()
-    before, tensors = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, count_tensors()
-    for _ in range(30):
-        values(model, batch)
-    gc.collect()
+    tensors, peaks = count_tensors(), [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]
+    for _ in range(4):
+        for _ in range(15):
+            values(model, batch)
+        gc.collect()
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert count_tensors() <= tensors
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024  # KiB
+    # what leaks grows in every round; what the allocator keeps after other tests does so once
+    assert min(b - a for a, b in pairwise(peaks)) < 1024  # KiB
 
 
 def count_tensors() -> int:

@@ -36,7 +36,8 @@ def finished(
     """A run folder as the stages leave it, with random outputs."""
     run, base = RunFolder(path), outputs(seed)
     run.write_table("predictions", {"example": examples, "label": [0] * 4, "probabilities": base[0].tolist()})
-    run.write_table("tokens", {"example": examples, "attention": [weights.tolist() for weights in base[1]]})
+    attention = [weights.tolist() for weights in base[1]]
+    run.write_table("tokens", {"example": examples, "site": ["pool"] * len(examples), "attention": attention})
     summary = {
         "base": {"f1": f1, "accuracy": 0.5, "roc_auc": None},
         "informative_mass": None,

@@ -35,7 +35,8 @@ def whole(tmp_path_factory):
 def test_columns(whole):
     folder, _ = whole
     unused = {"exact", "changes", "saliency", "input_x_gradient", "integrated_gradients", "leave_one_out", "occlusion"}
-    unused |= {"random", "given", "query"}  # of tests that were not asked for
+    unused |= {"attention_gradient", "attention_x_gradient", "state_saliency", "state_leave_one_out", "hidden_gradient"}
+    unused |= {"random", "given", "query", "removed"}  # of tests that were not asked for
     for name in ("predictions", "tokens", "variants", "history", "scores"):
         expected = [column for column in schema.columns(name) if column not in unused]
         assert folder.read_table(name).column_names == expected, name

@@ -38,8 +38,14 @@ def test_one_row_a_source_with_classes_and_controls_beside():
 
 
 def test_many_classes_are_no_columns():
-    (table,) = tables_of_tests([record()], {"tau": FACTS}, [f"class {i}" for i in range(9)])
-    assert len(table.head) == len(table.rows[0]) == 9
+    names = [f"class {i}" for i in range(9)]
+    (table,) = tables_of_tests([record(), record(source="random~given")], {"tau": FACTS}, names)
+    assert len(table.head) == len(table.rows[0])
+    assert not set(names) & set(table.head)
+    assert "(random)" in table.head
+    (table,) = tables_of_tests([record()], {"tau": FACTS}, names)
+    assert "(random)" not in table.head  # nothing stands in them
+    assert len(table.head) == len(table.rows[0]) == 7
 
 
 def test_what_is_not_shown_has_no_row():

@@ -84,7 +84,7 @@ def _facts(members: Sequence[Any], summaries: Sequence[dict[str, Any]]) -> list[
     return [
         {**fact, "source": f"{fact['source']}, seed {meta['seed']}" if several else fact["source"]}
         for (_, meta), summary in zip(members, summaries, strict=True)
-        for fact in summary["facts"]
+        for fact in summary.get("facts", [])
     ]
 
 

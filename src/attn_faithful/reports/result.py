@@ -69,7 +69,7 @@ class Result:
         """The tables that the command line prints."""
         summary = self.folder.read_summary()
         found = tables_of_tests(summary["tests"], summary["metrics"], self.meta["label_names"])
-        return [*found, *tables_of_flips(summary["facts"])]
+        return [*found, *tables_of_flips(summary.get("facts", []))]
 
     def first_lines(self) -> list[str]:
         """What a reader should know first, in words."""
