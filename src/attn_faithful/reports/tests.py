@@ -70,13 +70,13 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
         ])  # fmt: skip
         reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in record["reasons"].items()}
     head = ["metric", "source", "All", "95%", *classes, *(f"({c})" for c in CONTROLS), "n", "undefined", "faithful"]
-    beside = [i for i, name in enumerate(head) if name.startswith("(")]
-    controlled = any(row[i] != "-" for row in rows for i in beside)
-    if not controlled:
-        head, *rows = ([x for i, x in enumerate(row) if i not in beside] for row in (head, *rows))
+    there = {c for _, source, _ in found for c in CONTROLS if c in source.replace("~", "-").split("-")}
+    empty = {i for i, name in enumerate(head) if name.startswith("(") and name[1:-1] not in there}
+    head, *rows = ([x for i, x in enumerate(row) if i not in empty] for row in (head, *rows))
     used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
     notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
-    beside_it = "(random), (uniform): the same with such attention in the model's place; " if controlled else ""
+    controls = ", ".join(name for name in head if name.startswith("("))
+    beside_it = f"{controls}: the same with such attention in the model's place; " if controls else ""
     notes.append(
         f"±: standard deviation over texts; []: 95% bootstrap interval of the mean; {beside_it}faithful: which "
         "direction speaks for faithful attention."
