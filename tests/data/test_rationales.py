@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 
+import datasets
 import numpy as np
 import pytest
 
@@ -212,3 +213,9 @@ def test_real_data_keep_their_rationale(shared, source, rationale):
         assert 0.05 < words.mean() < 0.4
         # tokens of marked words: words with punctuation have several
         assert np.concatenate(rows["rationale"]).mean() == pytest.approx(words.mean(), abs=0.03)
+
+
+def test_a_rationale_that_fits_no_tokens_is_not_dropped_in_silence():
+    data = datasets.Dataset.from_dict({"text": ["a b", "c d e"], "rationale": [[0, 1], [1, 0]]})
+    with pytest.raises(InputError, match="rationale of row 1"):
+        encode_texts(train_tokenizer(data["text"]), data)

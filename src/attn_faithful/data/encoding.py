@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._checks import InputError, check_choice
+from .rationales import RATIONALE
 from .sentences import sentence_ids, sentence_spans
 
 if TYPE_CHECKING:
@@ -301,6 +302,12 @@ def encode_texts(
                 for value, text, mask in zip(batch[name], batch["text"], rows["full_mask"], strict=True)
             ]
             if any(value is None for value in values):
+                if name == RATIONALE:
+                    row = start + next(i for i, value in enumerate(values) if value is None)
+                    raise InputError(
+                        f"The rationale of row {row} cannot be laid on the tokenizer's tokens: expected one value a "
+                        "white-space word, and a fast tokenizer that says where its tokens stand."
+                    )
                 per_word.remove(name)
             else:
                 left = tokenizer.truncation_side == "left"

@@ -15,10 +15,11 @@ import numpy as np
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.given import read_importance
+from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
-from attn_faithful.experiments.evaluation import RATIONALE, Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
 from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
 from attn_faithful.experiments.plan import digest, slug
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.attributions.base import Request, attribute
+from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.evaluators.base import EVALUATORS, Block, Found
 from attn_faithful.evaluators.controls import controlled
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
@@ -20,8 +21,6 @@ from attn_faithful.experiments.writing import Writer
 from attn_faithful.functional.ragged import NO_TOKEN
 from attn_faithful.models.inference import Collate, encoded_blocks, output_rows
 from attn_faithful.models.protocol import Batch, Encoded
-
-RATIONALE = "rationale"  # the column of what people marked, one value a token
 
 
 @dataclass(frozen=True)
