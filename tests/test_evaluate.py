@@ -208,6 +208,7 @@ def test_targets_and_other_settings_are_stored(model, texts, tmp_path):
         (["--target", "positve"], "Did you mean 'positive'"),
         (["--split", "validation"], "Unknown split of"),
         (["--set", "evaluation.settings.permutation.permutation=5"], "Did you mean 'permutations'"),
+        (["--set", "evaluation.settings.flips.rankings=[attention, salency]"], "Did you mean 'saliency'"),
         (["--set", "train.epochs=5"], "evaluate takes keys of data and evaluation only"),
         (["--source-file", "nowhere.parquet"], "nowhere.parquet"),
         (["--text-column", "txt"], "Did you mean 'text'"),

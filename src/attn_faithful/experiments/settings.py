@@ -50,7 +50,9 @@ class EvaluationSettings:
             check_choice("source", source, SOURCES)
         for test in EVALUATORS:
             if not EVALUATORS[test].twin:
-                self.of(test)
+                for source in EVALUATORS[test].sources(self.of(test)):
+                    if source != GIVEN:
+                        check_choice(f"source of the test {test}", source, SOURCES)
 
     def tested(self, model: Any) -> tuple[str, ...]:
         """The sites of a model that are tested.
