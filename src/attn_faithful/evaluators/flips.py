@@ -107,7 +107,7 @@ class FlipSettings:
 
     Attributes:
         rankings: sources that items are removed by, the largest value first; "attention" among them.
-        single: those whose top item is also removed alone, beside a random other one.
+        single: those whose top item is also removed alone, beside a random other one; None for all of them.
         random: draws of random rankings; 0 for none.
         operator: "renormalize" divides what is left by its sum, "recompute" projects the scores that are left again.
             The same for softmax.
@@ -115,7 +115,7 @@ class FlipSettings:
     """
 
     rankings: list[str] = field(default_factory=lambda: ["attention", "attention_gradient", "attention_x_gradient"])
-    single: list[str] = field(default_factory=lambda: ["attention", "attention_gradient", "attention_x_gradient"])
+    single: list[str] | None = None
     random: int = 5
     operator: str = "renormalize"
     greedy: bool = True
@@ -131,7 +131,7 @@ class FlipSettings:
                 raise InputError(
                     f"rankings: {name!r} stands twice, or is no source; random rankings have a setting random."
                 )
-        for name in self.single:
+        for name in self.single or ():
             check_choice("single", name, self.rankings)
 
 
@@ -172,7 +172,7 @@ def run(block: Block, settings: FlipSettings) -> Found:
     best = _smallest(found, block, removal, decision, count, ways, settings)
     for name, way in ways.items():
         _score_way(found, block, name, way, count, best, reasons)
-    for name in settings.single:
+    for name in settings.rankings if settings.single is None else settings.single:
         _score_single(found, block, removal, name, orders[name], decision, reasons)
     if "attention" in ways:
         for name in ways:
