@@ -10,7 +10,8 @@ import torch
 
 import attn_faithful.evaluators.erasure as erasure
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.erasure import ErasureSettings, run, sources
+from attn_faithful.evaluators.base import sources_of
+from attn_faithful.evaluators.erasure import ErasureSettings, run
 from tests.evaluators.blocks import random_block, values
 from tests.models.examples import SMALL
 from tests.reference import eraser as slow
@@ -241,7 +242,7 @@ def test_no_text_has_content():
 
 
 def test_settings():
-    assert sources(ErasureSettings()) == ["input_x_gradient", "leave_one_out", "random"]
+    assert sources_of(ErasureSettings()) == ["input_x_gradient", "leave_one_out", "random"]
     for wrong in ([], ["attention", "attention"]):
         with pytest.raises(InputError, match="rankings must name different sources"):
             ErasureSettings(rankings=wrong)

@@ -13,7 +13,8 @@ import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.sources import load_texts
-from attn_faithful.evaluators.plausibility import METRICS, NOTHING_MARKED, PlausibilitySettings, run, sources
+from attn_faithful.evaluators.base import sources_of
+from attn_faithful.evaluators.plausibility import METRICS, NOTHING_MARKED, PlausibilitySettings, run
 from attn_faithful.functional.plausibility_lists import plausibility_of_lists
 from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
 from tests.evaluators.blocks import random_block, values
@@ -141,7 +142,7 @@ def test_scores_lie_in_the_ranges_of_the_metric_table():
 
 
 def test_settings_are_checked():
-    assert sources(PlausibilitySettings()) == ["input_x_gradient", "leave_one_out", "random"]
+    assert sources_of(PlausibilitySettings()) == ["input_x_gradient", "leave_one_out", "random"]
     for wrong in ({"rankings": []}, {"rankings": ["a", "a"]}, {"share": 0.0}, {"share": 1.5}, {"threshold": 0.4}):
         with pytest.raises(InputError):
             PlausibilitySettings(**wrong)

@@ -77,6 +77,11 @@ class Block:
         """What a test may move and rank, bool (B, S, T): allowed content."""
         return self.encoded.allowed & self.encoded.content[:, None]
 
+    def importance(self, name: str) -> Tensor:
+        """Importance of each item (B, T) by a source; of "attention" its weight over all slots."""
+        values = self.encoded.over_items if name == "attention" else self.sources[name]
+        return values.to(self.encoded.content.device)
+
     def over_slots(self, values: Tensor) -> Tensor:
         """The mean of values (B, ..., S) over an example's slots that hold an item; 0 without any."""
         held = self.items.any(-1).to(values.dtype)
@@ -86,6 +91,11 @@ class Block:
     def generator(self, row: int, *purpose: object) -> torch.Generator:
         """A generator for one example and purpose, on the CPU, whatever the batch and the order."""
         return torch.Generator().manual_seed(seed_for(self.seed, self.keys[row], *purpose))
+
+
+def sources_of(settings: Any) -> list[str]:
+    """The sources that the rankings of a test's settings need; attention is there already."""
+    return [name for name in settings.rankings if name != "attention"]
 
 
 class Found:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
-from attn_faithful.evaluators.flips import MULTI_LABEL
+from attn_faithful.evaluators.adversarial import MULTI_LABEL
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
 from attn_faithful.evaluators.removal import CELLS
 from attn_faithful.functional.erasure_lists import NAN_PROBABILITIES
 from attn_faithful.functional.sufficiency import (
@@ -61,11 +61,6 @@ class ErasureSettings:
         erasure_counts(torch.zeros(1), self.shares)  # refuses bad shares
 
 
-def sources(settings: ErasureSettings) -> list[str]:
-    """The sources that the rankings need."""
-    return [name for name in settings.rankings if name != "attention"]
-
-
 @dataclass(frozen=True)
 class Curve:
     """What one ranking's top items do, (B, K) over the shares, and why an example says nothing."""
@@ -103,7 +98,7 @@ def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
         nothing = torch.full((len(block), 1), math.nan)
         return {name: Curve(nothing, nothing, [refused] * len(block)) for name in settings.rankings}
     counts = erasure_counts(content.sum(1), settings.shares)
-    tops = {name: top_masks(_importance(block, name), content, counts) for name in settings.rankings}
+    tops = {name: top_masks(block.importance(name).double(), content, counts) for name in settings.rankings}
     # the whole text stands beside the others, so that what removes nothing changes nothing, to the last bit
     kept = [torch.ones_like(content)[:, None]]
     for chosen, _ in tops.values():
@@ -122,11 +117,6 @@ def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | 
     broken = (full.isnan() | without.isnan().any(1) | only.isnan().any(1)).tolist()
     reasons = [reason or (NAN_PROBABILITIES if nan else None) for reason, nan in zip(reasons, broken, strict=True)]
     return Curve(comprehensiveness(full, without), sufficiency(full, only), reasons)
-
-
-def _importance(block: Block, name: str) -> Tensor:
-    values = block.encoded.over_items if name == "attention" else block.sources[name]
-    return values.double().to(block.encoded.content.device)
 
 
 def _logits(block: Block, keep: Tensor) -> Tensor:
@@ -149,7 +139,7 @@ def _logits(block: Block, keep: Tensor) -> Tensor:
 
 EVALUATORS.register("erasure")(
     Evaluator(
-        "erasure", "DeYoung et al. 2020, section 4.2", (COMPREHENSIVENESS, SUFFICIENCY), run, ErasureSettings, sources,
-        controlled=False,
+        "erasure", "DeYoung et al. 2020, section 4.2", (COMPREHENSIVENESS, SUFFICIENCY), run, ErasureSettings,
+        sources_of, controlled=False,
     )
 )  # fmt: skip

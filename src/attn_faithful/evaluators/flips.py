@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.adversarial import MULTI_LABEL
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
 from attn_faithful.evaluators.flip_facts import flip_facts
 from attn_faithful.evaluators.removal import OPERATORS, Removal
 from attn_faithful.functional.divergences import LN2, jsd
-from attn_faithful.functional.erasure import first_flip, flipped, greedy_flip_size, removal_order
+from attn_faithful.functional.erasure import first_flip, flipped, greedy_flip_size, removal_order, removed_mass
 from attn_faithful.functional.flip_set import NEVER, smallest_flip_set
 from attn_faithful.functional.ragged import NO_TOKEN
 from attn_faithful.functional.rankings import NAN_SCORES
@@ -26,7 +27,6 @@ from attn_faithful.models.protocol import probabilities
 
 RANDOM, SMALLEST, GREEDY = "random_ranking", "smallest_set", "greedy_set"
 ONE_ITEM = "one item"
-MULTI_LABEL = "labels are independent"
 
 FRACTION = MetricSpec(
     "decision_flip", "fraction removed", "share of the items that must be removed, along the ranking, until the "
@@ -135,11 +135,6 @@ class FlipSettings:
             check_choice("single", name, self.rankings)
 
 
-def sources(settings: FlipSettings) -> list[str]:
-    """The sources that the rankings need."""
-    return [name for name in settings.rankings if name != "attention"]
-
-
 @dataclass(frozen=True)
 class Way:
     """How a ranking changed the decisions: sizes (B,), NaN where it never does, their share and their mass."""
@@ -172,8 +167,8 @@ def run(block: Block, settings: FlipSettings) -> Found:
     best = _smallest(found, block, removal, decision, count, ways, settings)
     for name, way in ways.items():
         _score_way(found, block, name, way, count, best, reasons)
-    for name in settings.rankings if settings.single is None else settings.single:
-        _score_single(found, block, removal, name, orders[name], decision, reasons)
+    single = settings.rankings if settings.single is None else settings.single
+    _score_single(found, block, removal, {name: orders[name] for name in single}, decision, reasons)
     if "attention" in ways:
         for name in ways:
             if name not in ("attention", SMALLEST, GREEDY):
@@ -209,9 +204,7 @@ def _drawn(block: Block, removal: Removal, draw: int) -> Tensor:
 
 def _way(removal: Removal, order: Tensor, decision: Tensor, count: Tensor) -> Way:
     size = first_flip(removal.path(order), decision)
-    held = torch.nn.functional.pad(removal.weights.gather(1, order).cumsum(1), (1, 0))  # (B, M + 1)
-    mass = held.gather(1, size.nan_to_num().long()[:, None])[:, 0] / held[:, -1].clamp(min=1e-300)
-    return Way(size, size / count, torch.where(size.isnan(), math.nan, mass))
+    return Way(size, size / count, removed_mass(removal.weights.log(), order, removal.items, size))
 
 
 def _mean_way(found: Found, block: Block, drawn: list[Way], reasons: list[str | None]) -> Way:
@@ -270,18 +263,32 @@ def _score_way(
 
 
 def _score_single(
-    found: Found, block: Block, removal: Removal, name: str, order: Tensor, decision: Tensor,
+    found: Found, block: Block, removal: Removal, orders: Mapping[str, Tensor], decision: Tensor,
     reasons: list[str | None],
 ) -> None:  # fmt: skip
-    """The top item of a ranking removed alone, beside a random other one."""
+    """The top item of each ranking removed alone, beside a random other one."""
+    if not orders or not removal.items.shape[1]:
+        return
+    pairs = {name: _top_and_other(block, removal, name, order) for name, order in orders.items()}
+    after = removal.without(torch.cat(list(pairs.values()), dim=1))  # (B, 2 a ranking, C)
+    for (name, places), logits in zip(pairs.items(), after.split(2, dim=1), strict=True):
+        _score_top(found, block, removal, name, places, logits, decision, reasons)
+
+
+def _top_and_other(block: Block, removal: Removal, name: str, order: Tensor) -> Tensor:
+    """Places (B, 2) of the top item and of any other, each as likely."""
     rank = torch.zeros(len(block), dtype=torch.long)
     for row, n in enumerate(removal.items.sum(1).tolist()):
-        if n > 1:  # any item but the top, each as likely
+        if n > 1:
             rank[row] = 1 + int(torch.randint(n - 1, (), generator=block.generator(row, "other item", name)))
-    if not order.shape[1]:
-        return
-    places = torch.stack([order[:, 0], order.gather(1, rank.to(order.device)[:, None])[:, 0]], dim=1)  # (B, 2)
-    after = removal.without(places)
+    return torch.stack([order[:, 0], order.gather(1, rank.to(order.device)[:, None])[:, 0]], dim=1)
+
+
+def _score_top(
+    found: Found, block: Block, removal: Removal, name: str, places: Tensor, after: Tensor, decision: Tensor,
+    reasons: list[str | None],
+) -> None:  # fmt: skip
+    """What the logits (B, 2, C) without the items at ``places`` (B, 2) say of a ranking."""
     flips = flipped(after, decision[:, None].expand(after.shape[:2]))
     now = probabilities(block.encoded.logits.double(), False)[:, None]
     js = jsd(probabilities(after.nan_to_num(), False), now.expand(after.shape))
@@ -313,7 +320,7 @@ def _score_pair(found: Found, block: Block, name: str, first: Way, second: Way, 
 
 EVALUATORS.register("flips")(
     Evaluator(
-        "flips", "Serrano and Smith 2019, sections 4 and 5", METRICS, run, FlipSettings, sources, controlled=False,
+        "flips", "Serrano and Smith 2019, sections 4 and 5", METRICS, run, FlipSettings, sources_of, controlled=False,
         facts=flip_facts,
     )
 )  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
 from attn_faithful.functional.plausibility import auprc, iou_f1, rationale_share, select_top, token_f1
 from attn_faithful.functional.sufficiency import erasure_counts
 
@@ -63,11 +63,6 @@ class PlausibilitySettings:
             raise InputError(f"threshold must be 0.5 to 1, but is {self.threshold}.")
 
 
-def sources(settings: PlausibilitySettings) -> list[str]:
-    """The sources that the rankings need."""
-    return [name for name in settings.rankings if name != "attention"]
-
-
 def run(block: Block, settings: PlausibilitySettings) -> Found:
     """Compare every ranking with the rationale of each example.
 
@@ -90,8 +85,7 @@ def run(block: Block, settings: PlausibilitySettings) -> Found:
     share = settings.share
     counts = marked.sum(-1) if share is None else erasure_counts(content.sum(-1), (share,))[:, 0]
     for name in settings.rankings:
-        importance = block.encoded.over_items if name == "attention" else block.sources[name]
-        importance = importance.to(content.device)
+        importance = block.importance(name)
         area, reasons = auprc(importance, marked, content)
         selected, _ = select_top(importance, content, counts)
         columns = {
@@ -114,7 +108,7 @@ def _score(
 
 EVALUATORS.register("plausibility")(
     Evaluator(
-        "plausibility", "DeYoung et al. 2020, section 4.1", METRICS, run, PlausibilitySettings, sources,
+        "plausibility", "DeYoung et al. 2020, section 4.1", METRICS, run, PlausibilitySettings, sources_of,
         marked=True, controlled=False,
     )
 )  # fmt: skip

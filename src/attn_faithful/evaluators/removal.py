@@ -8,6 +8,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import Block
 from attn_faithful.functional.erasure import prefix_logits, recompute_prefix_logits, removal_order, single_removals
+from attn_faithful.functional.flip_set import first_true
 
 OPERATORS = ("renormalize", "recompute")
 CELLS = 2**22  # attention weights of alternatives that are decoded together
@@ -65,7 +66,8 @@ class Removal:
         if self.affine is None:
             return self.encoded.logits.argmax(-1)
         order = removal_order(torch.zeros_like(self.weights), self.items)
-        return _first_most(self._path(order)[:, 0].nan_to_num(-torch.inf))
+        whole = self._path(order)[:, 0].nan_to_num(-torch.inf)
+        return first_true(whole == whole.amax(-1, keepdim=True)).long()
 
     def path(self, order: Tensor) -> Tensor:
         """Logits (B, M + 1, C), float64, after the first k items of an order (B, M); NaN past the last."""
@@ -108,8 +110,3 @@ class Removal:
 
     def _together(self) -> int:
         return max(1, CELLS // max(1, self.items.numel()))
-
-
-def _first_most(values: Tensor) -> Tensor:
-    index = torch.arange(values.shape[-1], device=values.device)
-    return torch.where(values == values.amax(-1, keepdim=True), index, values.shape[-1]).amin(-1)

@@ -70,7 +70,7 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
         ])  # fmt: skip
         reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in record["reasons"].items()}
     head = ["metric", "source", "All", "95%", *classes, *(f"({c})" for c in CONTROLS), "n", "undefined", "faithful"]
-    there = {c for _, source, _ in found for c in CONTROLS if c in source.replace("~", "-").split("-")}
+    there = {control for _, source, _ in found for control in CONTROLS if control in _parts(source)}
     empty = {i for i, name in enumerate(head) if name.startswith("(") and name[1:-1] not in there}
     head, *rows = ([x for i, x in enumerate(row) if i not in empty] for row in (head, *rows))
     used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
@@ -88,7 +88,12 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
 
 
 def _control(source: str) -> bool:
-    return any(_as("attention", control) in source.replace("~", "-").split("-") for control in CONTROLS)
+    return any(control in _parts(source) for control in CONTROLS)
+
+
+def _parts(source: str) -> list[str]:
+    """The sources that stand in the name of a comparison, such as "a-b~c"."""
+    return source.replace("~", "-").split("-")
 
 
 def _beside(found: Mapping[tuple[str, str, str], Record], metric: str, source: str, control: str) -> str:
