@@ -308,7 +308,8 @@ def test_a_batch_of_pairs(tmp_path):
 
 
 def test_what_a_model_reads_beside_the_text():
-    assert set(MODEL_COLUMNS) == {"special_tokens_mask", "sentence_ids", "query_input_ids", "candidates"}
+    single = {"special_tokens_mask", "sentence_ids", "word_ids"}
+    assert set(MODEL_COLUMNS) == single | {"query_input_ids", "candidates", "token_type_ids"}
 
 
 # --- real data

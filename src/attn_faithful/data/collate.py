@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     import torch
 
 # what a model reads beside the text
-MODEL_COLUMNS = ("special_tokens_mask", "sentence_ids", "query_input_ids", "candidates")
+MODEL_COLUMNS = (
+    "special_tokens_mask", "sentence_ids", "query_input_ids", "candidates", "word_ids", "token_type_ids",
+)  # fmt: skip
+FILL = {"special_tokens_mask": 1, "word_ids": -1, "sentence_ids": 0, "token_type_ids": 0}  # whole numbers a token
 
 
 @dataclass
@@ -23,9 +26,9 @@ class Collator:
 
     Gives ``input_ids`` and ``attention_mask`` (B, T), ``labels`` where every row has one that is not negative (float
     for several labels a row), and every name in ``columns``: lists as long as the row's tokens are padded with 0 to
-    (B, T) (``special_tokens_mask`` with 1), lists of one common length and plain numbers are stacked, strings stay
-    a list. ``query_input_ids`` is padded to its own longest row (B, Q) and brings ``query_attention_mask``;
-    ``candidates`` (B, C) is bool.
+    (B, T) (``special_tokens_mask`` with 1, ``word_ids`` with -1), lists of one common length and plain numbers are
+    stacked, strings stay a list. ``query_input_ids`` is padded to its own longest row (B, Q) and brings
+    ``query_attention_mask``; ``candidates`` (B, C) is bool.
 
     Example:
         >>> batch = Collator(columns=("weight",))([
@@ -94,8 +97,7 @@ class Collator:
 
         if isinstance(values[0], str):
             return values
-        whole = name in ("special_tokens_mask", "sentence_ids")
-        dtype, fill = (np.int64 if whole else np.float32), int(name == "special_tokens_mask")
+        dtype, fill = (np.int64 if name in FILL else np.float32), FILL.get(name, 0)
         shapes = [np.shape(value) for value in values]
         if all(shape and shape[0] == n for shape, n in zip(shapes, lengths, strict=True)):
             return torch.from_numpy(self._padded(values, lengths, size, dtype, fill))

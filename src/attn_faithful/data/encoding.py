@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .._checks import InputError, check_choice
 from .rationales import RATIONALE
 from .sentences import sentence_ids, sentence_spans
+from .tokenized import encoded_batch, tokenize
+from .words import aligned, filled
 
 if TYPE_CHECKING:
     import datasets
@@ -144,23 +145,39 @@ def train_tokenizer(
     )
 
 
-def _is_word_level(described: dict[str, Any]) -> bool:
-    """Whether a tokenizer's description is one that ``train_tokenizer`` makes: its steps keep one token a word."""
+def _word_level(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
+    """The description of a tokenizer such as ``train_tokenizer`` makes, one token a word; None for any other."""
+    from tokenizers import models
+
+    if not tokenizer.is_fast or not isinstance(tokenizer.backend_tokenizer.model, models.WordLevel):
+        return None
+    described: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     steps = (described["normalizer"] or {}).get("normalizers", [])
     known = all(step["type"] in ("Replace", "Lowercase") for step in steps)
-    return described["model"]["type"] == "WordLevel" and bool(steps) and known and bool(described["pre_tokenizer"])
+    plain = bool(steps) and known and bool(described["pre_tokenizer"]) and not tokenizer.num_special_tokens_to_add()
+    return described if plain else None
+
+
+def in_pieces(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether tokens may be pieces of words, and the tokenizer tells of which: any fast one but ``train_tokenizer``'s.
+
+    Example:
+        >>> in_pieces(train_tokenizer(["a b"]))
+        False
+    """
+    return bool(tokenizer.is_fast) and _word_level(tokenizer) is None
 
 
 def span_finder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], list[tuple[int, int]] | None]:
     """``token_spans`` of one tokenizer as a function of a text, for use in loops: what is fixed is worked out once."""
     from tokenizers import Regex, pre_tokenizers
 
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None or not getattr(tokenizer, "is_fast", False):
+    if not tokenizer.is_fast:
         return lambda text: None
-    described = json.loads(backend.to_str())
-    if tokenizer.num_special_tokens_to_add() or not _is_word_level(described):
-        return lambda text: list(tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"])
+    described = _word_level(tokenizer)
+    if described is None:
+        return lambda text: list(tokenize(tokenizer, [text], offsets=True)["offset_mapping"][0])
+    backend = tokenizer.backend_tokenizer
     digit_steps = [s for s in described["normalizer"]["normalizers"] if "Regex" in s.get("pattern", {})]
     finders = [pre_tokenizers.Split(Regex(s["pattern"]["Regex"]), "removed", invert=True) for s in digit_steps]
 
@@ -210,40 +227,12 @@ def length_limit(tokenizer: PreTrainedTokenizerBase, max_length: int | None = No
     return min(limits) if limits else None
 
 
-def _aligned(values: Sequence[Any] | None, text: str, special: Sequence[int], spans: Any) -> list[Any] | None:
-    """Values of a text's white-space words, one for each of its tokens that is not special; None if not aligned."""
-    words = text.split()
-    if values is None or len(values) != len(words):
-        return None
-    if len(special) - sum(special) == len(words):
-        return list(values)
-    found = spans(text)
-    if found is None or len(found) != len(special):
-        return None
-    starts, at = [], 0
-    for word in words:
-        starts.append(text.index(word, at))
-        at = starts[-1] + len(word)
-    # by the last character: the tokens of byte-level tokenizers begin with the blank before them
-    return [
-        values[max(bisect_right(starts, end - 1) - 1, 0)] if words else 0
-        for s, (_, end) in zip(special, found, strict=True)
-        if not s
-    ]
-
-
-def _fill(values: list[Any], special: Sequence[int], from_left: bool) -> list[Any]:
-    """Values of the tokens that truncation left, 0 at special tokens."""
-    kept = len(special) - sum(special)
-    own = iter(values[len(values) - kept :] if from_left else values)
-    return [0 if s else next(own) for s in special]
-
-
 def encode_texts(
     tokenizer: PreTrainedTokenizerBase,
     dataset: datasets.Dataset,
     max_length: int | None = None,
     sentences: bool = False,
+    joined: bool = False,
 ) -> datasets.Dataset:
     """Encode the ``text`` column of a data set for a model; any tokenizer will do.
 
@@ -251,17 +240,22 @@ def encode_texts(
     ``labels`` (from ``label``), ``example``, ``special_tokens_mask`` where the tokenizer adds special tokens, and each
     list column that has one value a white-space word, given to tokens: a token takes the value of its word, a special
     token 0. A list column that cannot be aligned in every row is left out. Lengths count special tokens. An empty text
-    has length 0 unless special tokens are added. Pairs add ``query_input_ids``, ``n_query_tokens`` (before truncation)
-    and ``query_truncated``, with the same limit, and their ``candidates`` as they are.
+    has length 0 unless special tokens are added. Fast tokenizers of pieces of words add ``word_ids`` (see
+    ``words.word_ids``). Pairs add ``query_input_ids``, ``n_query_tokens`` (before truncation) and ``query_truncated``,
+    with the same limit, and their ``candidates`` as they are.
 
     Args:
         max_length: for example the number of positions of the model; the tokenizer's own limit counts too.
         sentences: add ``sentence_ids``, for each token the place of its sentence among those that hold a token (see
             ``sentences.sentence_ids``), and ``n_sentences``, how many those are.
+        joined: encode a text and its query as one sequence, of which the longer one is cut first, with
+            ``token_type_ids`` where the tokenizer gives them. Lengths are of both; lists are of the text's words, and
+            the query's tokens have 0.
 
     Raises:
         InputError: without a ``text`` column, or for a text that is no string, with its row; sentences are asked for
-            and the tokenizer does not say where its tokens stand.
+            and the tokenizer does not say where its tokens stand, or texts are joined; a limit below the number of
+            special tokens.
 
     Example:
         >>> import datasets
@@ -276,7 +270,11 @@ def encode_texts(
     if "text" not in dataset.column_names:
         raise InputError(f"Expected a column 'text', but the columns are {', '.join(dataset.column_names)}.")
     limit = length_limit(tokenizer, max_length)
+    joined = joined and "query" in dataset.column_names
+    if sentences and joined:
+        raise InputError("Sentences are those of one text, but texts and queries are joined; set joined to False.")
     spans = span_finder(tokenizer)
+    pieces = in_pieces(tokenizer)
     if sentences and spans("") is None:
         raise InputError(
             f"Expected a tokenizer that says where its tokens stand in the text, which sentences need, but got a "
@@ -294,12 +292,16 @@ def encode_texts(
     specials = False
     for start in range(0, max(len(dataset), 1), 1000):
         batch = dataset[start : start + 1000]
-        rows = _encode_batch(tokenizer, batch["text"], start, limit, offsets=sentences)
+        rows = encoded_batch(
+            tokenizer, batch["text"], start, limit, queries=batch["query"] if joined else None,
+            offsets=pieces or sentences, words=pieces,
+        )  # fmt: skip
         specials = specials or any(any(mask) for mask in rows["special_tokens_mask"])
         for name in list(per_word):
+            columns = (batch[name], batch["text"], rows["n_own"], rows["own_spans"])
             values = [
-                _aligned(value, text, mask, spans)
-                for value, text, mask in zip(batch[name], batch["text"], rows["full_mask"], strict=True)
+                aligned(value, text, n, lambda own=own, text=text: own if pieces else spans(text))
+                for value, text, n, own in zip(*columns, strict=True)
             ]
             if any(value is None for value in values):
                 if name == RATIONALE:
@@ -311,7 +313,7 @@ def encode_texts(
                 per_word.remove(name)
             else:
                 left = tokenizer.truncation_side == "left"
-                rows[name] = [_fill(v, m, left) for v, m in zip(values, rows["special_tokens_mask"], strict=True)]
+                rows[name] = [filled(v, other, left) for v, other in zip(values, rows["other"], strict=True)]
         if sentences:
             # The backend's own offsets: the digit rule makes their starts wrong, but a token's end decides.
             rows["sentence_ids"] = [
@@ -322,46 +324,20 @@ def encode_texts(
                 0 if all(mask) else int(ids[-1]) + 1
                 for ids, mask in zip(rows["sentence_ids"], rows["special_tokens_mask"], strict=True)
             ]
-        if asked:
-            query = _encode_batch(tokenizer, batch["query"], start, limit)
+        if asked and not joined:
+            query = encoded_batch(tokenizer, batch["query"], start, limit)
             rows["query_input_ids"], rows["n_query_tokens"] = query["input_ids"], query["n_tokens"]
             rows["query_truncated"] = query["truncated"]
         for name in plain:
             rows["labels" if name == "label" else name] = batch[name]
         tables.append(rows)
-    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids", "sentence_ids")}
-    types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "candidates")}
+    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids", "sentence_ids", "word_ids")}
+    types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "token_type_ids", "candidates")}
     names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", "sentence_ids", "n_sentences"]
-    names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", *per_word]
-    names = [name for name in names if name in tables[0]] + (["special_tokens_mask"] if specials else [])
+    names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", "token_type_ids", "word_ids"]
+    names = [name for name in (*names, *per_word) if name in tables[0]] + (["special_tokens_mask"] if specials else [])
     parts = [pa.table({name: pa.array(rows[name], type=types.get(name)) for name in names}) for rows in tables]
     return datasets.Dataset(pa.concat_tables(parts, promote_options="permissive"))
-
-
-def _encode_batch(
-    tokenizer: PreTrainedTokenizerBase, texts: list[str], first_row: int, limit: int | None, offsets: bool = False
-) -> dict[str, list[Any]]:
-    for row, text in enumerate(texts, start=first_row):
-        if not isinstance(text, str):
-            raise InputError(f"Expected texts, but row {row} is {text!r}; drop or fill it.")
-    told = {"return_special_tokens_mask": True, "verbose": False}
-    names = ["input_ids", "special_tokens_mask"]
-    if offsets:
-        told["return_offsets_mapping"] = True
-        names.append("offset_mapping")
-    full = tokenizer(texts, **told) if texts else {}
-    rows: dict[str, list[Any]] = {name: list(full.get(name, [])) for name in names}
-    rows["full_mask"] = list(rows["special_tokens_mask"])
-    rows["n_tokens"] = [len(row) for row in rows["input_ids"]]
-    long = [i for i, n in enumerate(rows["n_tokens"]) if limit is not None and n > limit]
-    if long:
-        cut = tokenizer([texts[i] for i in long], truncation=True, max_length=limit, **told)
-        for name in names:
-            for i, row in zip(long, cut[name], strict=True):
-                rows[name][i] = row
-    rows["length"] = [len(row) for row in rows["input_ids"]]
-    rows["truncated"] = [n > m for n, m in zip(rows["n_tokens"], rows["length"], strict=True)]
-    return rows
 
 
 def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None) -> None:

@@ -15,8 +15,10 @@ import torch
 import transformers
 
 from attn_faithful import __version__
-from attn_faithful.data.encoding import span_finder
+from attn_faithful.data.encoding import in_pieces, span_finder
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.tokenized import tokenize
+from attn_faithful.data.words import Span, shown_spans
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, statistics
 from attn_faithful.experiments.team import Team
@@ -26,46 +28,108 @@ Tokens = Callable[[int], tuple[list[str], list[int] | None]]
 Items = Callable[[str, int], tuple[list[str], list[int] | None]]  # by site
 
 
-def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows) -> Tokens:
+def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows, queries: Sequence[str] | None = None) -> Tokens:
     """Content tokens of an example by its place: as they stand in the text, and where: [start, end, start, end, ...].
 
-    Without offsets (slow tokenizers) the tokenizer's own strings stand in their place, and no offsets.
+    Put together they are the text but for blanks: the pieces of one character are "", all but the last. Without offsets
+    (slow tokenizers) the tokenizer's own strings stand in their place, and no offsets.
+
+    Args:
+        tokenizer: that of the rows.
+        texts: one a row.
+        rows: encoded examples.
+        queries: of pairs that were joined: the query's tokens stand behind the text's, and there are no offsets.
     """
-    spans = span_finder(tokenizer)
-    masked = "special_tokens_mask" in rows.column_names
-    left = getattr(tokenizer, "truncation_side", "right") == "left"
+    if not tokenizer.is_fast:
+        return _named(tokenizer, rows)
+    spans_of = _piece_spans(tokenizer, rows) if in_pieces(tokenizer) else _word_spans(tokenizer, rows)
 
     def tokens(i: int) -> tuple[list[str], list[int] | None]:
-        ids, text = rows["input_ids"][i], texts[i]
-        content = ~np.asarray(rows["special_tokens_mask"][i], dtype=bool) if masked else np.ones(len(ids), dtype=bool)
-        found = spans(text)
-        if found is None:
-            return [tokenizer.convert_ids_to_tokens(int(t)) for t in np.asarray(ids)[content]], None
-        if masked:  # what truncation left: special tokens have empty spans and are no content
-            found = [span for span in found if span != (0, 0)]
-            n = int(content.sum())
-            found = found[len(found) - n :] if left else found[:n]
-        else:
-            found = found[len(found) - len(ids) :] if left else found[: len(ids)]
-        return [text[start:end] for start, end in found], [place for span in found for place in span]
+        said = [texts[i]] if queries is None else [texts[i], queries[i]]
+        found = spans_of(i, said)
+        shown = [text[start:end] for text, spans in zip(said, found, strict=True) for start, end in spans]
+        return shown, [place for span in found[0] for place in span] if queries is None else None
 
     return tokens
 
 
-def item_finder(tokens: Tokens, texts: Sequence[str], rows: Rows) -> Items:
-    """What attention reaches at a site of a model, by site and place: the content tokens, or the sentences."""
+def _named(tokenizer: Any, rows: Rows) -> Tokens:
+    """Tokens by the tokenizer's names for them."""
+
+    def tokens(i: int) -> tuple[list[str], None]:
+        return tokenizer.convert_ids_to_tokens(_content(rows, "input_ids", i).tolist()), None
+
+    return tokens
+
+
+def _piece_spans(tokenizer: Any, rows: Rows) -> Callable[[int, list[str]], list[list[Span]]]:
+    """Where the tokens of an example stand in its text, and in its query."""
+
+    def spans(i: int, said: list[str]) -> list[list[Span]]:
+        encoding = _again(tokenizer, rows, i, said)
+        columns = (encoding.special_tokens_mask, encoding.sequence_ids, encoding.offsets)
+        own: list[list[Span]] = [[] for _ in said]
+        for special, text, span in zip(*columns, strict=True):
+            if not special:
+                own[text or 0].append(span)
+        return [shown_spans(text, found) for text, found in zip(said, own, strict=True)]
+
+    return spans
+
+
+def _word_spans(tokenizer: Any, rows: Rows) -> Callable[[int, list[str]], list[list[Span]]]:
+    """The same for tokenizers of whole words, whose own offsets their digit rule makes wrong."""
+    find, left = span_finder(tokenizer), tokenizer.truncation_side == "left"
+
+    def spans(i: int, said: list[str]) -> list[list[Span]]:
+        counts = [len(rows["input_ids"][i])]
+        if len(said) > 1:
+            held = _again(tokenizer, rows, i, said).sequence_ids
+            counts = [held.count(text) for text in range(len(said))]
+        every = [find(text) or [] for text in said]
+        return [s[len(s) - n :] if left else s[:n] for s, n in zip(every, counts, strict=True)]
+
+    return spans
+
+
+def _again(tokenizer: Any, rows: Rows, i: int, said: list[str]) -> Any:
+    """The encoding that a row was made of."""
+    limit = len(rows["input_ids"][i]) if rows["truncated"][i] else None
+    return tokenize(tokenizer, *([text] for text in said), max_length=limit, offsets=True).encodings[0]
+
+
+def _content(rows: Rows, column: str, i: int) -> np.ndarray:
+    """What a column says of the content tokens of an example."""
+    values = np.asarray(rows[column][i], dtype=np.int64)
+    if "special_tokens_mask" in rows.column_names:
+        values = values[~np.asarray(rows["special_tokens_mask"][i], dtype=bool)]
+    return values
+
+
+def item_finder(tokens: Tokens, texts: Sequence[str], rows: Rows, words: bool = False) -> Items:
+    """What attention reaches at a site of a model, by site and place: the content tokens, or the sentences.
+
+    Args:
+        tokens: of `token_finder`.
+        texts: one a row.
+        rows: encoded examples.
+        words: the items are words and not tokens; without ``word_ids`` in the rows, tokens are words.
+    """
+    words = words and "word_ids" in rows.column_names
 
     def items(site: str, i: int) -> tuple[list[str], list[int] | None]:
-        words, offsets = tokens(i)
-        if site != "sentence":
-            return words, offsets
-        sentences = np.asarray(rows["sentence_ids"][i])
-        if "special_tokens_mask" in rows.column_names:
-            sentences = sentences[~np.asarray(rows["special_tokens_mask"][i], dtype=bool)]
-        members = [np.flatnonzero(sentences == s) for s in np.unique(sentences)]
+        shown, offsets = tokens(i)
+        if site != "sentence" and not words:
+            return shown, offsets
+        numbers = _content(rows, "sentence_ids" if site == "sentence" else "word_ids", i)
+        members = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
         if offsets is None:
-            return [" ".join(words[t] for t in held) for held in members], None
-        spans = [(offsets[2 * held[0]], offsets[2 * held[-1] + 1]) for held in members]
+            between = " " if site == "sentence" else ""
+            return [between.join(shown[t] for t in held) for held in members], None
+        spans = []
+        for held in members:
+            held = [t for t in held if shown[t]] or held[:1]
+            spans.append((offsets[2 * held[0]], offsets[2 * held[-1] + 1]))
         return [texts[i][start:end] for start, end in spans], [place for span in spans for place in span]
 
     return items

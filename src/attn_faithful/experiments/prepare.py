@@ -164,6 +164,6 @@ def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
     return facts
 
 
-def collator(rows: Rows, columns: tuple[str, ...] = ()) -> Collator:
+def collator(rows: Rows, columns: tuple[str, ...] = (), pad_token_id: int = 0) -> Collator:
     """Makes batches of all that a model reads of the rows, with further columns."""
-    return Collator(0, (*(name for name in MODEL_COLUMNS if name in rows.column_names), *columns))
+    return Collator(pad_token_id, (*(name for name in MODEL_COLUMNS if name in rows.column_names), *columns))

@@ -1,0 +1,115 @@
+"""What is found out about a stock model before its attention is read, by running two short texts through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.models.interface import Trace
+from attn_faithful.models.protocol import evaluating
+
+if TYPE_CHECKING:
+    from attn_faithful.models.stock import StockModel
+
+LENGTHS = (5, 7)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How a model is built.
+
+    Attributes:
+        heads: of each attention call, in order.
+        encoder: of each call, whether it stands in the encoder of a model whose decoder classifies.
+        shifted: of each call, whether its keys are the decoder's input: the text one position later.
+        reads: which rows of the last call the classifier reads: "first", "last" (of each text), "every" or "other".
+        texts: the inputs that told.
+    """
+
+    heads: Sequence[int]
+    encoder: Sequence[bool]
+    shifted: Sequence[bool]
+    reads: str
+    texts: dict[str, Tensor]
+
+    def place(self, rows: Tensor) -> Tensor:
+        """The position (B,) of the token that the classifier reads in texts whose tokens are ``rows`` (B, T), bool.
+
+        Raises:
+            InputError: it reads none alone.
+        """
+        if self.reads == "first":
+            return torch.zeros(len(rows), dtype=torch.long, device=rows.device)
+        if self.reads == "last":
+            last = torch.arange(rows.shape[1], device=rows.device) * rows
+            return last.argmax(1)
+        raise InputError("The classifier reads no single token, so there is no row of it; choose queries mean or all.")
+
+
+def probe(model: StockModel) -> Probe:
+    """Run two short texts, and see what the attention function is asked for.
+
+    Raises:
+        InputError: it is not asked at all.
+    """
+    texts = _texts(model)
+    with evaluating(model), torch.autocast(model.device.type, enabled=False), torch.no_grad():
+        trace = Trace(read=None)
+        with model.blocks.learning(trace):
+            model.run(texts, trace)
+        if not trace.seen:
+            raise InputError(
+                f"{type(model.model).__name__} never called the attention interface, so its attention cannot be "
+                "replaced; models such as BERT, RoBERTa, DistilBERT, GPT-2, Llama, BART and T5 do."
+            )
+        calls = [trace.seen[n] for n in sorted(trace.seen)]
+        last = calls[-1].attention.clone().requires_grad_()
+        again = Trace(alter={len(calls) - 1: lambda own, allowed: last})
+        with torch.enable_grad():
+            logits = model.run(texts, again)
+            weights = torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device, dtype=logits.dtype)
+            gradient = torch.autograd.grad((logits.log_softmax(-1) * weights).sum(), last)[0]
+    decoded = bool(getattr(model.config, "is_encoder_decoder", False))
+    causal = [decoded and not bool(call.allowed[0, 0, 0, 1]) for call in calls]
+    first = causal.index(True) if any(causal) else 0
+    return Probe(
+        heads=[call.attention.shape[1] for call in calls],
+        encoder=[n < first for n in range(len(calls))],
+        shifted=causal,
+        reads=_reads(gradient.abs().amax((1, 3)) > 0, texts["attention_mask"].bool()),
+        texts=texts,
+    )
+
+
+def _reads(found: Tensor, rows: Tensor) -> str:
+    last = torch.nn.functional.one_hot(rows.sum(1) - 1, rows.shape[1]).bool()
+    first = torch.zeros_like(rows)
+    first[:, 0] = True
+    known = {"first": first, "last": last, "every": rows}
+    return next((name for name, pattern in known.items() if torch.equal(found, pattern)), "other")
+
+
+def _texts(model: StockModel) -> dict[str, Tensor]:
+    """Two texts of different length, of ids that mean nothing special."""
+    config = model.config.get_text_config()
+    taken = {config.pad_token_id, *_ids(config.eos_token_id), *_ids(config.bos_token_id)}
+    free = [i for i in range(min(config.vocab_size, 64)) if i not in taken]
+    if len(free) < 2:
+        raise InputError(f"A vocabulary of {config.vocab_size} leaves no ids to try the model with.")
+    ids = torch.full((len(LENGTHS), max(LENGTHS)), model.pad_token_id)
+    mask = torch.zeros_like(ids)
+    for row, length in enumerate(LENGTHS):
+        ids[row, :length] = torch.tensor([free[(3 * row + 5 * t) % len(free)] for t in range(length)])
+        mask[row, :length] = 1
+        if getattr(model.config, "is_encoder_decoder", False) and _ids(config.eos_token_id):
+            ids[row, length - 1] = _ids(config.eos_token_id)[0]
+    return {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
+
+
+def _ids(given: int | Sequence[int] | None) -> list[int]:
+    return [] if given is None else [given] if isinstance(given, int) else list(given)

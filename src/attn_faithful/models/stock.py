@@ -1,0 +1,430 @@
+"""Any transformers classifier behind the protocol: its heads are read, replaced and the rest run again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from attn_faithful._checks import InputError, check_choice, check_shape
+from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.interface import KEYWORD, Alter, Call, Trace, configs_of, projection_of, register, traced
+from attn_faithful.models.layers import Blocks, repeated, taken
+from attn_faithful.models.probe import Probe, probe
+from attn_faithful.models.protocol import Batch, Encoded, evaluating
+from attn_faithful.models.slots import Slots
+from attn_faithful.models.words import in_words
+
+ALL = "all"
+QUERIES = ("auto", "token", "mean", "all")
+READ = ("input_ids", "attention_mask", "token_type_ids")
+
+
+@dataclass
+class StockOutput:
+    """What the adapter's forward gives: logits (B, C)."""
+
+    logits: Tensor
+    hidden_states: None = None
+
+
+@dataclass
+class Seen:
+    """One forward: its logits, the attention calls that were read, and outputs of blocks that were kept."""
+
+    logits: Tensor
+    calls: dict[int, Call]
+    kept: dict[int, Any] = field(default_factory=dict)
+
+
+class StockModel(nn.Module):
+    """A transformers classifier that speaks the protocol of attention models.
+
+    The model itself stays as it is: its weights, mode, hooks and attention implementation. Its attention is computed
+    by one function registered with transformers, see `attn_faithful.models.interface`.
+
+    Args:
+        model: a classifier that uses transformers' attention interface, in float32.
+        queries: whose attention the slots of a site are. "token": the row of the token that the classifier reads, a
+            slot a head; "mean": the mean over the text's rows, a slot a head (a change of the mean is dealt to each
+            row in proportion); "all": a slot a head and row. "auto" is "token" where the classifier reads one token,
+            and "mean" elsewhere.
+        heads: only these, by number; None for all. The others keep their attention whatever a test does.
+        layers: only these, by number; None for all.
+
+    Attributes:
+        sites: "layer.0" and so on, in the order of their calls, and "all", the heads of all of them at once.
+
+    Raises:
+        InputError: a model that does not use the interface, no classifier, half precision, a layer or head that does
+            not exist.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> bert = BertForSequenceClassification(BertConfig(
+        ...     vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16))
+        >>> model = StockModel(bert)
+        >>> batch = {"input_ids": torch.tensor([[2, 7, 8, 3]]), "attention_mask": torch.ones(1, 4).long(),
+        ...     "special_tokens_mask": torch.tensor([[1, 0, 0, 1]])}
+        >>> model.sites, model.encode(batch, "layer.1").attention.shape
+        (('layer.0', 'layer.1', 'all'), torch.Size([1, 2, 4]))
+    """
+
+    attention_path = "attached"  # of gradients, unless they are asked for otherwise
+    reads_ids = True  # beside embeddings in their place
+
+    def __init__(
+        self, model: nn.Module, queries: str = "auto", heads: Sequence[int] | None = None,
+        layers: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        check_choice("queries", queries, QUERIES)
+        register()
+        check_model(model)
+        self.model = model
+        self.config = model.config
+        self.configs = configs_of(model)
+        self.takes = set(inspect.signature(model.forward).parameters)
+        self.blocks = Blocks(model)
+        self.probe: Probe = probe(self)
+        self.queries = queries
+        self.layers = _chosen("layer", layers, len(self.probe.heads))
+        self.heads = None if heads is None else _chosen("head", heads, min(self.probe.heads))
+        self.sites = (*(f"layer.{i}" for i in self.layers), ALL)
+        self.skips = self.single = True
+        self._try_shortcuts()
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def multi_label(self) -> bool:
+        return self.config.problem_type == "multi_label_classification"
+
+    @property
+    def pad_token_id(self) -> int:
+        """What padding is filled with."""
+        found = self.config.get_text_config().pad_token_id
+        return 0 if found is None else int(found)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.model.get_input_embeddings()
+
+    def cost(self, length: int) -> int:
+        """Cells that a text of so many tokens takes, see `blocks.CELLS`: its attention beside its tokens."""
+        return length * max(1, max(self.probe.heads) * length // 1024)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        attention_weights: Tensor | None = None,
+    ) -> StockOutput:
+        """Logits of a batch.
+
+        Args:
+            input_ids, attention_mask, token_type_ids: (B, T).
+            inputs_embeds: (B, T, E), in place of the embeddings of `input_ids`; positions are added as ever.
+            attention_weights: (B, L, H, T, T), in place of the attention of every layer, see `fixed_attention`.
+        """
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        inputs = self.inputs({name: value for name, value in given.items() if value is not None})
+        trace = Trace()
+        if attention_weights is not None:
+            held = attention_weights.unbind(1)
+            trace.alter = {n: _instead(weights) for n, weights in enumerate(held)}
+        with self._embedding(inputs["input_ids"], inputs_embeds):
+            return StockOutput(self.run(inputs, trace))
+
+    def inputs(self, batch: Batch) -> dict[str, Tensor]:
+        """What the model reads of a batch."""
+        found = {name: batch[name] for name in READ if batch.get(name) is not None and name in self.takes}
+        if "input_ids" not in found:
+            raise InputError("Expected `input_ids` (B, T) in the batch.")
+        found.setdefault("attention_mask", torch.ones_like(found["input_ids"]))
+        return found
+
+    def run(self, inputs: dict[str, Tensor], trace: Trace) -> Tensor:
+        """Logits (B, C) of one forward with a trace."""
+        trace.projection = projection_of(self.configs[0]._attn_implementation)
+        further = {"use_cache": False} if "use_cache" in self.takes else {}
+        with traced(self.configs), self._padded(inputs) as whole:
+            logits = self.model(**whole, **further, **{KEYWORD: trace}).logits
+        return logits if logits.dtype == torch.float64 else logits.float()
+
+    @contextmanager
+    def _padded(self, inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+        """A padding id for models without one, which would refuse several texts: one that no text holds."""
+        config = self.config.get_text_config()
+        if config.pad_token_id is not None:
+            yield inputs
+            return
+        ids, read = inputs["input_ids"], inputs["attention_mask"].bool()
+        used = torch.zeros(config.vocab_size + 1, dtype=torch.bool, device=ids.device)
+        used[ids[read]] = True
+        free = int((~used).int().argmax())
+        if free >= config.vocab_size:
+            raise InputError("The model has no padding id, and the texts leave no other to stand for it.")
+        try:
+            config.pad_token_id = free
+            yield {**inputs, "input_ids": torch.where(read, ids, free)}
+        finally:
+            config.pad_token_id = None
+
+    @contextmanager
+    def _embedding(self, ids: Tensor, embedded: Tensor | None) -> Iterator[None]:
+        """Embeddings (B, T, E) in place of those of the ids, wherever the model looks them up."""
+        if embedded is None:
+            yield
+            return
+        own = self.get_input_embeddings()
+        tied = [m for m in self.model.modules() if getattr(m, "weight", None) is own.weight and m is not own]
+        tables = [own, *(m for m in tied if isinstance(m, nn.Embedding))]
+        held = [(table, table.__dict__.get("forward")) for table in tables]
+        try:
+            for table in tables:
+                scale = 1.0 if table is own else getattr(table, "embed_scale", 1.0)
+                table.forward = _embeddings(table.forward, ids, embedded, scale)
+            yield
+        finally:
+            for table, forward in held:
+                if forward is None:
+                    table.__dict__.pop("forward", None)
+                else:
+                    table.forward = forward
+
+    def seen(self, batch: Batch, calls: set[int] | None = None) -> Seen:
+        """One forward in eval mode, with the attention calls asked for (all for None), gradients as outside."""
+        trace = Trace(read=calls)
+        with evaluating(self), torch.autocast(self.device.type, enabled=False):
+            logits = self.run(self.inputs(batch), trace)
+        return Seen(logits, trace.seen)
+
+    def fixed_attention(self, batch: Batch) -> dict[str, Tensor]:
+        """Arguments of the forward that hold all of the model's attention as it is."""
+        with torch.no_grad():
+            calls = self.seen(batch).calls
+        return {"attention_weights": torch.stack([calls[n].attention for n in sorted(calls)], dim=1)}
+
+    def reading(self, call: int) -> str:
+        """Whose rows make the slots of a layer: "token", "mean" or "all"."""
+        if self.queries != "auto":
+            return self.queries
+        return "token" if self.probe.reads in ("first", "last") and not self.probe.encoder[call] else "mean"
+
+    def alone(self, call: int) -> bool:
+        """Whether after a layer's attention nothing but the token that the classifier reads is needed."""
+        steps = self.blocks.steps[self.blocks.before(call) :]
+        last = call == len(self.probe.heads) - 1 and bool(steps) and steps[0].first == call
+        return self.single and self.skips and last and self.blocks.before(call) > 0 and self.reading(call) == "token"
+
+    @torch.no_grad()
+    def _try_shortcuts(self) -> None:
+        """Take the ways past known blocks only where they give what the whole model gives, under other attention."""
+        for site in self.sites[:-1]:
+            self.skips = self.single = False
+            whole = self._tried(site)
+            self.skips = True
+            if not torch.allclose(self._tried(site), whole, rtol=1e-4, atol=1e-5):
+                self.skips = False
+                return
+        self.single = True
+        self.single = torch.allclose(self._tried(site), whole, rtol=1e-4, atol=1e-5)
+
+    def _tried(self, site: str) -> Tensor:
+        """Logits of the probe's texts where each head sees only the first position that it may."""
+        encoded = self.encode(self.probe.texts, site)
+        first = encoded.allowed & (encoded.allowed.cumsum(-1) == 1)
+        return encoded.decode(first.to(encoded.attention.dtype)[:, None])
+
+    def encode(self, batch: Batch, site: str) -> Encoded:
+        """Run the model once in eval mode and return what the heads did at one layer, or at all.
+
+        Args:
+            batch: `input_ids`, `attention_mask`, perhaps `token_type_ids`; `special_tokens_mask` (B, T), 1 at tokens
+                that no test may move; `word_ids` (B, T), the word of each token, for words as units.
+            site: one of `sites`.
+        """
+        calls = self.layers if site == ALL else [self.layers[self.sites.index(check_choice("site", site, self.sites))]]
+        inputs = self.inputs(batch)
+        count = self.blocks.before(calls[0]) if self.skips else 0
+        kept: dict[int, Any] = {}
+        trace = Trace(read=set(calls))
+        with evaluating(self), torch.autocast(self.device.type, enabled=False), self.blocks.keeping(count, kept):
+            logits = self.run(inputs, trace)
+        slots = [self._slots(trace.seen[n], n, inputs) for n in calls]
+        decoder = _Decoder(self, inputs, calls, slots, count, kept, trace.seen)
+        encoded = self._encoded(batch, inputs, slots, logits, decoder)
+        words = batch.get("word_ids")
+        return encoded if words is None else in_words(encoded, words)
+
+    def _slots(self, call: Call, n: int, inputs: dict[str, Tensor]) -> Slots:
+        rows = inputs["attention_mask"].bool()
+        reading = self.reading(n)
+        if reading == "token":
+            place = self.probe.place(rows)
+            rows = torch.zeros_like(rows).scatter(1, place[:, None], True)
+        heads = list(range(self.probe.heads[n])) if self.heads is None else list(self.heads)
+        projection = projection_of(self.configs[0]._attn_implementation)
+        return Slots(call, rows, reading, heads, int(self.probe.shifted[n]), projection)
+
+    def _encoded(
+        self, batch: Batch, inputs: dict[str, Tensor], slots: list[Slots], logits: Tensor, decoder: _Decoder
+    ) -> Encoded:
+        content = inputs["attention_mask"].bool()
+        if batch.get("special_tokens_mask") is not None:
+            content = content & ~batch["special_tokens_mask"].bool()
+        attention, allowed = (torch.cat([getattr(s, name) for s in slots], dim=1) for name in ("attention", "allowed"))
+        scores = [s.scores for s in slots]
+        known = all(s is not None for s in scores)
+        project = slots[0].project if known else None
+        softmax = known and projection_of(self.configs[0]._attn_implementation) == "softmax"
+        every = torch.cat(scores, dim=1) if known else None
+        logs = every.masked_fill(~allowed, -torch.inf).log_softmax(-1) if softmax else None
+        return Encoded(
+            attention=attention,
+            allowed=allowed,
+            content=content,
+            items="token",
+            logits=logits,
+            decode=decoder,
+            scores=every,
+            project=project,
+            multi_label=self.multi_label,
+            log_weights=None if logs is None else torch.where(allowed, logs, -torch.inf),
+            pooled=torch.stack([s.pooled for s in slots]).mean(0),
+        )
+
+    @torch.no_grad()
+    def without(self, batch: Batch, keep: Tensor) -> Tensor:
+        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the shorter text read as any other.
+
+        Special tokens stay where they are kept. The result does not depend on how many are run together.
+        """
+        check_shape("keep", keep, "B K T")
+        inputs = self.inputs(batch)
+        read = inputs["attention_mask"].bool()[:, None] & keep  # (B, K, T)
+        lengths = read.sum(-1).flatten()
+        texts = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])
+        order = lengths.argsort(descending=True, stable=True)
+        logits = torch.zeros(len(order), self.config.num_labels, device=keep.device, dtype=torch.float64)
+        at = 0
+        with evaluating(self), torch.autocast(self.device.type, enabled=False):
+            while at < len(order):
+                size = max(1, int(lengths[order[at]]))
+                rows = order[at : at + max(1, CELLS // self.cost(size))]
+                kept = read.flatten(0, 1)[rows]
+                first = torch.argsort(~kept, dim=1, stable=True)[:, :size]
+                own = {name: values[texts[rows]].gather(1, first) for name, values in inputs.items()}
+                there = kept.gather(1, first)
+                own["attention_mask"] = there.to(own["attention_mask"].dtype)
+                own["input_ids"] = torch.where(there, own["input_ids"], self.pad_token_id)
+                logits[rows] = self.run(own, Trace()).double()
+                at += len(rows)
+        return logits.view(*keep.shape[:2], -1)
+
+
+class _Decoder:
+    """Logits that follow from other attention at some layers: only what comes after them is run again."""
+
+    def __init__(
+        self, model: StockModel, inputs: dict[str, Tensor], calls: Sequence[int], slots: list[Slots], count: int,
+        kept: dict[int, Any], seen: dict[int, Call],
+    ) -> None:  # fmt: skip
+        self.model, self.inputs, self.calls, self.slots = model, inputs, calls, slots
+        self.count, self.kept = count, kept
+        last = calls[-1]
+        alone = len(calls) == 1 and model.alone(last)
+        self.place = model.probe.place(inputs["attention_mask"].bool()) if alone else None
+        self.call = seen[last] if alone else None
+
+    def __call__(self, weights: Tensor) -> Tensor:
+        """(B, K, S, T) -> (B, K, C)."""
+        check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+        b, k, _, t = weights.shape
+        every = torch.arange(b * k, device=weights.device)
+        cost = t if self.place is not None else self.model.cost(t)
+        run = self._run
+        if torch.is_grad_enabled() and weights.requires_grad:  # memory of one part at a time, in the backward pass too
+            run = lambda part, rows: checkpoint(self._run, part, rows, use_reentrant=False)  # noqa: E731
+        flat = weights.flatten(0, 1)
+        parts = [run(flat[at], at // k) for at in every.split(max(1, CELLS // cost))]
+        logits = torch.cat(parts) if parts else flat.new_zeros(0, self.model.config.num_labels)
+        return logits.view(b, k, -1)
+
+    def _run(self, weights: Tensor, rows: Tensor) -> Tensor:
+        model, texts = self.model, len(self.inputs["input_ids"])
+        with evaluating(model), torch.autocast(model.device.type, enabled=False):
+            if self.place is not None:
+                return self._at_one(weights, rows)
+            parts = weights.split([s.count for s in self.slots], dim=1)
+            trace = Trace(
+                alter={n: s.altered(part, rows) for n, s, part in zip(self.calls, self.slots, parts, strict=True)}
+            )
+            known = {stack: taken(output, rows, texts) for stack, output in self.kept.items()}
+            with model.blocks.skipping(self.count, known, trace):
+                return model.run(repeated(self.inputs, rows), trace)
+
+    def _at_one(self, weights: Tensor, rows: Tensor) -> Tensor:
+        """At the last layer, the token that the classifier reads needs no other token any more, but for their values."""
+        model, call, n = self.model, self.call, self.calls[-1]
+        place = self.place[rows]
+        whole = self.slots[0].whole(weights, rows)[:, :, None]  # (R, H, 1, T)
+        trace = Trace(values={n: lambda: (whole.to(call.value.dtype) @ call.value[rows]).transpose(1, 2)})
+        texts = len(self.inputs["input_ids"])
+        known = {stack: taken(output, rows, texts, place) for stack, output in self.kept.items()}
+        with model.blocks.skipping(self.count, known, trace):
+            return model.run(repeated(self.inputs, rows, place), trace)
+
+
+def _instead(weights: Tensor) -> Alter:
+    return lambda own, allowed: weights.to(own.dtype)
+
+
+def _embeddings(forward: Callable[..., Tensor], ids: Tensor, embedded: Tensor, scale: float) -> Callable[..., Tensor]:
+    def looked_up(asked: Tensor) -> Tensor:
+        if asked.shape == ids.shape and torch.equal(asked, ids):
+            return embedded * scale
+        # a decoder's input: the same text, one position later
+        return torch.cat([forward(asked[:, :1]), embedded[:, :-1] * scale], dim=1)
+
+    return looked_up
+
+
+def _chosen(what: str, asked: Sequence[int] | None, count: int) -> list[int]:
+    if asked is None:
+        return list(range(count))
+    found = sorted({n + count if n < 0 else n for n in asked})
+    if not found or found[0] < 0 or found[-1] >= count:
+        raise InputError(f"Expected {what}s of 0 to {count - 1}, but got {list(asked)}.")
+    return found
+
+
+def check_model(model: nn.Module) -> None:
+    """Raise for what cannot be wrapped, with what would work."""
+    name = type(model).__name__
+    if not hasattr(model, "config") or not hasattr(type(model), "_can_set_attn_implementation"):
+        raise InputError(f"Expected a transformers model, but got {name}; for one of your own pass encode= to wrap.")
+    if not type(model)._can_set_attn_implementation():
+        raise InputError(
+            f"{name} does not use transformers' attention interface, so its attention cannot be replaced; models such "
+            "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."
+        )
+    if model.config.num_labels < 2 or model.config.problem_type == "regression":
+        raise InputError(f"Expected a classifier of two classes or more, but {name} has num_labels=1 (a regression).")
+    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if kinds - {torch.float32, torch.float64}:
+        low = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        raise InputError(
+            f"{name} is in {low}, in which small changes drown in rounding; wrap model.float(), or load it with "
+            "dtype=torch.float32."
+        )

@@ -1,0 +1,149 @@
+"""Words as the items of attention: what a model did over sub-word tokens, seen over the words that they spell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.projections import softmax
+from attn_faithful.models.protocol import Affine, Encoded
+
+
+def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
+    """Attention over words: the weight of a word is the sum of its tokens' weights, ``A_w = sum_{t in w} a_t``.
+
+    Items are the words of a text in order, and behind them one item for each other position that attention reaches
+    (special tokens), no content. Another attention over words is dealt to the tokens before the model decodes it: a
+    word's weight in the proportions of its tokens' own weights in that slot, ``a_t = A_w own_t / own_w``, evenly over
+    the allowed ones where all of them are 0. So the own attention gives the own logits, an affine read-out stays
+    affine, and a softmax stays one, whose scores are ``log sum_{t in w} exp s_t``.
+
+    Args:
+        encoded: over tokens.
+        word_ids: (B, T), the word of each content token, numbered from 0 without gaps; -1 where there is none.
+
+    Returns:
+        an `Encoded` whose items are words, with `members` saying which word each token belongs to.
+
+    Raises:
+        InputError: another shape, a content token without a word, or items that are no tokens.
+
+    Example:
+        >>> weights, logits = torch.tensor([[[0.1, 0.2, 0.3, 0.15, 0.25]]]), torch.zeros(1, 2)
+        >>> tokens = Encoded(
+        ...     weights, weights > 0, weights[:, 0] > 0, "token", logits, lambda a: a.sum(-1).expand(-1, -1, 2))
+        >>> words = in_words(tokens, torch.tensor([[0, 1, 1, 1, 2]]))
+        >>> words.attention.round(decimals=2)
+        tensor([[[0.1000, 0.6500, 0.2500]]])
+    """
+    if encoded.members is not None:
+        raise InputError(f"Words are made of tokens, but this site attends to {encoded.items}s; choose another site.")
+    check_shape("word_ids", word_ids, "B T")
+    if word_ids.shape != encoded.content.shape:
+        raise InputError(
+            f"Expected `word_ids` of shape {tuple(encoded.content.shape)}, but got {tuple(word_ids.shape)}."
+        )
+    if bool((encoded.content & (word_ids < 0)).any()):
+        raise InputError("Expected a word for every content token, but `word_ids` is below 0 at one.")
+    members = torch.where(encoded.content, word_ids.long(), -1)
+    items = _Items.of(members, encoded.allowed.any(1) & ~encoded.content)
+    attention = items.sum(encoded.attention)
+    log_weights = None if encoded.log_weights is None else items.log_sum(encoded.log_weights)
+    count = items.sum(encoded.allowed.to(attention.dtype))  # of allowed tokens, (B, S, items)
+    share = _shares(encoded, items, attention, log_weights, count)
+
+    def decode(weights: Tensor) -> Tensor:
+        check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+        return encoded.decode(items.at_tokens(weights) * share[:, None].to(weights.dtype))
+
+    def project(scores: Tensor, allowed: Tensor) -> Tensor:
+        return softmax(scores, allowed).to(attention.dtype)
+
+    affine = encoded.affine
+    if affine is not None:
+        dealt = affine.token_logits.transpose(1, 2) * share.to(affine.token_logits.dtype)  # (B, C, T), as S is 1
+        affine = Affine(items.sum(dealt).transpose(1, 2), affine.bias)
+    return replace(
+        encoded,
+        attention=attention,
+        allowed=count > 0,
+        content=items.sum(encoded.content[:, None].to(attention.dtype))[:, 0] > 0,
+        items="word",
+        decode=decode,
+        scores=log_weights,
+        project=None if log_weights is None else project,
+        affine=affine,
+        log_weights=log_weights,
+        pooled=None if encoded.pooled is None else items.sum(encoded.pooled[:, None])[:, 0],
+        members=members,
+    )
+
+
+def _shares(
+    encoded: Encoded, items: _Items, attention: Tensor, log_weights: Tensor | None, count: Tensor
+) -> Tensor:  # fmt: skip
+    """What each token gets of its item's weight, (B, S, T); over the allowed tokens of an item they sum to 1."""
+    if log_weights is None:
+        whole = items.at_tokens(attention)
+        known = whole > 0
+        share = encoded.attention / torch.where(known, whole, 1)
+    else:  # logarithms know the proportions of weights that are too small for their type
+        whole = items.at_tokens(log_weights)
+        known = whole > -torch.inf
+        share = (encoded.log_weights - torch.where(known, whole, 0)).exp()
+    share = torch.where(known, share, 1 / items.at_tokens(count).clamp(min=1))
+    return torch.where(encoded.allowed & items.held[:, None], share, 0)
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Which item each token belongs to: words, and behind them positions that stand for themselves.
+
+    Attributes:
+        index: (B, T), the item of each token; `size` for those of none.
+        size: how many items there are, at least 1.
+    """
+
+    index: Tensor
+    size: int
+
+    @classmethod
+    def of(cls, members: Tensor, apart: Tensor) -> _Items:
+        """Items of words (B, T), -1 for none, and of positions apart from them, bool (B, T)."""
+        words = members.amax(1, keepdim=True) + 1  # (B, 1)
+        size = max([1, *(words[:, 0] + apart.sum(1)).tolist()])
+        own = torch.where(apart, words + apart.cumsum(1) - 1, size)
+        return cls(torch.where(members < 0, own, members), size)
+
+    @property
+    def held(self) -> Tensor:
+        """Tokens that belong to an item, bool (B, T)."""
+        return self.index < self.size
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sums of the tokens' values (B, S, T) by item, (B, S, items)."""
+        index, whole = self._empty(values, 0)
+        return whole.scatter_add(2, index, values)[..., : self.size]
+
+    def log_sum(self, values: Tensor) -> Tensor:
+        """``log sum exp`` of the tokens' values (B, S, T) by item, (B, S, items); -inf for an item of none."""
+        index, whole = self._empty(values, -torch.inf)
+        top = whole.scatter_reduce(2, index, values.detach(), "amax")
+        top = torch.where(top == -torch.inf, 0, top)
+        mass = torch.zeros_like(whole).scatter_add(2, index, (values - top.gather(2, index)).exp())
+        return (mass.log() + top)[..., : self.size]
+
+    def at_tokens(self, values: Tensor) -> Tensor:
+        """The value of each token's item, (..., items) -> (..., T); of no meaning where there is none."""
+        index = self.index.clamp(max=self.size - 1)
+        while index.dim() < values.dim():
+            index = index.unsqueeze(1)
+        return values.gather(-1, index.expand(*values.shape[:-1], -1))
+
+    def _empty(self, values: Tensor, fill: float) -> tuple[Tensor, Tensor]:
+        """The index of each value, and a value for each item and one for all that belong to none."""
+        index = self.index[:, None].expand(values.shape)
+        return index, values.new_full((*values.shape[:2], self.size + 1), fill)
