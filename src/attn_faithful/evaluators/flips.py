@@ -150,7 +150,7 @@ def run(block: Block, settings: FlipSettings) -> Found:
     Texts of one item and texts that a ranking never flips are counted by their reason and stand in no mean.
 
     Args:
-        block: examples at a site; the slots of an example are one set of items.
+        block: examples at a site; an item is removed from all slots of an example at once.
         settings: see `FlipSettings`.
     """
     found = Found()
@@ -186,12 +186,8 @@ def _reasons(block: Block, removal: Removal, count: Tensor) -> list[str | None]:
 
 
 def _importance(block: Block, removal: Removal, name: str) -> Tensor:
-    """A source's values of the items of all slots, (B, M)."""
-    if name == "attention":
-        # by the logarithm: of weights too small for their type the scores know more
-        return removal.log_weights if removal.size[0] == 1 else removal.weights
-    values = block.sources[name].to(removal.items.device)
-    return values[:, None].expand(-1, *removal.size).flatten(1)
+    """A source's values of the items, (B, T)."""
+    return removal.log_weights if name == "attention" else block.sources[name].to(removal.items.device)
 
 
 def _drawn(block: Block, removal: Removal, draw: int) -> Tensor:

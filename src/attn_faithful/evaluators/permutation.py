@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.removal import CELLS
 from attn_faithful.evaluators.search import output_change
 from attn_faithful.functional.permutations import (
     permutable,
@@ -104,16 +105,23 @@ def _permutable(attention: Tensor, items: Tensor) -> tuple[Tensor, list[str | No
 def _sampled(block: Block, k: int) -> tuple[Tensor, Tensor]:
     """Change of the prediction under each permutation (B, K), and the share that change the decision (B,)."""
     encoded, items = block.encoded, block.items
-    permuted = encoded.attention[:, None].repeat(1, k, 1, 1)  # (B, K, S, T)
+    dealt = {}  # (row, slot) -> places, and those whose weights they get, (K, places)
     for row, slots in enumerate(items):
         for slot, held in enumerate(slots):
             places = held.nonzero()[:, 0]
             if len(places) > 1:
                 purpose = ("permutation", slot) if slot else ("permutation",)
-                dealt = permuted_indices(len(places), k, block.generator(row, *purpose)).to(items.device)
-                permuted[row, :, slot, places] = encoded.attention[row, slot, places[dealt]]
-    with torch.no_grad():
-        logits = encoded.decode(permuted)
+                order = permuted_indices(len(places), k, block.generator(row, *purpose)).to(items.device)
+                dealt[row, slot] = places, places[order]
+    together = max(1, CELLS // max(1, encoded.attention.numel()))
+    logits = []
+    for drawn in torch.arange(k, device=items.device).split(together):
+        permuted = encoded.attention[:, None].repeat(1, len(drawn), 1, 1)  # (B, K, S, T)
+        for (row, slot), (places, from_places) in dealt.items():
+            permuted[row, :, slot, places] = encoded.attention[row, slot, from_places[drawn]]
+        with torch.no_grad():
+            logits.append(encoded.decode(permuted))
+    logits = torch.cat(logits, dim=1)
     after = probabilities(logits.double(), encoded.multi_label)
     before = probabilities(encoded.logits.double(), encoded.multi_label)[:, None]
     same = _decided(logits, encoded.multi_label) == _decided(encoded.logits, encoded.multi_label)[:, None]

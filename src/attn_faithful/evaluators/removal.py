@@ -15,19 +15,18 @@ CELLS = 2**22  # attention weights of alternatives that are decoded together
 
 
 class Removal:
-    """Removes items from the attention of a block's examples.
+    """Removes items from the attention of a block's examples, each from all slots at once.
 
-    The items of all slots stand in one row of M. "renormalize" divides what is left of a slot by its sum, "recompute"
-    projects the scores that are left again; the same for softmax, which is worked out from its scores. A slot of which
-    nothing is left is the zero vector.
+    "renormalize" divides what is left of a slot by its sum, "recompute" projects the scores that are left again; the
+    same for softmax, which is worked out from its scores. A slot of which nothing is left is the zero vector.
 
     Args:
         block: examples at a site.
         operator: "renormalize" or "recompute".
 
     Attributes:
-        items: (B, M) bool.
-        weights: (B, M) float64, attention to them; of a site of several slots the weight over all (`over_items`).
+        items: (B, T) bool.
+        weights: (B, T) float64, attention to them; of a site of several slots the weight over all (`over_items`).
         exact: whether the read-out is affine in one attention, and so the smallest set is known.
 
     Raises:
@@ -36,10 +35,9 @@ class Removal:
 
     def __init__(self, block: Block, operator: str) -> None:
         encoded = self.encoded = block.encoded
-        self.size = encoded.attention.shape[1:]
-        self.items = block.items.flatten(1)
-        share = encoded.over_items.double()[:, None] * block.items if self.size[0] > 1 else encoded.attention.double()
-        self.weights = torch.where(self.items, share.flatten(1), 0.0)
+        self.slots = encoded.attention.shape[1]
+        self.items = block.items.any(1)
+        self.weights = torch.where(self.items, encoded.over_items.double(), 0.0)
         softmax = encoded.log_weights is not None
         self.again = operator == "recompute" and not softmax
         if self.again and (encoded.scores is None or encoded.project is None):
@@ -47,18 +45,23 @@ class Removal:
                 f"The operator 'recompute' needs the scores at the site {block.site!r}; take 'renormalize'."
             )
         whole = bool((block.items | ~encoded.allowed).all())  # nothing keeps its weight whatever is removed
-        self.affine = encoded.affine if self.size[0] == 1 and whole and not encoded.multi_label else None
+        self.affine = encoded.affine if self.slots == 1 and whole and not encoded.multi_label else None
         self.exact = self.affine is not None and not self.again
-        self.logs = (encoded.log_weights if softmax else encoded.attention.double().log()).double()
 
     @property
     def log_weights(self) -> Tensor:
-        """(B, M), the logarithm of the attention up to a constant, of a site with one slot."""
-        return self.logs[:, 0]
+        """(B, T), the logarithm of the attention up to a constant: of weights too small for their type it knows more.
+
+        Of a site of several slots that of the weight over all.
+        """
+        if self.slots > 1:
+            return self.weights.log()
+        logs = self.encoded.log_weights
+        return (self.encoded.attention.double().log() if logs is None else logs.double())[:, 0]
 
     @property
     def readout(self) -> tuple[Tensor, Tensor]:
-        """What each item alone would say (B, M, C) and the bias (B, C), of an affine read-out, float64."""
+        """What each item alone would say (B, T, C) and the bias (B, C), of an affine read-out, float64."""
         return self.affine.token_logits.double(), self.affine.bias.double()
 
     def decided(self) -> Tensor:
@@ -70,7 +73,7 @@ class Removal:
         return first_true(whole == whole.amax(-1, keepdim=True)).long()
 
     def path(self, order: Tensor) -> Tensor:
-        """Logits (B, M + 1, C), float64, after the first k items of an order (B, M); NaN past the last."""
+        """Logits (B, T + 1, C), float64, after the first k items of an order (B, T); NaN past the last."""
         if self.affine is not None:
             return self._path(order)
         rank = order.argsort(1)
@@ -96,11 +99,12 @@ class Removal:
         return torch.cat([self.after(part) for part in kept.split(self._together(), dim=1)], dim=1)
 
     def after(self, keep: Tensor) -> Tensor:
-        """Logits (B, K, C), float64, with the items in ``keep`` (B, K, M) alone."""
-        keep = keep.unflatten(-1, self.size)
+        """Logits (B, K, C), float64, with the items in ``keep`` (B, K, T) alone."""
+        keep = (keep | ~self.items[:, None])[:, :, None]
         encoded = self.encoded
         if self.again or encoded.log_weights is not None:
-            left = encoded.project(encoded.scores[:, None].expand(keep.shape), encoded.allowed[:, None] & keep)
+            kept = encoded.allowed[:, None] & keep
+            left = encoded.project(encoded.scores[:, None].expand(kept.shape), kept)
         else:
             left = encoded.attention[:, None] * keep
             mass = left.sum(-1, keepdim=True)
@@ -109,4 +113,4 @@ class Removal:
             return encoded.decode(left.to(encoded.attention.dtype)).double()
 
     def _together(self) -> int:
-        return max(1, CELLS // max(1, self.items.numel()))
+        return max(1, CELLS // max(1, self.encoded.attention.numel()))
