@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
-    """A saved classifier and its tokenizer, ready to analyse.
+    """A saved classifier and its tokenizer, ready to analyse; one of transformers' own is wrapped, see `wrap`.
 
     Args:
         path: a folder or a Hub id.
-        kwargs: for ``from_pretrained``.
+        kwargs: for ``from_pretrained``; weights are read as float32 unless ``dtype`` says otherwise.
 
     Returns:
         (model, tokenizer); the model is in eval mode.
@@ -25,18 +25,22 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     Raises:
         InputError: the folder does not exist, weights are missing, or the tokenizer does not fit the model.
     """
+    import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from attn_faithful.data.encoding import check_tokenizer_fits
 
     if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
+    kwargs.setdefault("dtype", torch.float32)
     model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
     if info["missing_keys"]:
         raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
     tokenizer = AutoTokenizer.from_pretrained(path)
-    check_tokenizer_fits(tokenizer, model.config.vocab_size, model.config.pad_token_id)
-    return model.eval(), tokenizer
+    text = model.config.get_text_config()
+    check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id)
+    model = model.eval()
+    return (model if hasattr(model, "sites") else wrap(model)), tokenizer
 
 
 class _Wrapped:
@@ -57,11 +61,15 @@ class _Wrapped:
 
 
 def wrap(
-    *, encode: Callable[..., Any], without: Callable[..., Any] | None = None, sites: tuple[str, ...] = ("pool",)
-) -> Any:
-    """The protocol around a hand-written torch model.
+    model: Any = None, *, encode: Callable[..., Any] | None = None, without: Callable[..., Any] | None = None,
+    sites: tuple[str, ...] = ("pool",), **chosen: Any,
+) -> Any:  # fmt: skip
+    """The protocol around a transformers classifier, or around a hand-written torch model.
 
     Args:
+        model: a transformers classifier, and nothing else: its heads can then be read and replaced. The model stays as
+            it is.
+        chosen: with `model`: ``queries``, ``heads``, ``layers``; see `attn_faithful.models.stock.StockModel`.
         encode: ``encode(batch) -> Encoded`` (with several sites ``encode(batch, site)``); its ``decode`` must give the
             model's logits for the model's own attention.
         without: ``without(batch, keep) -> logits (B, K, C)``, for tests that delete tokens.
@@ -69,7 +77,23 @@ def wrap(
 
     Returns:
         an object with ``sites``, ``encode`` and ``without`` that every test takes.
+
+    Raises:
+        InputError: both or neither of `model` and `encode`; a model that cannot be wrapped, by name, with what could.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> bert = BertForSequenceClassification(BertConfig(
+        ...     vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16))
+        >>> wrap(bert).sites
+        ('layer.0', 'joint')
     """
+    if (model is None) == (encode is None):
+        raise InputError("wrap takes a transformers classifier, or encode= for a model of your own, and not both.")
+    if model is not None:
+        from attn_faithful.models.stock import StockModel
+
+        return StockModel(model, **chosen)
     return _Wrapped(encode, without, sites)
 
 

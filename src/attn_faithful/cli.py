@@ -77,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     _columns(evaluate)
     evaluate.add_argument("--split", help="train, validation or test (default: test)")
     evaluate.add_argument("--tests", metavar="NAME,NAME", help="correlation, permutation, adversarial (default: all)")
+    evaluate.add_argument("--layers", help="of a transformers model: last (default), all, joint, or numbers: 0,5")
+    evaluate.add_argument("--queries", help="of a transformers model: auto (default), token, mean, all")
+    evaluate.add_argument("--units", help="word (default) or token: what items are")
     evaluate.add_argument("--target", help="importance for which class: predicted (default), gold or a class's name")
     evaluate.add_argument("--controls", metavar="NAME,NAME", help="uniform, random (default: both)")
     evaluate.add_argument("--source-file", metavar="FILE", help="importance computed elsewhere, by example and token")
@@ -330,8 +333,11 @@ def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
             raise InputError(f"--set {key}: evaluate takes keys of data and evaluation only.")
     names = {"tests": given.tests, "controls": given.controls}
     overrides |= {f"evaluation.{key}": _names(text) for key, text in names.items() if text is not None}
-    if given.target is not None:
-        overrides["evaluation.target"] = given.target
+    single = {"target": given.target, "queries": given.queries, "units": given.units}
+    overrides |= {f"evaluation.{key}": value for key, value in single.items() if value is not None}
+    if given.layers not in (None, "last"):
+        numbers = [f"layer.{part}" if part.isdigit() else part for part in _names(given.layers) or []]
+        overrides["evaluation.sites"] = numbers
     if given.smoke:
         overrides.setdefault("data.limit", 64)
     recipe = make_recipe({"name": "evaluate", "data": {"source": given.data}}, "evaluate", overrides)

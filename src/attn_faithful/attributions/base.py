@@ -19,6 +19,10 @@ OPERATORS = ("delete", "mask", "unk", "pad", "zero")
 SIGNS = ("magnitude", "signed")
 OUTCOMES = ("probability", "logit")
 BASELINES = ("zero", "pad")
+# sources that say something of one site; the others say the same of every site with the same items
+AT_A_SITE = (
+    "attention", "attention_gradient", "attention_x_gradient", "state_leave_one_out", "raw_attention", "value_norm",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

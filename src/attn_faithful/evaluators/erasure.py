@@ -9,14 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial import MULTI_LABEL
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
-from attn_faithful.evaluators.removal import CELLS
 from attn_faithful.functional.erasure_lists import NAN_PROBABILITIES
 from attn_faithful.functional.sufficiency import (
     SHARES,
@@ -103,7 +101,7 @@ def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
     kept = [torch.ones_like(content)[:, None]]
     for chosen, _ in tops.values():
         kept += [~chosen, chosen | ~content[:, None]]
-    logits = _logits(block, torch.cat(kept, dim=1))
+    logits = block.without(torch.cat(kept, dim=1)).double()
     target = encoded.logits.argmax(-1)[:, None, None].expand(-1, logits.shape[1], 1)
     chances = probabilities(logits).gather(2, target.to(logits.device))[..., 0]  # (B, 1 + 2 K a ranking)
     full, parts = chances[:, 0], chances[:, 1:].split(counts.shape[1], dim=1)
@@ -117,24 +115,6 @@ def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | 
     broken = (full.isnan() | without.isnan().any(1) | only.isnan().any(1)).tolist()
     reasons = [reason or (NAN_PROBABILITIES if nan else None) for reason, nan in zip(reasons, broken, strict=True)]
     return Curve(comprehensiveness(full, without), sufficiency(full, only), reasons)
-
-
-def _logits(block: Block, keep: Tensor) -> Tensor:
-    """Logits (B, K, C), float64, for ``keep`` (B, K, T); of each text every set of items is asked for once.
-
-    Shares of short texts round up to the same number, and rankings agree on sets: most are there several times.
-    """
-    place = torch.zeros(keep.shape[:2], dtype=torch.long)
-    for row, masks in enumerate(np.packbits(keep.cpu().numpy(), axis=-1)):
-        seen: dict[bytes, int] = {}
-        place[row] = torch.tensor([seen.setdefault(mask.tobytes(), len(seen)) for mask in masks])
-    place = place.to(keep.device)
-    # a text of fewer sets than others is asked for whole, which costs least
-    once = keep.new_ones(len(keep), int(place.max()) + 1, keep.shape[2])
-    once[torch.arange(len(keep), device=keep.device)[:, None], place] = keep
-    together = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
-    logits = torch.cat([block.without(part).double() for part in once.split(together, dim=1)], dim=1)
-    return logits.gather(1, place[..., None].expand(-1, -1, logits.shape[-1]))
 
 
 EVALUATORS.register("erasure")(

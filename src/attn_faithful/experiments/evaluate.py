@@ -102,9 +102,11 @@ def make_task(
             f"{', '.join(lacking)}; train one with attn-faithful train, or give a class of your own these names (see "
             "AttentionModel)."
         )
-    names = [model.config.id2label[i] for i in range(model.config.num_labels)]
-    texts = read_texts(data, rows=rows, purpose="evaluate", label_names=names)
-    if not getattr(model.config, "query", False):  # a model of single texts reads the one that pairs attend to
+    if hasattr(model, "choosing"):
+        model = model.choosing(settings.queries, settings.heads or None)
+    texts = _read(model, data, rows)
+    asks = getattr(model.config, "query", False) or getattr(model, "reads_pairs", False)
+    if not asks:  # a model of single texts reads the one that pairs attend to
         texts.splits = {
             n: rows.remove_columns([c for c in ("query",) if c in rows.column_names])
             for n, rows in texts.splits.items()
@@ -142,17 +144,21 @@ def evaluate_task(
         return folder
     start = time.time()
     texts = task.texts.splits[task.split]
-    sentences = getattr(task.model, "reads_sentences", False)
-    rows = Rows.of(encode_texts(task.tokenizer, texts, _positions(task.model), sentences))
-    if not len(rows):
+    if not len(texts):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
-    subject = Subject(task.model, collator(rows), task.texts.label_names, token_ids(task.tokenizer))
-    tokens = token_finder(task.tokenizer, texts["text"][:], rows)
+    joined = getattr(task.model, "reads_pairs", False)
+    sentences = getattr(task.model, "reads_sentences", False)
+    rows = _chosen(encode_texts(task.tokenizer, texts, _positions(task.model), sentences, joined), task.settings)
+    padding = getattr(task.model, "pad_token_id", 0)
+    subject = Subject(task.model, collator(rows, (), padding), task.texts.label_names, token_ids(task.tokenizer))
+    asked = queries(texts)
+    tokens = token_finder(task.tokenizer, texts["text"][:], rows, asked if joined else None)
     given, missing = None, 0
     if task.source_file is not None:
         listed = [tokens(i)[0] for i in range(len(rows))]
         given, missing = read_importance(task.source_file, rows["example"], listed)
-    writer = Writer(folder, rows, item_finder(tokens, texts["text"][:], rows), queries(texts), team, held)
+    items = item_finder(tokens, texts["text"][:], rows, words="word_ids" in rows.column_names)
+    writer = Writer(folder, rows, items, asked, team, held)
     evaluate_rows(subject, rows, task.settings, writer, given, team, tell)
     writer.close()
     if team.main:
@@ -192,8 +198,31 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
     })  # fmt: skip
 
 
+def _read(model: Any, data: DataSettings, rows: Any) -> TextData:
+    """The texts, with labels by the model's names; by those of the data where the model was never told any."""
+    names = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    if any(name != f"LABEL_{i}" for i, name in enumerate(names)):
+        return read_texts(data, rows=rows, purpose="evaluate", label_names=names)
+    texts = read_texts(data, rows=rows, purpose="evaluate")
+    if len(texts.label_names) != len(names):
+        raise InputError(
+            f"The model names its classes {names[0]} to {names[-1]}, and {texts.name} has {len(texts.label_names)} "
+            "classes, so they cannot be told apart; set the model's config.id2label."
+        )
+    texts.notes.append(f"The model's classes have no names; taken in the order of the data's: {texts.label_names}.")
+    return texts
+
+
+def _chosen(encoded: Any, settings: EvaluationSettings) -> Rows:
+    """The encoded rows with tokens, or special tokens too, as items where that is asked for."""
+    left = {"word_ids": settings.units == "token", "special_tokens_mask": settings.special_tokens == "keep"}
+    return Rows.of(encoded.remove_columns([n for n, out in left.items() if out and n in encoded.column_names]))
+
+
 def _positions(model: Any) -> int | None:
     """How many tokens the model can read; None for any number."""
+    if hasattr(model, "max_tokens"):
+        return model.max_tokens
     config = model.config
     if getattr(config, "encoder", None) is not None:
         learned = config.encoder == "transformer" and config.positions == "learned"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
-from attn_faithful.attributions.base import Request, attribute
+from attn_faithful.attributions.base import AT_A_SITE, Attribution, Request, attribute
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.evaluators.base import EVALUATORS, Block, Found
 from attn_faithful.evaluators.controls import controlled
+from attn_faithful.experiments.removing import Remover
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.writing import Writer
@@ -60,21 +61,39 @@ def evaluate_rows(
         team: the processes that share the blocks.
         tell: ``tell(done, of)`` after every block, in examples of this process.
     """
-    first, tested = subject.model.sites[0], settings.tested(subject.model)
+    tested = settings.tested(subject.model)
+    first = tested[0] if getattr(subject.model, "same_items", False) else subject.model.sites[0]
     work = bool(settings.needed or settings.tests)
     mine, done = -(-len(rows) // team.world), 0
     shared = encoded_blocks(subject.model, rows, subject.collate, first, team.rank, team.world)
     for index, keys, batch, encoded in shared:
         writer.add(first, output_rows(index, encoded))
+        known = Known()
         for site in tested if work else ():
             there = encoded if site == first else _encoded(subject.model, batch, site)
             block = Block([rows["example"][i] for i in index], keys, settings.seed, site, there)
-            found, sources = _test(subject, rows, settings, batch, block, index, given)
+            found, sources = _test(subject, rows, settings, batch, block, index, given, known)
             writer.add_tests(site, output_rows(index, there), _kept(index, sources, there.content), found)
         writer.written(len(index))
         done += len(index)
         if work:
             tell(min(done, mine), mine)
+
+
+@dataclass
+class Known:
+    """What one site of a block found out that another may use: importance that does not depend on it, removals."""
+
+    content: Tensor | None = None
+    sources: dict[str, Attribution] = field(default_factory=dict)
+    remover: Remover | None = None
+
+    def at(self, encoded: Encoded) -> None:
+        """Forget what another site's items do not share."""
+        same = self.content is not None and torch.equal(encoded.content, self.content)
+        if not same or (self.remover is not None and not self.remover.serves(encoded.members)):
+            self.sources, self.remover = {}, None
+        self.content = encoded.content
 
 
 def _encoded(model: Any, batch: Batch, site: str) -> Encoded:
@@ -84,21 +103,24 @@ def _encoded(model: Any, batch: Batch, site: str) -> Encoded:
 
 def _test(
     subject: Subject, rows: Any, settings: EvaluationSettings, batch: Batch, block: Block, index: list[int],
-    given: Sequence[Sequence[float]] | None,
+    given: Sequence[Sequence[float]] | None, known: Known,
 ) -> tuple[Found, dict[str, Tensor]]:  # fmt: skip
     """What the tests find in one block at one site, and the sources that they were given."""
     encoded = block.encoded
+    known.at(encoded)
     target = _targets(settings.target, encoded, rows, index, subject.label_names)
-    sources, found = _sources(settings.needed, subject, settings, batch, block, target)
+    sources, found = _sources(settings.needed, subject, settings, batch, block, target, known)
     if given is not None:
-        if encoded.items != "token":
+        if encoded.items == "sentence":
             raise InputError(
-                f"Importance from a file is by token, but the site {block.site!r} attends to {encoded.items}s; "
+                f"Importance from a file is by token, but the site {block.site!r} attends to sentences; "
                 f"set sites to {subject.model.sites[0]}."
             )
         sources[GIVEN] = _laid_out([given[i] for i in index], encoded.content, block.example)
+    if known.remover is None and hasattr(subject.model, "without"):
+        known.remover = Remover(subject.model, batch, encoded.members)
     block = replace(
-        block, sources=sources, labels=_labels(rows, index), without=_remover(subject.model, batch, encoded),
+        block, sources=sources, labels=_labels(rows, index), without=known.remover,
         rationale=_rationale(rows, index, encoded),
     )  # fmt: skip
     tests = [(EVALUATORS[test], settings.of(test)) for test in settings.tests]
@@ -108,22 +130,6 @@ def _test(
             if control is None or test.controlled:
                 found.extend(test.run(shown, chosen))
     return found, sources
-
-
-def _remover(model: Any, batch: Batch, encoded: Encoded) -> Callable[[Tensor], Tensor] | None:
-    """The model's `without`, of items."""
-    if not hasattr(model, "without"):
-        return None
-    members = encoded.members
-
-    def without(keep: Tensor) -> Tensor:
-        if members is not None:  # a token goes with its item
-            index = members.clamp(min=0)[:, None].expand(-1, keep.shape[1], -1)
-            keep = keep.gather(2, index) | (members < 0)[:, None]
-        logits: Tensor = model.without(batch, keep)
-        return logits
-
-    return without
 
 
 def _labels(rows: Any, index: list[int]) -> list[int] | None:
@@ -167,7 +173,7 @@ def _targets(asked: str, encoded: Encoded, rows: Any, index: list[int], names: S
 
 def _sources(
     needed: Sequence[str], subject: Subject, settings: EvaluationSettings, batch: Batch, block: Block,
-    target: Tensor | None,
+    target: Tensor | None, known: Known,
 ) -> tuple[dict[str, Tensor], Found]:  # fmt: skip
     """Importance by source, and what a source tells beside it (the convergence error of integrated gradients)."""
     request = Request(
@@ -176,7 +182,9 @@ def _sources(
     )  # fmt: skip
     values, extra = {}, Found()
     for name in needed:
-        found = attribute(name, request)
+        found = known.sources.get(name) or attribute(name, request)
+        if name not in AT_A_SITE:
+            known.sources[name] = found
         values[name] = found.values
         for metric, column in found.extra.items():
             for row, value in enumerate(column.tolist()):

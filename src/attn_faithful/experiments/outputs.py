@@ -32,7 +32,8 @@ def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows, queries: Sequ
     """Content tokens of an example by its place: as they stand in the text, and where: [start, end, start, end, ...].
 
     Put together they are the text but for blanks: the pieces of one character are "", all but the last. Without offsets
-    (slow tokenizers) the tokenizer's own strings stand in their place, and no offsets.
+    (slow tokenizers), and where special tokens are kept, the tokenizer's own strings stand in their place, and no
+    offsets.
 
     Args:
         tokenizer: that of the rows.
@@ -40,7 +41,8 @@ def token_finder(tokenizer: Any, texts: Sequence[str], rows: Rows, queries: Sequ
         rows: encoded examples.
         queries: of pairs that were joined: the query's tokens stand behind the text's, and there are no offsets.
     """
-    if not tokenizer.is_fast:
+    kept = tokenizer.num_special_tokens_to_add() and "special_tokens_mask" not in rows.column_names
+    if not tokenizer.is_fast or kept:
         return _named(tokenizer, rows)
     spans_of = _piece_spans(tokenizer, rows) if in_pieces(tokenizer) else _word_spans(tokenizer, rows)
 

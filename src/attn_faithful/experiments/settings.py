@@ -10,8 +10,11 @@ from attn_faithful.attributions.base import SOURCES, SourceSettings
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.evaluators.controls import CONTROLS
 from attn_faithful.experiments.strict import build
+from attn_faithful.models.protocol import JOINT, QUERIES
 
 GIVEN = "given"
+EVERY = "all"
+UNITS = ("word", "token")
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,11 @@ class EvaluationSettings:
 
     Attributes:
         tests: names of evaluators.
-        sites: of the model's attention, where to test; empty for the one nearest to the output.
+        sites: of the model's attention, where to test; empty for the one nearest to the output, "all" for each.
+        queries: of stock transformers models, whose rows of attention are tested; see `models.stock.StockModel`.
+        heads: of stock transformers models, which are tested, by number; empty for all.
+        units: "word" or "token": what the items of models with sub-word tokenizers are.
+        special_tokens: "exclude", or "keep" to test special tokens like any other (units: token).
         settings: test -> its settings.
         sources: how importance is computed.
         also: further sources to compute and store.
@@ -31,6 +38,10 @@ class EvaluationSettings:
 
     tests: list[str] = field(default_factory=list)
     sites: list[str] = field(default_factory=list)
+    queries: str = "auto"
+    heads: list[int] = field(default_factory=list)
+    units: str = "word"
+    special_tokens: str = "exclude"
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     sources: SourceSettings = field(default_factory=SourceSettings)
     also: list[str] = field(default_factory=list)
@@ -39,6 +50,11 @@ class EvaluationSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_choice("queries", self.queries, QUERIES)
+        check_choice("units", self.units, UNITS)
+        check_choice("special_tokens", self.special_tokens, ("exclude", "keep"))
+        if self.special_tokens == "keep" and self.units == "word":
+            raise InputError("Special tokens are no words: with special_tokens keep set units to token.")
         for test in [*self.tests, *self.settings]:
             if EVALUATORS[test].twin:
                 raise InputError(f"The test {test!r} needs a trained twin; use attn-faithful {test}.")
@@ -60,7 +76,10 @@ class EvaluationSettings:
         Raises:
             InputError: it has no such site.
         """
-        return tuple(check_choice("site", site, model.sites) for site in self.sites) or model.sites[-1:]
+        single = [site for site in model.sites if site != JOINT]
+        if self.sites == [EVERY]:
+            return tuple(single)
+        return tuple(check_choice("site", site, model.sites) for site in self.sites) or (single[-1],)
 
     def of(self, test: str) -> Any:
         """The settings of one test."""

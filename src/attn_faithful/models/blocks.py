@@ -7,7 +7,7 @@ and content, of a size that the length decides.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,12 +35,15 @@ def _digest(values: Sequence[Any]) -> str:
     return seen.hexdigest()[:16]
 
 
-def blocks(lengths: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
+def blocks(
+    lengths: Sequence[int], keys: Sequence[str], cost: Callable[[int], int] = lambda length: length
+) -> list[list[int]]:
     """Rows that are encoded together, longest texts first.
 
     Args:
         lengths: tokens of each example.
         keys: of :func:`content_keys`.
+        cost: cells that a text of so many tokens takes.
 
     Example:
         >>> blocks([2, 9, 2], ["a", "b", "c"])
@@ -50,7 +53,7 @@ def blocks(lengths: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
     found: list[list[int]] = []
     start = 0
     while start < len(order):
-        size = max(1, min(ROWS, CELLS // max(1, lengths[order[start]])))
+        size = max(1, min(ROWS, CELLS // max(1, cost(lengths[order[start]]))))
         found.append(order[start : start + size])
         start += size
     return found

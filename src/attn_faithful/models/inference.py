@@ -58,7 +58,8 @@ def encoded_blocks(
     """
     device = next(model.parameters()).device
     keys = content_keys(dataset)
-    for index in blocks([len(ids) for ids in dataset["input_ids"]], keys)[rank::world]:
+    cost = getattr(model, "cost", lambda length: length)
+    for index in blocks([len(ids) for ids in dataset["input_ids"]], keys, cost)[rank::world]:
         batch = collate([dataset[i] for i in index])
         batch.pop("labels", None)
         batch = {name: value.to(device) for name, value in batch.items()}

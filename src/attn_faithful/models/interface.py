@@ -168,3 +168,24 @@ def traced(configs: list[Any]) -> Iterator[None]:
     finally:
         for config, implementation in zip(configs, held, strict=True):
             config._attn_implementation_internal = implementation
+
+
+def check_model(model: nn.Module) -> None:
+    """Raise for what cannot be wrapped, with what would work."""
+    name = type(model).__name__
+    if not hasattr(model, "config") or not hasattr(type(model), "_can_set_attn_implementation"):
+        raise InputError(f"Expected a transformers model, but got {name}; for one of your own pass encode= to wrap.")
+    if not type(model)._can_set_attn_implementation():
+        raise InputError(
+            f"{name} does not use transformers' attention interface, so its attention cannot be replaced; models such "
+            "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."
+        )
+    if model.config.num_labels < 2 or model.config.problem_type == "regression":
+        raise InputError(f"Expected a classifier of two classes or more, but {name} has num_labels=1 (a regression).")
+    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if kinds - {torch.float32, torch.float64}:
+        low = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        raise InputError(
+            f"{name} is in {low}, in which small changes drown in rounding; wrap model.float(), or load it with "
+            "dtype=torch.float32."
+        )

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from attn_faithful.models.interface import Trace
@@ -132,7 +131,7 @@ def _nothing() -> Iterator[None]:
 
 
 def taken(output: Any, rows: Tensor, texts: int, place: Tensor | None = None) -> Any:
-    """Of a block's output what belongs to some rows (R,) of the batch; of each its one state at ``place`` (R,), if given.
+    """What of a block's output belongs to some texts (R,) of the batch, or to one position ``place`` (R,) of each.
 
     Args:
         output: tensors, in tuples perhaps; those without an axis of the batch stay as they are.
@@ -157,4 +156,3 @@ def repeated(inputs: dict[str, Tensor], rows: Tensor, place: Tensor | None = Non
     if place is None:
         return found
     return {name: values.gather(1, place[:, None]) for name, values in found.items()}
-

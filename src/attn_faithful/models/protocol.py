@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 Batch = Mapping[str, Tensor]
 
+JOINT = "joint"  # the site of all layers of a stock model at once
+QUERIES = ("auto", "token", "mean", "all")  # whose rows of a stock model's attention are its slots
+
 
 @dataclass(frozen=True)
 class Affine:

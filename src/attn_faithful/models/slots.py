@@ -72,7 +72,7 @@ class Slots:
         return values.roll(self.shifted, -1) if self.shifted else values
 
     def whole(self, weights: Tensor, texts: Tensor) -> Tensor:
-        """Weights (R, H, T) of all heads of the layer in the one row that is read, from those of the slots (R, S, T)."""
+        """Weights (R, H, T) of all heads in the one row that is read, from those of the slots (R, S, T)."""
         weights = weights.to(self.own.dtype)
         if len(self.heads) == self.size:
             return self._to_layer(weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,19 +11,27 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.interface import KEYWORD, Alter, Call, Trace, configs_of, projection_of, register, traced
-from attn_faithful.models.layers import Blocks, repeated, taken
+from attn_faithful.models.decoder import Decoder
+from attn_faithful.models.interface import (
+    KEYWORD,
+    Alter,
+    Call,
+    Trace,
+    check_model,
+    configs_of,
+    projection_of,
+    register,
+    traced,
+)
+from attn_faithful.models.layers import Blocks
 from attn_faithful.models.probe import Probe, probe
-from attn_faithful.models.protocol import Batch, Encoded, evaluating
+from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded, evaluating
 from attn_faithful.models.slots import Slots
 from attn_faithful.models.words import in_words
 
-ALL = "all"
-QUERIES = ("auto", "token", "mean", "all")
 READ = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -59,7 +68,7 @@ class StockModel(nn.Module):
         layers: only these, by number; None for all.
 
     Attributes:
-        sites: "layer.0" and so on, in the order of their calls, and "all", the heads of all of them at once.
+        sites: "layer.0" and so on, in the order of their calls, and "joint", the heads of all of them at once.
 
     Raises:
         InputError: a model that does not use the interface, no classifier, half precision, a layer or head that does
@@ -73,18 +82,19 @@ class StockModel(nn.Module):
         >>> batch = {"input_ids": torch.tensor([[2, 7, 8, 3]]), "attention_mask": torch.ones(1, 4).long(),
         ...     "special_tokens_mask": torch.tensor([[1, 0, 0, 1]])}
         >>> model.sites, model.encode(batch, "layer.1").attention.shape
-        (('layer.0', 'layer.1', 'all'), torch.Size([1, 2, 4]))
+        (('layer.0', 'layer.1', 'joint'), torch.Size([1, 2, 4]))
     """
 
     attention_path = "attached"  # of gradients, unless they are asked for otherwise
     reads_ids = True  # beside embeddings in their place
+    reads_pairs = True  # as one text of two segments
+    same_items = True  # all sites attend to the same items
 
     def __init__(
         self, model: nn.Module, queries: str = "auto", heads: Sequence[int] | None = None,
         layers: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        check_choice("queries", queries, QUERIES)
         register()
         check_model(model)
         self.model = model
@@ -93,12 +103,24 @@ class StockModel(nn.Module):
         self.takes = set(inspect.signature(model.forward).parameters)
         self.blocks = Blocks(model)
         self.probe: Probe = probe(self)
-        self.queries = queries
-        self.layers = _chosen("layer", layers, len(self.probe.heads))
-        self.heads = None if heads is None else _chosen("head", heads, min(self.probe.heads))
-        self.sites = (*(f"layer.{i}" for i in self.layers), ALL)
+        self._choose("auto", None, None)
         self.skips = self.single = True
         self._try_shortcuts()
+        self._choose(queries, heads, layers)
+
+    def _choose(self, queries: str, heads: Sequence[int] | None, layers: Sequence[int] | None) -> None:
+        self.queries = check_choice("queries", queries, QUERIES)
+        self.layers = _chosen("layer", layers, len(self.probe.heads))
+        self.heads = None if heads is None else _chosen("head", heads, min(self.probe.heads))
+        self.sites = (*(f"layer.{i}" for i in self.layers), JOINT)
+
+    def choosing(
+        self, queries: str = "auto", heads: Sequence[int] | None = None, layers: Sequence[int] | None = None
+    ) -> StockModel:
+        """The same model, of which other rows, heads or layers are slots."""
+        other = copy.copy(self)
+        other._choose(queries, heads, layers)
+        return other
 
     @property
     def device(self) -> torch.device:
@@ -113,6 +135,14 @@ class StockModel(nn.Module):
         """What padding is filled with."""
         found = self.config.get_text_config().pad_token_id
         return 0 if found is None else int(found)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest text that it can read, in tokens; None for any."""
+        limit = getattr(self.config.get_text_config(), "max_position_embeddings", None)
+        tables = [m for name, m in self.model.named_modules() if name.endswith("position_embeddings")]
+        before = [t.padding_idx + 1 for t in tables if getattr(t, "padding_idx", None) is not None]
+        return limit if limit is None or not before else limit - max(before)
 
     def get_input_embeddings(self) -> nn.Module:
         return self.model.get_input_embeddings()
@@ -254,7 +284,9 @@ class StockModel(nn.Module):
                 that no test may move; `word_ids` (B, T), the word of each token, for words as units.
             site: one of `sites`.
         """
-        calls = self.layers if site == ALL else [self.layers[self.sites.index(check_choice("site", site, self.sites))]]
+        calls = (
+            self.layers if site == JOINT else [self.layers[self.sites.index(check_choice("site", site, self.sites))]]
+        )
         inputs = self.inputs(batch)
         count = self.blocks.before(calls[0]) if self.skips else 0
         kept: dict[int, Any] = {}
@@ -262,7 +294,7 @@ class StockModel(nn.Module):
         with evaluating(self), torch.autocast(self.device.type, enabled=False), self.blocks.keeping(count, kept):
             logits = self.run(inputs, trace)
         slots = [self._slots(trace.seen[n], n, inputs) for n in calls]
-        decoder = _Decoder(self, inputs, calls, slots, count, kept, trace.seen)
+        decoder = Decoder(self, inputs, calls, slots, count, kept, trace.seen)
         encoded = self._encoded(batch, inputs, slots, logits, decoder)
         words = batch.get("word_ids")
         return encoded if words is None else in_words(encoded, words)
@@ -278,7 +310,7 @@ class StockModel(nn.Module):
         return Slots(call, rows, reading, heads, int(self.probe.shifted[n]), projection)
 
     def _encoded(
-        self, batch: Batch, inputs: dict[str, Tensor], slots: list[Slots], logits: Tensor, decoder: _Decoder
+        self, batch: Batch, inputs: dict[str, Tensor], slots: list[Slots], logits: Tensor, decoder: Decoder
     ) -> Encoded:
         content = inputs["attention_mask"].bool()
         if batch.get("special_tokens_mask") is not None:
@@ -333,59 +365,6 @@ class StockModel(nn.Module):
         return logits.view(*keep.shape[:2], -1)
 
 
-class _Decoder:
-    """Logits that follow from other attention at some layers: only what comes after them is run again."""
-
-    def __init__(
-        self, model: StockModel, inputs: dict[str, Tensor], calls: Sequence[int], slots: list[Slots], count: int,
-        kept: dict[int, Any], seen: dict[int, Call],
-    ) -> None:  # fmt: skip
-        self.model, self.inputs, self.calls, self.slots = model, inputs, calls, slots
-        self.count, self.kept = count, kept
-        last = calls[-1]
-        alone = len(calls) == 1 and model.alone(last)
-        self.place = model.probe.place(inputs["attention_mask"].bool()) if alone else None
-        self.call = seen[last] if alone else None
-
-    def __call__(self, weights: Tensor) -> Tensor:
-        """(B, K, S, T) -> (B, K, C)."""
-        check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
-        b, k, _, t = weights.shape
-        every = torch.arange(b * k, device=weights.device)
-        cost = t if self.place is not None else self.model.cost(t)
-        run = self._run
-        if torch.is_grad_enabled() and weights.requires_grad:  # memory of one part at a time, in the backward pass too
-            run = lambda part, rows: checkpoint(self._run, part, rows, use_reentrant=False)  # noqa: E731
-        flat = weights.flatten(0, 1)
-        parts = [run(flat[at], at // k) for at in every.split(max(1, CELLS // cost))]
-        logits = torch.cat(parts) if parts else flat.new_zeros(0, self.model.config.num_labels)
-        return logits.view(b, k, -1)
-
-    def _run(self, weights: Tensor, rows: Tensor) -> Tensor:
-        model, texts = self.model, len(self.inputs["input_ids"])
-        with evaluating(model), torch.autocast(model.device.type, enabled=False):
-            if self.place is not None:
-                return self._at_one(weights, rows)
-            parts = weights.split([s.count for s in self.slots], dim=1)
-            trace = Trace(
-                alter={n: s.altered(part, rows) for n, s, part in zip(self.calls, self.slots, parts, strict=True)}
-            )
-            known = {stack: taken(output, rows, texts) for stack, output in self.kept.items()}
-            with model.blocks.skipping(self.count, known, trace):
-                return model.run(repeated(self.inputs, rows), trace)
-
-    def _at_one(self, weights: Tensor, rows: Tensor) -> Tensor:
-        """At the last layer, the token that the classifier reads needs no other token any more, but for their values."""
-        model, call, n = self.model, self.call, self.calls[-1]
-        place = self.place[rows]
-        whole = self.slots[0].whole(weights, rows)[:, :, None]  # (R, H, 1, T)
-        trace = Trace(values={n: lambda: (whole.to(call.value.dtype) @ call.value[rows]).transpose(1, 2)})
-        texts = len(self.inputs["input_ids"])
-        known = {stack: taken(output, rows, texts, place) for stack, output in self.kept.items()}
-        with model.blocks.skipping(self.count, known, trace):
-            return model.run(repeated(self.inputs, rows, place), trace)
-
-
 def _instead(weights: Tensor) -> Alter:
     return lambda own, allowed: weights.to(own.dtype)
 
@@ -407,24 +386,3 @@ def _chosen(what: str, asked: Sequence[int] | None, count: int) -> list[int]:
     if not found or found[0] < 0 or found[-1] >= count:
         raise InputError(f"Expected {what}s of 0 to {count - 1}, but got {list(asked)}.")
     return found
-
-
-def check_model(model: nn.Module) -> None:
-    """Raise for what cannot be wrapped, with what would work."""
-    name = type(model).__name__
-    if not hasattr(model, "config") or not hasattr(type(model), "_can_set_attn_implementation"):
-        raise InputError(f"Expected a transformers model, but got {name}; for one of your own pass encode= to wrap.")
-    if not type(model)._can_set_attn_implementation():
-        raise InputError(
-            f"{name} does not use transformers' attention interface, so its attention cannot be replaced; models such "
-            "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."
-        )
-    if model.config.num_labels < 2 or model.config.problem_type == "regression":
-        raise InputError(f"Expected a classifier of two classes or more, but {name} has num_labels=1 (a regression).")
-    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    if kinds - {torch.float32, torch.float64}:
-        low = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
-        raise InputError(
-            f"{name} is in {low}, in which small changes drown in rounding; wrap model.float(), or load it with "
-            "dtype=torch.float32."
-        )

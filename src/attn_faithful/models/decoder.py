@@ -1,0 +1,73 @@
+"""Logits of a stock model under other attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from attn_faithful._checks import check_shape
+from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.interface import Call, Trace
+from attn_faithful.models.layers import repeated, taken
+from attn_faithful.models.protocol import evaluating
+from attn_faithful.models.slots import Slots
+
+if TYPE_CHECKING:
+    from attn_faithful.models.stock import StockModel
+
+
+class Decoder:
+    """Logits that follow from other attention at some layers: only what comes after them is run again."""
+
+    def __init__(
+        self, model: StockModel, inputs: dict[str, Tensor], calls: Sequence[int], slots: list[Slots], count: int,
+        kept: dict[int, Any], seen: dict[int, Call],
+    ) -> None:  # fmt: skip
+        self.model, self.inputs, self.calls, self.slots = model, inputs, calls, slots
+        self.count, self.kept = count, kept
+        last = calls[-1]
+        alone = len(calls) == 1 and model.alone(last)
+        self.place = model.probe.place(inputs["attention_mask"].bool()) if alone else None
+        self.call = seen[last] if alone else None
+
+    def __call__(self, weights: Tensor) -> Tensor:
+        """(B, K, S, T) -> (B, K, C)."""
+        check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+        b, k, _, t = weights.shape
+        every = torch.arange(b * k, device=weights.device)
+        cost = t if self.place is not None else self.model.cost(t)
+        run = self._run
+        if torch.is_grad_enabled() and weights.requires_grad:  # memory of one part at a time, in the backward pass too
+            run = lambda part, rows: checkpoint(self._run, part, rows, use_reentrant=False)  # noqa: E731
+        flat = weights.flatten(0, 1)
+        parts = [run(flat[at], at // k) for at in every.split(max(1, CELLS // cost))]
+        logits = torch.cat(parts) if parts else flat.new_zeros(0, self.model.config.num_labels)
+        return logits.view(b, k, -1)
+
+    def _run(self, weights: Tensor, rows: Tensor) -> Tensor:
+        model, texts = self.model, len(self.inputs["input_ids"])
+        with evaluating(model), torch.autocast(model.device.type, enabled=False):
+            if self.place is not None:
+                return self._at_one(weights, rows)
+            parts = weights.split([s.count for s in self.slots], dim=1)
+            trace = Trace(
+                alter={n: s.altered(part, rows) for n, s, part in zip(self.calls, self.slots, parts, strict=True)}
+            )
+            known = {stack: taken(output, rows, texts) for stack, output in self.kept.items()}
+            with model.blocks.skipping(self.count, known, trace):
+                return model.run(repeated(self.inputs, rows), trace)
+
+    def _at_one(self, weights: Tensor, rows: Tensor) -> Tensor:
+        """At the last layer, of other tokens the one that the classifier reads needs no more than their values."""
+        model, call, n = self.model, self.call, self.calls[-1]
+        place = self.place[rows]
+        whole = self.slots[0].whole(weights, rows)[:, :, None]  # (R, H, 1, T)
+        trace = Trace(values={n: lambda: (whole.to(call.value.dtype) @ call.value[rows]).transpose(1, 2)})
+        texts = len(self.inputs["input_ids"])
+        known = {stack: taken(output, rows, texts, place) for stack, output in self.kept.items()}
+        with model.blocks.skipping(self.count, known, trace):
+            return model.run(repeated(self.inputs, rows, place), trace)
