@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-import attn_faithful.evaluators.erasure as erasure
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import sources_of
 from attn_faithful.evaluators.erasure import ErasureSettings, run
@@ -100,37 +99,6 @@ def test_curves_equal_a_loop_over_sets(seed, shares):
             assert changes[example, name] == pytest.approx(expected[0], abs=1e-10)
             assert lost[example] == pytest.approx(slow.mean(expected[0]), abs=1e-10)
             assert kept[example] == pytest.approx(slow.mean(expected[1]), abs=1e-10)
-
-
-def test_every_set_of_a_text_is_asked_for_once():
-    block = deleted_block(lengths=(6, 30, 2))
-    run(block, SETTINGS)
-    (keep,) = block.without.calls
-    for row, masks in enumerate(keep):
-        content = block.encoded.content[row]
-        whole = set(content.nonzero()[:, 0].tolist())
-        sets = {frozenset(whole)}
-        for name in RANKINGS:
-            for share in SETTINGS.shares:
-                rows = importance(block, name)[row].tolist(), content.tolist()
-                top = slow.top(*rows, slow.count(len(whole), share))
-                sets |= {frozenset(top), frozenset(whole - top)}
-        asked = [frozenset((mask & content).nonzero()[:, 0].tolist()) for mask in masks]
-        assert set(asked) == sets
-        assert len([one for one in asked if one != whole]) == len(sets) - 1  # the whole text costs next to nothing
-
-
-def test_what_is_asked_at_once_has_a_bound_and_changes_nothing(monkeypatch):
-    block = deleted_block()
-    expected = run(block, SETTINGS)
-    block.without.calls.clear()
-    monkeypatch.setattr(erasure, "CELLS", 3 * block.encoded.content.numel())
-    found = run(block, SETTINGS)
-    assert len(block.without.calls) > 3
-    assert all(keep.numel() <= erasure.CELLS for keep in block.without.calls)
-    # as words, in which NaN equals itself
-    assert repr(found.scores) == repr(expected.scores)
-    assert found.variants == expected.variants
 
 
 def test_all_items_are_exactly_the_whole_text():

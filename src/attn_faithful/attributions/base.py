@@ -14,11 +14,13 @@ from attn_faithful._registry import Registry
 from attn_faithful.models.protocol import Batch, Encoded, probabilities
 
 REDUCTIONS = ("xxex", "l1", "l2", "sum")
-ATTENTION_PATHS = ("detached", "attached")
+ATTENTION_PATHS = ("auto", "detached", "attached")
 OPERATORS = ("delete", "mask", "unk", "pad", "zero")
 SIGNS = ("magnitude", "signed")
 OUTCOMES = ("probability", "logit")
 BASELINES = ("zero", "pad")
+HEADS = ("mean", "max", "min")
+LAYERS = ("last", "all")
 # sources that say something of one site; the others say the same of every site with the same items
 AT_A_SITE = (
     "attention", "attention_gradient", "attention_x_gradient", "state_leave_one_out", "raw_attention", "value_norm",
@@ -33,7 +35,8 @@ class SourceSettings:
         reduction: gradients, from the embedding's axis to a number a token. "xxex" is the gradient with respect to the
             token's own entry of the one-hot text, ``g . e``, and for what is already multiplied by the embedding its
             sum; "l1" and "l2" are norms, "sum" cancels positive and negative parts.
-        attention_path: gradients, "detached" keeps the attention fixed, "attached" lets it move with the embeddings.
+        attention_path: gradients, "detached" keeps the attention fixed, "attached" lets it move with the embeddings;
+            "auto" is what the model names, "attached" for transformers models, and "detached" where it names none.
         operator: leave-one-out, "delete" runs the shorter text, the others leave its place: the token becomes the
             tokenizer's "mask", "unk" or "pad", or its embedding "zero".
         sign: "magnitude" to compare with attention, which has no sign; "signed" is positive for what speaks for the
@@ -41,20 +44,25 @@ class SourceSettings:
         of: "probability" of the target, or "logit", its log-odds ``ln p / (1 - p)``.
         baseline: integrated gradients, what content tokens are at the start: "zero" embeddings or the "pad" token's.
         n_steps: integrated gradients, points of the quadrature.
+        heads: raw attention, rollout and flow, what stands for the heads of a layer: the "mean", "max" or "min" of their
+            weights.
+        layers: raw attention and value norms, at a site of several layers: its "last", or the mean over "all".
     """
 
     reduction: str = "xxex"
-    attention_path: str = "detached"
+    attention_path: str = "auto"
     operator: str = "delete"
     sign: str = "magnitude"
     of: str = "probability"
     baseline: str = "zero"
     n_steps: int = 50
+    heads: str = "mean"
+    layers: str = "last"
 
     def __post_init__(self) -> None:
         known = {
             "reduction": REDUCTIONS, "attention_path": ATTENTION_PATHS, "operator": OPERATORS, "sign": SIGNS,
-            "of": OUTCOMES, "baseline": BASELINES,
+            "of": OUTCOMES, "baseline": BASELINES, "heads": HEADS, "layers": LAYERS,
         }  # fmt: skip
         for name, choices in known.items():
             check_choice(name, getattr(self, name), choices)
@@ -76,6 +84,7 @@ class Request:
         keys: what random choices are keyed by, one an example.
         seed: of all random choices.
         token_ids: "mask", "unk" and "pad" -> id, where the tokenizer has them.
+        site: the name of the site; only sources of several layers ask for it.
 
     Raises:
         InputError: a target of another shape, or of a class that does not exist.
@@ -89,6 +98,7 @@ class Request:
     keys: Sequence[str] = ()
     seed: int = 0
     token_ids: Mapping[str, int | None] = field(default_factory=dict)
+    site: str = ""
 
     def __post_init__(self) -> None:
         if self.target is None:
@@ -107,6 +117,12 @@ class Request:
         """The target of each example, (B,)."""
         logits = self.encoded.logits
         return logits.argmax(-1) if self.target is None else self.target.to(logits.device)
+
+    @property
+    def attention_path(self) -> str:
+        """The settings' path of gradients; of "auto" the model's own."""
+        asked = self.settings.attention_path
+        return getattr(self.model, "attention_path", "detached") if asked == "auto" else asked
 
 
 @dataclass(frozen=True)
@@ -200,6 +216,11 @@ def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:
     index = torch.where(members < 0, items, members).to(values.device)
     whole = values.new_zeros(len(values), items + 1)
     return whole.scatter_add(1, index, values**norm)[:, :items] ** (1 / norm)
+
+
+def cells(model: Any, length: int) -> int:
+    """What a text of so many tokens costs, see `attn_faithful.models.blocks.CELLS`: what the model says, or a cell each."""
+    return max(1, model.cost(length) if hasattr(model, "cost") else length)
 
 
 def reached(request: Request) -> Tensor:

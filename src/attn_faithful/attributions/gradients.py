@@ -21,17 +21,19 @@ from attn_faithful.attributions.base import (
     Request,
     SourceSettings,
     by_item,
+    cells,
     one_attention,
     outcome,
     reached,
 )
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.protocol import evaluating
+from attn_faithful.models.protocol import Batch, evaluating
+from attn_faithful.models.stock import StockModel
 
 CONVERGED = 1e-3  # of the change of the outcome, by which integrated gradients may miss it
 ROUNDING = 1e-6  # of an outcome in float32
 
-_EMBEDDINGS = ("input_ids", "inputs_embeds")
+_EVERY = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,22 +63,29 @@ class EmbeddedText:
 
     def __call__(self, embedded: Tensor, target: Tensor, *given: Tensor) -> Tensor:
         """The outcome (B,) of texts with the embeddings (B, T, E)."""
-        logits = self.model(inputs_embeds=embedded, **dict(zip(self.names, given, strict=True))).logits
-        return outcome(logits, target, self.settings.of, self.multi_label)
+        return outcome(self.logits(embedded, *given), target, self.settings.of, self.multi_label)
+
+    def logits(self, embedded: Tensor, *given: Tensor) -> Tensor:
+        """Logits (B, C) of texts with the embeddings (B, T, E)."""
+        found: Tensor = self.model(inputs_embeds=embedded, **dict(zip(self.names, given, strict=True))).logits
+        return found
 
 
-def embedded_text(request: Request, source: str, attention: Mapping[str, Tensor] | None = None) -> EmbeddedText:
+def embedded_text(
+    request: Request, source: str, attention: Mapping[str, Tensor] | None = None, rows: slice = _EVERY
+) -> EmbeddedText:
     """The model as a function of the batch's embeddings.
 
     Args:
         request: what is asked.
         source: who asks, for errors.
-        attention: arguments of the forward that take the place of the model's own attention.
+        attention: arguments of the forward that take the place of the model's own attention, for these rows.
+        rows: of the batch.
 
     Raises:
         InputError: the model does not take embeddings, or no attention in place of its own.
     """
-    model, batch = request.model, request.batch
+    model, batch = request.model, _of(request.batch, rows)
     takes = set(inspect.signature(model.forward).parameters) if hasattr(model, "forward") else set()
     if not hasattr(model, "get_input_embeddings") or "inputs_embeds" not in takes:
         raise InputError(
@@ -92,12 +101,15 @@ def embedded_text(request: Request, source: str, attention: Mapping[str, Tensor]
     with torch.no_grad():
         given = batch.get("inputs_embeds")
         embedded = (model.get_input_embeddings()(batch["input_ids"].long()) if given is None else given).detach()
-    others = {name: value for name, value in batch.items() if name in takes - {*_EMBEDDINGS, "labels"}}
+    left = (
+        {"inputs_embeds", "labels"} if getattr(model, "reads_ids", False) else {"input_ids", "inputs_embeds", "labels"}
+    )
+    others = {name: value for name, value in batch.items() if name in takes - left}
     if attention is not None:
         others |= {name: value.detach() for name, value in attention.items()}
     return EmbeddedText(
         model, request.settings, request.encoded.multi_label, embedded, tuple(others),
-        (request.classes, *others.values()),
+        (request.classes[rows], *others.values()),
     )  # fmt: skip
 
 
@@ -113,12 +125,15 @@ def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Ten
     """The embeddings of the texts and the gradient of the outcome with respect to them, (B, T, E) each."""
     from captum.attr import Saliency  # takes seconds to import
 
-    text = text_at(request, source)
-    if text.embedded.numel() == 0:
-        return text.embedded, text.embedded
+    found = []
     with analysing(request.model):
-        gradient = Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.given)
-    return text.embedded, gradient.detach()
+        for text in texts_at(request, source):
+            gradient = text.embedded
+            if gradient.numel():
+                gradient = Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.given)
+            found.append((text.embedded, gradient.detach()))
+    embedded, gradients = (torch.cat(part) for part in zip(*found, strict=True))
+    return embedded, gradients
 
 
 @SOURCES.register("saliency")
@@ -145,12 +160,14 @@ def input_x_gradient(request: Request) -> Attribution:
     """
     from captum.attr import InputXGradient
 
-    text = text_at(request, "input_x_gradient")
-    if text.embedded.numel() == 0:
-        return Attribution(torch.zeros(request.encoded.content.shape))
+    found = []
     with analysing(request.model):
-        found = InputXGradient(text).attribute(text.leaf, additional_forward_args=text.given)
-    return Attribution(_signed(request, found.detach(), request.settings.reduction))
+        for text in texts_at(request, "input_x_gradient"):
+            product = text.embedded
+            if product.numel():
+                product = InputXGradient(text).attribute(text.leaf, additional_forward_args=text.given)
+            found.append(product.detach())
+    return Attribution(_signed(request, torch.cat(found), request.settings.reduction))
 
 
 @SOURCES.register("integrated_gradients")
@@ -165,22 +182,26 @@ def integrated_gradients(request: Request) -> Attribution:
     """
     from captum.attr import IntegratedGradients
 
-    text = text_at(request, "integrated_gradients")
-    size = text.embedded.shape[:2]
-    if text.embedded.numel() == 0:
-        zeros = torch.zeros(request.encoded.content.shape)
-        return Attribution(zeros, {"convergence_delta": zeros.sum(1)})
-    start = torch.where(reached(request)[:, :, None], _baseline(request, text.embedded), text.embedded)
+    parts = []
     with analysing(request.model):
-        found, delta = IntegratedGradients(text).attribute(
-            text.embedded,
-            start,
-            additional_forward_args=text.given,
-            n_steps=request.settings.n_steps,
-            internal_batch_size=max(size[0], CELLS // size[1]),
-            return_convergence_delta=True,
-        )
-    found, delta = found.detach().cpu().double(), delta.cpu().double()
+        for rows, text in zip(row_parts(request), texts_at(request, "integrated_gradients"), strict=True):
+            size = text.embedded.shape[:2]
+            if text.embedded.numel() == 0:
+                parts.append((text.embedded, text.embedded.new_zeros(size[0])))
+                continue
+            inside = reached(request)[rows, :, None]
+            at_once = CELLS // (cells(request.model, size[1]) * _depth(request.model))
+            parts.append(
+                IntegratedGradients(text).attribute(
+                    text.embedded,
+                    torch.where(inside, _baseline(request, text.embedded), text.embedded),
+                    additional_forward_args=text.given,
+                    n_steps=request.settings.n_steps,
+                    internal_batch_size=max(size[0], at_once),
+                    return_convergence_delta=True,
+                )
+            )
+    found, delta = (torch.cat(part).detach().cpu().double() for part in zip(*parts, strict=True))
     change = found.sum((1, 2)) - delta
     wrong = (delta.abs() >= CONVERGED * change.abs()) & (delta.abs() > ROUNDING)
     reasons = [
@@ -191,13 +212,36 @@ def integrated_gradients(request: Request) -> Attribution:
     return Attribution(values, {"convergence_delta": delta}, reasons if any(reasons) else ())
 
 
-def text_at(request: Request, source: str) -> EmbeddedText:
-    """The model as a function of the embeddings, on the settings' attention path."""
-    if request.settings.attention_path == "attached":
-        return embedded_text(request, source)
+def text_at(request: Request, source: str, rows: slice = _EVERY) -> EmbeddedText:
+    """The model as a function of the embeddings of some rows, on the request's attention path."""
+    if request.attention_path == "attached":
+        return embedded_text(request, source, rows=rows)
     if hasattr(request.model, "fixed_attention"):
-        return embedded_text(request, source, request.model.fixed_attention(request.batch))
-    return embedded_text(request, source, {"attention_weights": one_attention(request, source)})
+        return embedded_text(request, source, request.model.fixed_attention(_of(request.batch, rows)), rows)
+    return embedded_text(request, source, {"attention_weights": one_attention(request, source)[rows]}, rows)
+
+
+def texts_at(request: Request, source: str) -> Iterator[EmbeddedText]:
+    """The same, for each of the parts of :func:`row_parts`."""
+    return (text_at(request, source, rows) for rows in row_parts(request))
+
+
+def row_parts(request: Request) -> list[slice]:
+    """The batch's rows, as many at a time as may go back through all layers of a model together."""
+    texts, model = len(request.encoded.logits), request.model
+    if not isinstance(model, StockModel):
+        return [_EVERY]
+    size = max(1, CELLS // (cells(model, request.batch["input_ids"].shape[1]) * _depth(model)))
+    return [slice(start, start + size) for start in range(0, max(1, texts), size)]
+
+
+def _depth(model: Any) -> int:
+    """Layers of attention."""
+    return len(model.probe.heads) if isinstance(model, StockModel) else 1
+
+
+def _of(batch: Batch, rows: slice) -> Batch:
+    return batch if rows == _EVERY else {name: values[rows] for name, values in batch.items()}
 
 
 def _baseline(request: Request, embedded: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from attn_faithful._checks import check_same_length
 from attn_faithful._seeds import seed_for
@@ -25,6 +26,11 @@ def attention_gradient(request: Request) -> Attribution:
     Reference:
         Serrano and Smith (2019), section 5.2: the decision function is the predicted class's probability.
     """
+    return Attribution(_attention_gradient(request).sum(1))
+
+
+def _attention_gradient(request: Request) -> Tensor:
+    """Gradient with respect to each weight, (B, S, T), 0 where nothing is allowed."""
     encoded = request.encoded
     with torch.enable_grad():
         weights = encoded.attention.detach().clone().requires_grad_()
@@ -32,19 +38,17 @@ def attention_gradient(request: Request) -> Attribution:
         gradient = torch.autograd.grad(odds.sum(), weights)[0].double() if weights.numel() else weights.double()
     odds = odds.detach().double()
     scale = odds.sigmoid() * (-odds).sigmoid() if request.settings.of == "probability" else torch.ones_like(odds)
-    return Attribution((gradient * encoded.allowed).sum(1) * scale[:, None].to(gradient.device))
+    return gradient.detach() * encoded.allowed * scale[:, None, None].to(gradient.device)
 
 
 @SOURCES.register("attention_x_gradient")
 def attention_x_gradient(request: Request) -> Attribution:
-    """Attention times its gradient, see `attention_gradient`; always signed.
+    """Attention times its gradient, see `attention_gradient`; always signed, and summed over the slots of a site.
 
     Reference:
         Serrano and Smith (2019), section 5.2.
     """
-    encoded = request.encoded
-    weights = encoded.attention.detach().double().sum(1)  # an item of many slots has weight in its own alone
-    return Attribution(attention_gradient(request).values * weights)
+    return Attribution((_attention_gradient(request) * request.encoded.attention.detach().double()).sum(1))
 
 
 @SOURCES.register("random")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, outcome, precise
+from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, cells, outcome, precise
 from attn_faithful.attributions.gradients import analysing, embedded_text
 from attn_faithful.functional.divergences import multilabel_tvd, tvd
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.protocol import Batch, probabilities
+from attn_faithful.models.protocol import probabilities
 
 KEPT = 2**22  # flags of what is kept, of texts that are run together
 
@@ -31,12 +33,15 @@ def leave_one_out(request: Request) -> Attribution:
         logits = _deleted(request)
     elif operator == "zero":
         text = embedded_text(request, "leave_one_out")
-        logits = _replaced(request, "inputs_embeds", text.embedded, 0.0)
+        with analysing(request.model):
+            logits = _replaced(
+                request, text.embedded, 0.0, lambda b, inputs: text.logits(inputs, *(v[b] for v in text.given[1:]))
+            )
     else:
         token = _token(request, operator)
         if "input_ids" not in request.batch:
             raise InputError(f"The operator {operator!r} needs `input_ids` in the batch; choose delete or zero.")
-        logits = _replaced(request, "input_ids", request.batch["input_ids"], token)
+        logits = _replaced(request, request.batch["input_ids"], token, lambda b, inputs: _encoded(request, b, inputs))
     return Attribution(_change(request, logits))
 
 
@@ -64,7 +69,7 @@ def occlusion(request: Request) -> Attribution:
             baselines=0.0,
             additional_forward_args=text.given,
             feature_mask=rank[:, :, None].expand_as(text.embedded),
-            perturbations_per_eval=max(1, CELLS // content.numel()),
+            perturbations_per_eval=max(1, CELLS // (len(content) * cells(request.model, text.embedded.shape[1]))),
         )
     members = request.encoded.members
     change = found[:, :, 0]
@@ -102,23 +107,35 @@ def _deleted(request: Request) -> Tensor:
     return without
 
 
-def _replaced(request: Request, name: str, inputs: Tensor, by: float) -> Tensor:
-    """Logits (B, T, C) with each content token replaced in ``inputs`` (B, T, ...) and read like any other."""
+def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Logits (B, T, C) with each content token replaced in ``inputs`` (B, T, ...) and read like any other.
+
+    Args:
+        request: what is asked.
+        inputs: ids or embeddings.
+        by: what takes a token's place.
+        run: ``run(texts (R,), inputs (R, T, ...)) -> logits (R, C)``.
+    """
     content, logits = request.encoded.content, request.encoded.logits
     replaced = logits[:, None].repeat(1, content.shape[1], 1)
-    others: Batch = {n: v for n, v in request.batch.items() if n not in ("input_ids", "inputs_embeds", "labels")}
     members = request.encoded.members
     row, token = content.nonzero(as_tuple=True)
-    size = max(1, CELLS // max(1, inputs.shape[1]))
+    size = max(1, CELLS // cells(request.model, inputs.shape[1]))
     for b, t in zip(row.split(size), token.split(size), strict=True):
         changed = inputs[b]  # a copy
         if members is None:
             changed[torch.arange(len(b), device=t.device), t] = by
         else:
             changed[members[b] == t[:, None]] = by
-        chunk = {**{n: v[b] for n, v in others.items()}, name: changed}
-        replaced[b, t] = request.model.encode(chunk, request.model.sites[0]).logits.to(replaced.dtype)
+        replaced[b, t] = run(b, changed).to(replaced.dtype)
     return replaced
+
+
+def _encoded(request: Request, rows: Tensor, ids: Tensor) -> Tensor:
+    """Logits (R, C) of some of the texts (R,) with other tokens (R, T)."""
+    others = {n: v[rows] for n, v in request.batch.items() if n not in ("input_ids", "inputs_embeds", "labels")}
+    logits: Tensor = request.model.encode({**others, "input_ids": ids}, request.model.sites[0]).logits
+    return logits
 
 
 def _token(request: Request, operator: str) -> int:

@@ -6,6 +6,7 @@ state depends on says whether it could.
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import torch
@@ -34,6 +35,8 @@ def state_saliency(request: Request) -> Attribution:
     Reference:
         Meister et al. (2021), section 3.1: their g of the output with respect to an intermediate state.
     """
+    if "output_hidden_states" not in inspect.signature(request.model.forward).parameters:
+        raise _no_states(request)
     text = text_at(request, "state_saliency")
     if text.embedded.numel() == 0:
         return Attribution(torch.zeros(request.encoded.content.shape))
@@ -43,13 +46,17 @@ def state_saliency(request: Request) -> Attribution:
         output = request.model(inputs_embeds=text.leaf, **given, output_hidden_states=True)
         states = output.hidden_states
         if not isinstance(states, Tensor) or states.shape[:2] != request.encoded.content.shape:
-            raise InputError(
-                f"The source 'state_saliency' needs a model that returns a state a token, but "
-                f"{type(request.model).__name__} does not; choose 'saliency'."
-            )
+            raise _no_states(request)
         value = outcome(output.logits, request.classes, request.settings.of, request.encoded.multi_label)
         gradient = torch.autograd.grad(value.sum(), states)[0]
     return Attribution(torch.linalg.vector_norm(gradient, ord=order, dim=-1, dtype=torch.float64).cpu())
+
+
+def _no_states(request: Request) -> InputError:
+    return InputError(
+        f"The source 'state_saliency' needs a model that returns a state a token, but {type(request.model).__name__} "
+        "does not; choose 'saliency'."
+    )
 
 
 @SOURCES.register("state_leave_one_out")
@@ -65,7 +72,11 @@ def state_leave_one_out(request: Request) -> Attribution:
     """
     encoded = request.encoded
     if encoded.scores is None or encoded.project is None or encoded.attention.shape[1] != 1:
-        raise InputError("The source 'state_leave_one_out' needs one attention distribution with its scores.")
+        raise InputError(
+            "The source 'state_leave_one_out' needs one attention distribution a text with its scores, but the site has "
+            f"{encoded.attention.shape[1]}{'' if encoded.scores is not None else ' without them'}; "
+            "choose 'leave_one_out'."
+        )
     content, allowed = encoded.content, encoded.allowed[:, 0]
     items = content.shape[1]
     found = []

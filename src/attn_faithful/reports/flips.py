@@ -18,6 +18,8 @@ def tables_of_flips(facts: Sequence[Fact], title: str = "") -> list[Table]:
         title: what was tested.
     """
     lead = f"{title}, " if title else ""
+    several = len({fact["site"] for fact in facts}) > 1
+    facts = [{**fact, "ranking": f"{fact['site']} {fact['source']}" if several else fact["source"]} for fact in facts]
     makers = {
         "flip_fractions": _fractions,
         "flip_contingency": _contingency,
@@ -31,7 +33,7 @@ def tables_of_flips(facts: Sequence[Fact], title: str = "") -> list[Table]:
 def _fractions(facts: Sequence[Fact], lead: str) -> Table:
     rows = [
         [
-            fact["source"], number(fact["fraction"][1]), *(number(fact["fraction"][i]) for i in (0, 2)),
+            fact["ranking"], number(fact["fraction"][1]), *(number(fact["fraction"][i]) for i in (0, 2)),
             number(fact["mass"][1]), _percent(fact["optimal"]), _percent(fact["at_last"]), _percent(fact["never"]),
             str(fact["n"]),
         ]
@@ -51,7 +53,7 @@ def _fractions(facts: Sequence[Fact], lead: str) -> Table:
 
 def _contingency(facts: Sequence[Fact], lead: str) -> Table:
     names = ("flip_both", "flip_top_only", "flip_random_only", "flip_neither")
-    rows = [[fact["source"], *(_percent(fact[name]) for name in names), str(fact["n"])] for fact in facts]
+    rows = [[fact["ranking"], *(_percent(fact[name]) for name in names), str(fact["n"])] for fact in facts]
     return Table(
         f"{lead}flips: the top item removed alone, and a random other one (Serrano and Smith, table 2)",
         ["ranking", "Both flip", "Top only", "Random only", "Neither", "n"],
@@ -62,7 +64,7 @@ def _contingency(facts: Sequence[Fact], lead: str) -> Table:
 
 def _bins(facts: Sequence[Fact], lead: str) -> Table:
     rows = [
-        [fact["source"], f"{low:.1f} to {high:.1f}", str(negative), str(of), _percent(negative / of)]
+        [fact["ranking"], f"{low:.1f} to {high:.1f}", str(negative), str(of), _percent(negative / of)]
         for fact in facts
         if fact["source"].startswith("attention") and "_" not in fact["source"]
         for low, high, negative, of in zip(fact["low"], fact["high"], fact["negative"], fact["of"], strict=True)
@@ -78,7 +80,7 @@ def _bins(facts: Sequence[Fact], lead: str) -> Table:
 def _pairs(facts: Sequence[Fact], lead: str) -> Table:
     rows = [
         [
-            fact["source"].replace("~", " against "), _percent(fact["sooner"]), _percent(fact["later"]),
+            fact["ranking"].replace("~", " against "), _percent(fact["sooner"]), _percent(fact["later"]),
             number(fact["mean"]), f"[{number(fact['low'])}, {number(fact['high'])}]" if fact["n"] > 1 else "-",
             _p(fact["p"]), _p(fact["p_holm"]), str(fact["n"]), str(fact["n_undefined"]),
         ]

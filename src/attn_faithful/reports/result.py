@@ -46,9 +46,12 @@ class Result:
 
     @property
     def examples(self) -> Any:
-        """A data frame with one row an example and a column a metric and source, named "metric source"."""
+        """A data frame with one row an example and a column a metric and source, named "metric source", of several sites
+        "metric source site"."""
         scores = self.folder.read_table("scores").to_pandas()
         names = scores["metric"] + " " + scores["source"]
+        if scores["site"].nunique() > 1:
+            names = names + " " + scores["site"]
         wide = scores.assign(name=names).pivot_table(
             index="example", columns="name", values="value", sort=False, dropna=False, observed=True
         )

@@ -51,7 +51,36 @@ def tables_of_tests(
         title: what was tested.
     """
     tests = list(dict.fromkeys(r["test"] for r in records if r["test"] is not None))
-    return [_table([r for r in records if r["test"] == test], metrics, label_names, title) for test in tests]
+    found = []
+    for test in tests:
+        own = [r for r in records if r["test"] == test]
+        sites = list(dict.fromkeys(r["site"] for r in own))
+        found.append(
+            _table_by_site(own, metrics, sites, title) if len(sites) > 1 else _table(own, metrics, label_names, title)
+        )
+    return found
+
+
+def _table_by_site(records: Sequence[Record], metrics: Mapping[str, Record], sites: Sequence[str], title: str) -> Table:
+    """One row a metric and source, one column a site."""
+    found = {(r["metric"], r["source"], r["site"]): r for r in records if r["class"] == ALL}
+    rows = []
+    for metric, source in dict.fromkeys((metric, source) for metric, source, _ in found if metrics[metric]["shown"]):
+        of = [found.get((metric, source, site)) for site in sites]
+        counts = sorted({r["n"] for r in of if r is not None})
+        rows.append([
+            metrics[metric]["title"], source.replace("~", " ~ "), *map(_mean, of),
+            "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))), arrow(metrics[metric]["direction"]),
+        ])  # fmt: skip
+    used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
+    notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
+    notes.append(
+        "Means over texts, of each first over its slots; random, uniform: the same with such attention in the model's "
+        "place; faithful: which direction speaks for faithful attention. Intervals and classes: summary.json."
+    )
+    first = metrics[next(iter(used))]
+    lead = f"{title + ', ' if title else ''}{first['test']}: {first['paper']}"
+    return Table(f"{lead}, by site", ["metric", "source", *sites, "n", "faithful"], rows, notes)
 
 
 def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names: Sequence[str], title: str) -> Table:

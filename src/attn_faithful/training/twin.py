@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,40 +143,51 @@ class TwinTrainer(AttentionTrainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        target, attention = inputs.pop("base_probabilities"), inputs.pop("base_attention")
         inputs.pop("labels", None)
-        output = model(**inputs)
-        chances = probabilities(output.logits, self.multi_label)
-        measure = divergences.multilabel_tvd if self.multi_label else divergences.tvd
-        tvd = measure(chances, target.to(chances.dtype))  # (B,)
-        loss = self._objective(tvd, output.attentions, attention.to(chances.dtype)).mean()
+        tvd, divergence, output = self.compared(model, inputs)
+        loss = self._objective(tvd, divergence).mean()
         if self.multiplier is not None and model.training:
             self.multiplier.update(float(self.accelerator.reduce(tvd.detach().mean(), "mean")))
         return (loss, output) if return_outputs else loss
 
-    def _objective(self, tvd: Tensor, attention: Tensor, base: Tensor) -> Tensor:
-        settings: TwinSettings = self.settings
-        if settings.objective == "kl":
-            return tvd - settings.weight * divergences.kl(attention, base, eps=EPS)
-        s_jsd = divergences.jsd(attention, base, eps=EPS) / divergences.LN2
+    def compared(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Any]:
+        """TVD and the objective's divergence (KL, or JSD / ln 2) of a batch, (B,), and what the twin gave."""
+        target, attention = inputs.pop("base_probabilities"), inputs.pop("base_attention")
+        output = model(**inputs)
+        chances = probabilities(output.logits, self.multi_label)
+        attention = attention.to(chances.dtype)
+        if self.settings.objective == "kl":
+            divergence = divergences.kl(output.attentions, attention, eps=EPS)
+        else:
+            divergence = divergences.jsd(output.attentions, attention, eps=EPS) / divergences.LN2
+        return output_tvd(chances, target.to(chances.dtype), self.multi_label), divergence, output
+
+    def _objective(self, tvd: Tensor, divergence: Tensor) -> Tensor:
         if self.multiplier is None:
-            return tvd - settings.weight * s_jsd
+            return tvd - self.settings.weight * divergence
         price = self.multiplier.value
-        return (price * tvd - s_jsd) / (1 + price)  # of one scale whatever the price
+        return (price * tvd - divergence) / (1 + price)  # of one scale whatever the price
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Distances on the selection split, as the paper does it: means over the split first, then the loss."""
-        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
-        base = Outputs(np.asarray(dataset["base_probabilities"]), _content(dataset))
-        model = self.accelerator.unwrap_model(self.model)
-        twin = run_over(model, dataset, self.data_collator)
-        metrics = summarize(twin, base, np.asarray(dataset["labels"]), self.settings, self.multi_label)
+        metrics = self.measured(self.eval_dataset if eval_dataset is None else eval_dataset)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def measured(self, dataset: Any) -> dict[str, float]:
+        """What `evaluate` tells of a data set; see `summarize`."""
+        base = Outputs(np.asarray(dataset["base_probabilities"]), _content(dataset))
+        twin = run_over(self.accelerator.unwrap_model(self.model), dataset, self.data_collator)
+        return summarize(twin, base, np.asarray(dataset["labels"]), self.settings, self.multi_label)
+
+
+def output_tvd(chances: Tensor, target: Tensor, multi_label: bool) -> Tensor:
+    """TVD (B,) of class probabilities (B, C)."""
+    return (divergences.multilabel_tvd if multi_label else divergences.tvd)(chances, target)
 
 
 def _content(dataset: Any) -> list[np.ndarray]:
@@ -190,13 +202,22 @@ def summarize(
 ) -> dict[str, float]:
     """Mean TVD and JSD, AtteFa, the twin's F1, whether it collapsed, and the selection (lower is better)."""
     tvd, jsd = distances(twin, base, multi_label)
+    found = summary(tvd, jsd, twin.probabilities, base.probabilities, labels, settings, multi_label)
+    if settings.objective == "kl":
+        found["selection"] = float(found["tvd"] - settings.weight * _mean_kl(twin, base))
+    return found
+
+
+def summary(
+    tvd: np.ndarray, jsd: np.ndarray, twin: np.ndarray, base: np.ndarray, labels: np.ndarray, settings: TwinSettings,
+    multi_label: bool = False,
+) -> dict[str, float]:  # fmt: skip
+    """As `summarize`, from the distances (n,) and the probabilities (n, C)."""
     score = faithfulness.attefa(tvd, jsd)
     constant = faithfulness.multilabel_constant_twin if multi_label else faithfulness.constant_twin
-    collapsed = faithfulness.is_collapsed(score.tvd, constant(base.probabilities)[1])
+    collapsed = faithfulness.is_collapsed(score.tvd, constant(base)[1])
     if settings.objective == "constrained":
         selection = -score.s_jsd if score.tvd <= settings.max_tvd else 1 + score.tvd
-    elif settings.objective == "kl":
-        selection = score.tvd - settings.weight * _mean_kl(twin, base)
     else:
         selection = score.tvd - settings.weight * score.s_jsd
     return {
@@ -204,7 +225,7 @@ def summarize(
         "tvd": score.tvd,
         "jsd": score.jsd,
         "attefa": score.attefa,
-        "f1": classification_metrics(twin.probabilities, labels, multi_label)["f1"],
+        "f1": classification_metrics(twin, labels, multi_label)["f1"],
         "collapsed": float(collapsed),
     }
 
@@ -258,21 +279,30 @@ def train_twin(
         checkpoints: as for `train_base`.
         tell: ``tell(epoch, epochs, metrics)`` after each epoch.
     """
-    callbacks: list[TrainerCallback] = [Patience(settings.patience, "eval_selection", False, hold="eval_collapsed")]
+    history = fit_twin(TwinTrainer, twin, train, selection, collate, settings, seed, checkpoints, tell)
+    twin.eval()
+    return history
+
+
+def fit_twin(
+    trainer: type[TwinTrainer], twin: nn.Module, train: Any, selection: Any, collate: Any, settings: TwinSettings,
+    seed: int, checkpoints: Path, tell: Any = None, callbacks: Sequence[TrainerCallback] = (), **further: Any,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The history of `train_twin` by a trainer of a class, with further callbacks and arguments of its own."""
+    called: list[TrainerCallback] = [Patience(settings.patience, "eval_selection", False, hold="eval_collapsed")]
     if settings.objective == "constrained":
-        callbacks.append(Multiplier(settings.max_tvd))
+        called.append(Multiplier(settings.max_tvd))
     if tell is not None:
-        callbacks.append(Announce(tell))
+        called.append(Announce(tell))
     with seeded(seed):
-        trainer = TwinTrainer(
+        made = trainer(
             model=twin,
             args=arguments(settings, seed, checkpoints, "eval_selection", greater=False),
             train_dataset=train,
             eval_dataset=selection,
             data_collator=collate,
-            callbacks=callbacks,
+            callbacks=[*called, *callbacks],
             settings=settings,
+            **further,
         )
-        history = fit(trainer, checkpoints)
-    twin.eval()
-    return history
+        return fit(made, checkpoints)

@@ -1,0 +1,98 @@
+"""The most that can flow to each token through many layers of attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+from torch import Tensor
+
+from .._checks import InputError, check_shape
+from .rollout import with_residual
+
+UNIT = 2**30  # a capacity of 1, in the whole numbers that scipy's maximum flow takes
+
+Array = npt.NDArray[Any]
+
+
+def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
+    r"""The maximum flow from what is read at the top to each token at the bottom.
+
+    The network has a node for each token before and after each layer. Capacities are attention and the way around it
+    in equal parts, ``(W_l + I) / 2`` with rows divided by their sums, from a token after the layer l to those before it;
+    a source leads to the tokens after the last layer, with ``start`` as capacities. Each token is a sink of its own, so
+    a text of n tokens takes n flows. They are found by Dinic's algorithm on capacities rounded to 2^-30, and their
+    value is that of the cut which it proves the smallest, in float64: exact but where two cuts are alike up to the rounding.
+
+    Args:
+        attention: (B, L, T, T), the heads' weights as one, the layer nearest to the input first; row i holds what the
+            token i takes from each.
+        start: (B, T), shares of the tokens whose last states are read: 1 at one, or equal shares of several.
+        sinks: (B, T), bool, the tokens that are asked about.
+
+    Returns:
+        (B, T) in float64 on the CPU, 0 to 1, NaN outside ``sinks``. They do not sum to 1: each flow has the network for
+        itself.
+
+    Raises:
+        InputError: other shapes, ``sinks`` that is not bool.
+
+    Reference:
+        Abnar and Zuidema (2020), section 3, attention flow.
+
+    Example:
+        >>> layer = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
+        >>> stack = torch.stack([layer, layer])[None]
+        >>> attention_flow(stack, torch.tensor([[1.0, 0.0]]), torch.ones(1, 2).bool()).tolist()
+        [[0.75, 0.5]]
+    """
+    check_shape("attention", attention, "B L T T")
+    if tuple(start.shape) != tuple(attention.shape[::3]) or start.shape != sinks.shape or sinks.dtype != torch.bool:
+        raise InputError(
+            f"Expected `attention` (B, L, T, T), `start` (B, T) and bool `sinks` (B, T), but got "
+            f"{tuple(attention.shape)}, {tuple(start.shape)} and {tuple(sinks.shape)} of {sinks.dtype}."
+        )
+    maps, given = with_residual(attention).cpu().numpy(), start.double().cpu().numpy()
+    found = torch.full(sinks.shape, math.nan, dtype=torch.float64)
+    for row in range(len(maps)):
+        network = _Network(maps[row], given[row])
+        for token in sinks[row].nonzero()[:, 0].tolist():
+            found[row, token] = network.into(token)
+    return found
+
+
+class _Network:
+    """Layers (L, T, T) of capacities below a source with capacities (T,); node T l + t is token t before layer l + 1."""
+
+    def __init__(self, layers: Array, start: Array) -> None:
+        self.layers, self.start = layers, start
+        depth, self.size = layers.shape[:2]
+        self.source = (depth + 1) * self.size
+        there = start > 0
+        ends = [(np.full(int(there.sum()), self.source), depth * self.size + there.nonzero()[0], start[there])]
+        for below in reversed(range(depth)):
+            tail, head = (layers[below] * there[:, None]).nonzero()
+            ends.append(((below + 1) * self.size + tail, below * self.size + head, layers[below][tail, head]))
+            there = np.isin(np.arange(self.size), head)
+        tails, heads, capacities = (np.concatenate(part) for part in zip(*ends, strict=True))
+        whole = np.rint(capacities * UNIT).astype(np.int32)
+        self.graph = csr_matrix((whole, (tails, heads)), shape=(self.source + 1, self.source + 1))
+
+    def into(self, token: int) -> float:
+        """The maximum flow to a token before the first layer."""
+        flow = maximum_flow(self.graph, self.source, token, method="dinic").flow
+        left = self.graph - flow
+        left.eliminate_zeros()
+        near = np.zeros(self.source + 1, dtype=bool)
+        near[breadth_first_order(left, self.source, return_predecessors=False)] = True
+        # the flow is as large as the cut between what the source still reaches and the rest
+        level = near[:-1].reshape(-1, self.size)
+        cut = self.start @ ~level[-1]
+        for below, capacities in enumerate(self.layers):
+            cut += level[below + 1] @ capacities @ ~level[below]
+        return float(cut)

@@ -1,0 +1,144 @@
+"""What reaches a token through many layers of attention: rollout, and the same steps with the gradient's say."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._checks import InputError, check_choice, check_shape
+
+HEADS = ("mean", "max", "min")
+
+
+def over_heads(weights: Tensor, heads: str = "mean") -> Tensor:
+    """One weight in place of those of the heads, (..., H, Q, T) -> (..., Q, T): their "mean", "max" or "min".
+
+    Raises:
+        InputError: another word.
+
+    Example:
+        >>> over_heads(torch.tensor([[[0.9, 0.1]], [[0.5, 0.5]]]), "max")
+        tensor([[0.9000, 0.5000]])
+    """
+    check_choice("heads", heads, HEADS)
+    if heads == "mean":
+        return weights.mean(-3)
+    return weights.amax(-3) if heads == "max" else weights.amin(-3)
+
+
+def with_residual(attention: Tensor) -> Tensor:
+    r"""Attention and the way around it in equal parts: ``(W + I) / 2``, each row divided by its sum.
+
+    Args:
+        attention: (..., T, T), one distribution a token; a row of zeros is legal, and leaves the token alone.
+
+    Returns:
+        (..., T, T) in float64, rows that sum to 1.
+
+    Raises:
+        InputError: no square.
+
+    Reference:
+        Abnar and Zuidema (2020), section 3: ``A = 0.5 W + 0.5 I``, normalized again.
+
+    Example:
+        >>> with_residual(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).tolist()
+        [[1.0, 0.0], [0.25, 0.75]]
+    """
+    if attention.dim() < 2 or attention.shape[-1] != attention.shape[-2]:
+        raise InputError(f"Expected `attention` of shape (..., T, T), but got {tuple(attention.shape)}.")
+    mixed = (attention.double() + torch.eye(attention.shape[-1], dtype=torch.float64, device=attention.device)) / 2
+    return mixed / mixed.sum(-1, keepdim=True)
+
+
+def rollout(attention: Tensor, start: Tensor) -> Tensor:
+    r"""Attention of the whole stack: ``start A_L ... A_1`` with ``A_l = (W_l + I) / 2``, rows divided by their sums.
+
+    Args:
+        attention: (B, L, T, T), the heads' weights as one, the layer nearest to the input first; row i holds what the
+            token i takes from each.
+        start: (B, T), shares of the tokens whose last states are read: 1 at one, or equal shares of several.
+
+    Returns:
+        (B, T) in float64, 0 to 1; sums to 1 as ``start`` does.
+
+    Raises:
+        InputError: other shapes.
+
+    Reference:
+        Abnar and Zuidema (2020), section 3, equation 1.
+
+    Example:
+        >>> layer = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
+        >>> rollout(torch.stack([layer, layer])[None], torch.tensor([[1.0, 0.0]])).tolist()
+        [[0.5625, 0.4375]]
+    """
+    return _through(with_residual(_checked(attention, start)), start)
+
+
+def relevance(attention: Tensor, gradient: Tensor, start: Tensor) -> Tensor:
+    r"""Relevance that goes up where a head's weight speaks for the target: ``R <- R + A_l R``, from ``R = I``.
+
+    ``A_l`` is the mean over the heads of ``max(0, W * dy/dW)``; the answer is ``start R`` after the last layer. The
+    token that is read keeps the 1 of the identity beside what it takes.
+
+    Args:
+        attention: (B, L, H, T, T), the layer nearest to the input first.
+        gradient: of the target's outcome with respect to it, of the same shape.
+        start: (B, T), shares of the tokens whose last states are read.
+
+    Returns:
+        (B, T) in float64, 0 and up; in the gradient's unit beyond the identity.
+
+    Raises:
+        InputError: other shapes.
+
+    Reference:
+        Chefer et al. (2021), Generic attention-model explainability, equations 5 and 6.
+
+    Example:
+        >>> weights = torch.tensor([[0.5, 0.5], [0.0, 1.0]])[None, None, None]
+        >>> gradient = torch.tensor([[4.0, -2.0], [1.0, 3.0]])[None, None, None]
+        >>> relevance(weights, gradient, torch.tensor([[1.0, 0.0]])).tolist()
+        [[3.0, 0.0]]
+    """
+    if attention.shape != gradient.shape or attention.dim() != 5:
+        raise InputError(
+            f"Expected `attention` and `gradient` of one shape (B, L, H, T, T), but got {tuple(attention.shape)} and "
+            f"{tuple(gradient.shape)}."
+        )
+    steps = positive_part(attention, gradient)
+    return _through(_checked(steps, start), start, keep=True)
+
+
+def positive_part(attention: Tensor, gradient: Tensor) -> Tensor:
+    """The mean over heads of ``max(0, W * dy/dW)``, (..., H, T, T) -> (..., T, T) in float64.
+
+    Reference:
+        Chefer et al. (2021), equation 5.
+
+    Example:
+        >>> positive_part(torch.tensor([[[0.5]], [[1.0]]]), torch.tensor([[[2.0]], [[-3.0]]])).tolist()
+        [[0.5]]
+    """
+    return (attention.double() * gradient.double()).clamp(min=0).mean(-3)
+
+
+def _through(steps: Tensor, start: Tensor, keep: bool = False) -> Tensor:
+    """The row ``start`` (B, T) times the layers' matrices (B, L, T, T), last first; each added to what came, if kept."""
+    row = start.double()[:, None]
+    for step in reversed(steps.unbind(1)):
+        row = row + row @ step if keep else row @ step
+    return row[:, 0]
+
+
+def _checked(attention: Tensor, start: Tensor) -> Tensor:
+    check_shape("attention", attention, "B L T T")
+    check_shape("start", start, "B T")
+    b, _, q, t = attention.shape
+    if q != t or tuple(start.shape) != (b, t):
+        raise InputError(
+            f"Expected `attention` (B, L, T, T) and `start` (B, T), but got {tuple(attention.shape)} and "
+            f"{tuple(start.shape)}."
+        )
+    return attention
