@@ -83,7 +83,8 @@ def test_no_cycles():
 
 
 def test_nobody_imports_the_command_line():
-    assert not [n for n, tree in MODULES.items() if any(m.startswith("attn_faithful.cli") for m in imported(n, tree))]
+    others = {n: tree for n, tree in MODULES.items() if not n.startswith("cli/")}
+    assert not [n for n, tree in others.items() if any(m.startswith("attn_faithful.cli") for m in imported(n, tree))]
 
 
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith(("functional", "schema", "store", "reports"))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -16,12 +18,9 @@ from tests.reference import stock as reference
 EXACT = 1e-6  # of the size of the logits; norms of some families are computed in float32, whatever the model's type
 
 
-def check_close(found: Tensor, expected: Tensor | np.ndarray, tolerance: float = EXACT) -> None:
+def check_close(found: Tensor, expected: Tensor, tolerance: float = EXACT) -> None:
     """Equal but for a part of the size of what is expected."""
-    expected = torch.as_tensor(expected)
-    assert found.shape == expected.shape
-    gap = float((found - expected).abs().max())
-    assert gap <= tolerance * float(expected.abs().max()), gap
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance * float(expected.abs().max()))
 
 
 def rows_read(name: str, reading: str, mask: Tensor) -> list[int]:
@@ -30,14 +29,6 @@ def rows_read(name: str, reading: str, mask: Tensor) -> list[int]:
     if reading != "token":
         return own
     return own[-1:] if FAMILIES[name].reads == "last" else [0]
-
-
-def reading_of(name: str, queries: str, call: int) -> str:
-    return queries if queries != "auto" else "mean" if call < FAMILIES[name].encoder else "token"
-
-
-def calls_of(model: StockModel, site: str) -> list[int]:
-    return model.layers if site == JOINT else [int(site.removeprefix("layer."))]
 
 
 def alternatives(encoded: Encoded) -> Tensor:
@@ -53,55 +44,68 @@ def alternatives(encoded: Encoded) -> Tensor:
     return torch.stack([one, alike, turned * allowed, torch.zeros_like(own), anywhere], dim=1)
 
 
-def expected_logits(name: str, model: StockModel, batch: dict[str, Tensor], site: str, many: Tensor) -> np.ndarray:
+@cache
+def plain(name: str, left: bool = False) -> tuple[Tensor, list[Tensor]]:
+    return eager(stock(name), read(texts(left=left)))
+
+
+def told(name: str, model: StockModel, call: int, mask: Tensor) -> tuple[list[list[int]], str, list[int], bool]:
+    """What the reference asks for: the rows of each text, how they are read, the heads, whether keys are shifted."""
+    encoder = call < FAMILIES[name].encoder
+    reading = model.queries if model.queries != "auto" else "mean" if encoder else "token"
+    heads = list(range(model.probe.heads[call])) if model.heads is None else model.heads
+    return [rows_read(name, reading, row) for row in mask], reading, heads, call in FAMILIES[name].shifted
+
+
+def expected_slots(name: str, model: StockModel, mask: Tensor, calls: list[int], weights: list[Tensor]) -> Tensor:
+    """(B, S, T) of weights (B, H, Q, T) by call."""
+    found = []
+    for call in calls:
+        rows, *how = told(name, model, call, mask)
+        found.append(np.stack([reference.slots(w.numpy(), r, *how) for w, r in zip(weights[call], rows, strict=True)]))
+    return torch.as_tensor(np.concatenate(found, axis=1))
+
+
+def expected_logits(
+    name: str, model: StockModel, batch: dict[str, Tensor], calls: list[int], own: Tensor, many: Tensor
+) -> Tensor:
     """Logits (B, K, C) by the slow way, all rows of the alternatives as one batch."""
-    family, mask, k = FAMILIES[name], batch["attention_mask"], many.shape[1]
-    inputs = {n: v.repeat_interleave(k, 0) for n, v in read(batch).items()}
-    _, unchanged = reference.run(model.model, inputs)
-    changes, at, new = {}, 0, many.flatten(0, 1).numpy()
-    for call in calls_of(model, site):
-        reading, shifted = reading_of(name, model.queries, call), call in family.shifted
-        allowed = family.reach[call](mask).repeat_interleave(k, 0).numpy()
-        heads = range(model.probe.heads[call]) if model.heads is None else model.heads
-        rows = [rows_read(name, reading, row) for row in inputs["attention_mask"]]
-        size = len(heads) * (many.shape[-1] if reading == "all" else 1)
-        own_new = new[:, at : at + size]
+    k, size = many.shape[1], many.shape[-1]
+    inputs, own = {n: v.repeat_interleave(k, 0) for n, v in read(batch).items()}, own.repeat_interleave(k, 0).numpy()
+    new, changes, at = many.flatten(0, 1).numpy(), {}, 0
+    for call in calls:
+        rows, reading, heads, shifted = told(name, model, call, inputs["attention_mask"])
+        allowed = FAMILIES[name].reach[call](batch["attention_mask"]).repeat_interleave(k, 0).numpy()
+        mine = slice(at, at + len(heads) * (size if reading == "all" else 1))
+        parts = list(zip(new[:, mine], own[:, mine], allowed, rows, strict=True))
 
-        def change(own, n=call, new=own_new, allowed=allowed, told=(rows, reading, heads, shifted)):
-            rows, *rest = told
-            found = []
-            for r in range(len(own)):
-                mean = reference.slots(unchanged[n][r], rows[r], *rest)
-                found.append(reference.replaced(own[r], new[r], mean, allowed[r], rows[r], *rest))
-            return np.stack(found)
+        def change(weights, parts=parts, how=(reading, heads, shifted)):
+            return np.stack([reference.replaced(w, *part, *how) for w, part in zip(weights, parts, strict=True)])
 
-        changes[call], at = change, at + size
+        changes[call], at = change, mine.stop
     assert at == new.shape[1]
-    return reference.logits_under(model.model, inputs, changes).reshape(len(mask), k, -1)
+    return torch.as_tensor(reference.logits_under(model.model, inputs, changes)).view(len(own) // k, k, -1)
 
 
-def check_site(name: str, model: StockModel, batch: dict[str, Tensor], site: str) -> None:
-    logits, attentions = eager(model.model, read(batch))
+def check_site(name: str, model: StockModel, site: str, left: bool = False) -> None:
+    batch = texts(left=left)
+    mask = batch["attention_mask"]
+    logits, attentions = plain(name, left)
+    calls = model.layers if site == JOINT else [int(site.removeprefix("layer."))]
     with torch.no_grad():
         encoded = model.encode(batch, site)
-        check_close(encoded.logits, logits)
-        check_close(encoded.decode(encoded.attention[:, None])[:, 0], logits)
-        many = alternatives(encoded)
-        check_close(encoded.decode(many), expected_logits(name, model, batch, site, many))
-    own, allowed = [], []
-    for call in calls_of(model, site):
-        reading, shifted = reading_of(name, model.queries, call), call in FAMILIES[name].shifted
-        heads = range(model.probe.heads[call]) if model.heads is None else model.heads
-        reach = FAMILIES[name].reach[call](batch["attention_mask"])
-        for found, source in ((own, attentions[call]), (allowed, reach[:, None].expand_as(attentions[call]).double())):
-            rows = [rows_read(name, reading, row) for row in batch["attention_mask"]]
-            values = zip(source.numpy(), rows, strict=True)
-            found.append(np.stack([reference.slots(x, r, reading, heads, shifted) for x, r in values]))
-    check_close(encoded.attention, np.concatenate(own, 1))
-    assert torch.equal(encoded.allowed, torch.as_tensor(np.concatenate(allowed, 1) > 0))
+        many = torch.cat([encoded.attention[:, None], alternatives(encoded)], dim=1)
+        decoded = encoded.decode(many)
+    check_close(encoded.logits, logits)
+    check_close(decoded[:, 0], logits)
+    own = expected_slots(name, model, mask, calls, attentions)
+    check_close(decoded, expected_logits(name, model, batch, calls, own, many))
+    reach = [each(mask)[:, None].expand_as(attentions[0]).double() for each in FAMILIES[name].reach]
+    check_close(encoded.attention, own)
+    assert torch.equal(encoded.allowed, expected_slots(name, model, mask, calls, reach) > 0)
     assert bool((encoded.attention[~encoded.allowed] == 0).all())
-    check_close(encoded.attention.sum(-1), encoded.allowed.any(-1).double())
-    check_close(encoded.over_items.sum(-1), torch.ones(len(logits)).double())
+    check_close(encoded.attention.sum(-1), encoded.allowed.any(-1).to(logits.dtype))
+    check_close(encoded.over_items.sum(-1), torch.ones_like(logits[:, 0]))
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
@@ -126,14 +130,14 @@ def test_every_site_is_read_and_replaced(name, queries):
     model = wrapped(name, queries)
     assert model.sites == (*(f"layer.{n}" for n in range(len(FAMILIES[name].reach))), JOINT)
     for site in model.sites:
-        check_site(name, model, texts(), site)
+        check_site(name, model, site)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_padding_on_the_left_is_read_as_the_model_reads_it(name):
     model = wrapped(name)
     for site in (model.sites[0], model.sites[-2], JOINT):
-        check_site(name, model, texts(left=True), site)
+        check_site(name, model, site, left=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -142,4 +146,4 @@ def test_chosen_heads_and_layers_alone_are_replaced(name):
     model = StockModel(stock(name), heads=[2, -4], layers=[-1, 0])
     assert (model.layers, model.heads, model.sites) == ([0, last], [0, 2], ("layer.0", f"layer.{last}", JOINT))
     for site in model.sites:
-        check_site(name, model, texts(), site)
+        check_site(name, model, site)

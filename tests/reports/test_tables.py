@@ -82,7 +82,7 @@ def test_spread():
 def test_markdown_escapes():
     table = Table("T", ["data", "A|B"], [["x|y", "1.000"]], ["a note"])
     lines = table.markdown().splitlines()
-    assert lines[2:5] == ["| data | A\\|B |", "| --- | --- |", "| x\\|y | 1.000 |"]
+    assert lines[2:5] == ["| data | A\\|B |", "| --- | --: |", "| x\\|y | 1.000 |"]
     assert "a note" in lines
 
 

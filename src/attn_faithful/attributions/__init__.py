@@ -2,5 +2,6 @@
 
 import attn_faithful.attributions.gradients
 import attn_faithful.attributions.internals
+import attn_faithful.attributions.layers
 import attn_faithful.attributions.occlusion
 import attn_faithful.attributions.states  # noqa: F401

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful._registry import Registry
+from attn_faithful.functional.rollout import HEADS
 from attn_faithful.models.protocol import Batch, Encoded, probabilities
 
 REDUCTIONS = ("xxex", "l1", "l2", "sum")
@@ -19,7 +20,6 @@ OPERATORS = ("delete", "mask", "unk", "pad", "zero")
 SIGNS = ("magnitude", "signed")
 OUTCOMES = ("probability", "logit")
 BASELINES = ("zero", "pad")
-HEADS = ("mean", "max", "min")
 LAYERS = ("last", "all")
 # sources that say something of one site; the others say the same of every site with the same items
 AT_A_SITE = (
@@ -44,8 +44,7 @@ class SourceSettings:
         of: "probability" of the target, or "logit", its log-odds ``ln p / (1 - p)``.
         baseline: integrated gradients, what content tokens are at the start: "zero" embeddings or the "pad" token's.
         n_steps: integrated gradients, points of the quadrature.
-        heads: raw attention, rollout and flow, what stands for the heads of a layer: the "mean", "max" or "min" of their
-            weights.
+        heads: raw attention, rollout and flow, what stands for a layer's heads: the "mean", "max" or "min" of theirs.
         layers: raw attention and value norms, at a site of several layers: its "last", or the mean over "all".
     """
 
@@ -219,7 +218,7 @@ def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:
 
 
 def cells(model: Any, length: int) -> int:
-    """What a text of so many tokens costs, see `attn_faithful.models.blocks.CELLS`: what the model says, or a cell each."""
+    """Cells of a text of so many tokens, see `attn_faithful.models.blocks`: what the model says, or one a token."""
     return max(1, model.cost(length) if hasattr(model, "cost") else length)
 
 

@@ -73,7 +73,7 @@ def state_leave_one_out(request: Request) -> Attribution:
     encoded = request.encoded
     if encoded.scores is None or encoded.project is None or encoded.attention.shape[1] != 1:
         raise InputError(
-            "The source 'state_leave_one_out' needs one attention distribution a text with its scores, but the site has "
+            "The source 'state_leave_one_out' needs one attention distribution with its scores, but the site has "
             f"{encoded.attention.shape[1]}{'' if encoded.scores is not None else ' without them'}; "
             "choose 'leave_one_out'."
         )

@@ -24,10 +24,10 @@ def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
     r"""The maximum flow from what is read at the top to each token at the bottom.
 
     The network has a node for each token before and after each layer. Capacities are attention and the way around it
-    in equal parts, ``(W_l + I) / 2`` with rows divided by their sums, from a token after the layer l to those before it;
-    a source leads to the tokens after the last layer, with ``start`` as capacities. Each token is a sink of its own, so
-    a text of n tokens takes n flows. They are found by Dinic's algorithm on capacities rounded to 2^-30, and their
-    value is that of the cut which it proves the smallest, in float64: exact but where two cuts are alike up to the rounding.
+    in equal parts, ``(W_l + I) / 2`` with rows divided by their sums, from a token after layer l to those before it; a
+    source leads to the tokens after the last layer, with ``start`` as capacities. Each token is a sink of its own, so a
+    text of n tokens takes n flows. They are found by Dinic's algorithm on capacities rounded to 2^-30, and the value is
+    that of the cut which it proves the smallest, in float64: exact unless another cut is as small up to the rounding.
 
     Args:
         attention: (B, L, T, T), the heads' weights as one, the layer nearest to the input first; row i holds what the
@@ -67,7 +67,7 @@ def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
 
 
 class _Network:
-    """Layers (L, T, T) of capacities below a source with capacities (T,); node T l + t is token t before layer l + 1."""
+    """Layers (L, T, T) of capacities below a source of (T,); node T l + t is the token t before layer l, from 0."""
 
     def __init__(self, layers: Array, start: Array) -> None:
         self.layers, self.start = layers, start

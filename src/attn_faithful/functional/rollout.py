@@ -1,4 +1,4 @@
-"""What reaches a token through many layers of attention: rollout, and the same steps with the gradient's say."""
+"""What reaches a token through many layers of attention: rollout, and relevance where gradients weigh it."""
 
 from __future__ import annotations
 
@@ -76,56 +76,61 @@ def rollout(attention: Tensor, start: Tensor) -> Tensor:
     return _through(with_residual(_checked(attention, start)), start)
 
 
-def relevance(attention: Tensor, gradient: Tensor, start: Tensor) -> Tensor:
-    r"""Relevance that goes up where a head's weight speaks for the target: ``R <- R + A_l R``, from ``R = I``.
-
-    ``A_l`` is the mean over the heads of ``max(0, W * dy/dW)``; the answer is ``start R`` after the last layer. The
-    token that is read keeps the 1 of the identity beside what it takes.
+def positive_part(attention: Tensor, gradient: Tensor) -> Tensor:
+    r"""What the heads of a layer say for the target: the mean over them of ``max(0, W * dy/dW)``.
 
     Args:
-        attention: (B, L, H, T, T), the layer nearest to the input first.
+        attention: (..., H, T, T).
         gradient: of the target's outcome with respect to it, of the same shape.
-        start: (B, T), shares of the tokens whose last states are read.
 
     Returns:
-        (B, T) in float64, 0 and up; in the gradient's unit beyond the identity.
+        (..., T, T) in float64, 0 and up, in the outcome's unit.
 
     Raises:
-        InputError: other shapes.
+        InputError: two shapes.
 
     Reference:
-        Chefer et al. (2021), Generic attention-model explainability, equations 5 and 6.
-
-    Example:
-        >>> weights = torch.tensor([[0.5, 0.5], [0.0, 1.0]])[None, None, None]
-        >>> gradient = torch.tensor([[4.0, -2.0], [1.0, 3.0]])[None, None, None]
-        >>> relevance(weights, gradient, torch.tensor([[1.0, 0.0]])).tolist()
-        [[3.0, 0.0]]
-    """
-    if attention.shape != gradient.shape or attention.dim() != 5:
-        raise InputError(
-            f"Expected `attention` and `gradient` of one shape (B, L, H, T, T), but got {tuple(attention.shape)} and "
-            f"{tuple(gradient.shape)}."
-        )
-    steps = positive_part(attention, gradient)
-    return _through(_checked(steps, start), start, keep=True)
-
-
-def positive_part(attention: Tensor, gradient: Tensor) -> Tensor:
-    """The mean over heads of ``max(0, W * dy/dW)``, (..., H, T, T) -> (..., T, T) in float64.
-
-    Reference:
-        Chefer et al. (2021), equation 5.
+        Chefer et al. (2021), Generic attention-model explainability, equation 5.
 
     Example:
         >>> positive_part(torch.tensor([[[0.5]], [[1.0]]]), torch.tensor([[[2.0]], [[-3.0]]])).tolist()
         [[0.5]]
     """
+    if attention.shape != gradient.shape:
+        raise InputError(
+            f"Expected `attention` and `gradient` of one shape, but got {tuple(attention.shape)} and "
+            f"{tuple(gradient.shape)}."
+        )
     return (attention.double() * gradient.double()).clamp(min=0).mean(-3)
 
 
+def relevance(steps: Tensor, start: Tensor) -> Tensor:
+    r"""Relevance that each layer adds to: ``R <- R + A_l R`` from ``R = I``, so ``start (I + A_L) ... (I + A_1)``.
+
+    The token that is read keeps the 1 of the identity beside what it takes.
+
+    Args:
+        steps: (B, L, T, T), ``A_l`` of :func:`positive_part`, the layer nearest to the input first.
+        start: (B, T), shares of the tokens whose last states are read.
+
+    Returns:
+        (B, T) in float64, 0 and up.
+
+    Raises:
+        InputError: other shapes.
+
+    Reference:
+        Chefer et al. (2021), Generic attention-model explainability, equation 6.
+
+    Example:
+        >>> relevance(torch.tensor([[[[2.0, 0.5], [0.0, 3.0]]]]), torch.tensor([[1.0, 0.0]])).tolist()
+        [[3.0, 0.5]]
+    """
+    return _through(_checked(steps, start), start, keep=True)
+
+
 def _through(steps: Tensor, start: Tensor, keep: bool = False) -> Tensor:
-    """The row ``start`` (B, T) times the layers' matrices (B, L, T, T), last first; each added to what came, if kept."""
+    """The row ``start`` (B, T) times the layers' matrices (B, L, T, T), last first; each added to the row, to keep."""
     row = start.double()[:, None]
     for step in reversed(steps.unbind(1)):
         row = row + row @ step if keep else row @ step

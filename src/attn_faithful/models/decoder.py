@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attn_faithful._checks import check_shape
+from attn_faithful._checks import InputError, check_shape
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.interface import Call, Trace
 from attn_faithful.models.layers import repeated, taken
@@ -31,22 +31,25 @@ class Decoder:
         self.count, self.kept = count, kept
         last = calls[-1]
         alone = len(calls) == 1 and model.alone(last)
-        self.place = model.probe.place(inputs["attention_mask"].bool()) if alone else None
+        self.place = model.probe.place(inputs, model.config) if alone else None
         self.call = seen[last] if alone else None
 
     def __call__(self, weights: Tensor) -> Tensor:
         """(B, K, S, T) -> (B, K, C)."""
         check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
-        b, k, _, t = weights.shape
+        b, k, s, t = weights.shape
+        known = len(self.inputs["input_ids"]), sum(each.count for each in self.slots), self.slots[0].attention.shape[-1]
+        if (b, s, t) != known:
+            raise InputError(f"Expected `attention` of shape {known[0], k, *known[1:]}, but got {tuple(weights.shape)}.")
+        if b * k == 0:
+            return weights.new_zeros(b, k, self.model.config.num_labels)
         every = torch.arange(b * k, device=weights.device)
         cost = t if self.place is not None else self.model.cost(t)
         run = self._run
         if torch.is_grad_enabled() and weights.requires_grad:  # memory of one part at a time, in the backward pass too
             run = lambda part, rows: checkpoint(self._run, part, rows, use_reentrant=False)  # noqa: E731
         flat = weights.flatten(0, 1)
-        parts = [run(flat[at], at // k) for at in every.split(max(1, CELLS // cost))]
-        logits = torch.cat(parts) if parts else flat.new_zeros(0, self.model.config.num_labels)
-        return logits.view(b, k, -1)
+        return torch.cat([run(flat[at], at // k) for at in every.split(max(1, CELLS // cost))]).view(b, k, -1)
 
     def _run(self, weights: Tensor, rows: Tensor) -> Tensor:
         model, texts = self.model, len(self.inputs["input_ids"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -37,17 +37,26 @@ class Probe:
     reads: str
     texts: dict[str, Tensor]
 
-    def place(self, rows: Tensor) -> Tensor:
-        """The position (B,) of the token that the classifier reads in texts whose tokens are ``rows`` (B, T), bool.
+    def place(self, inputs: dict[str, Tensor], config: Any) -> Tensor:
+        """The position (B,) of the token that the classifier reads, by transformers' own rules.
+
+        Args:
+            inputs: `input_ids`, `attention_mask` (B, T).
+            config: the model's.
 
         Raises:
             InputError: it reads none alone.
         """
+        ids, rows = inputs["input_ids"], inputs["attention_mask"].bool()
         if self.reads == "first":
-            return torch.zeros(len(rows), dtype=torch.long, device=rows.device)
+            return torch.zeros(len(ids), dtype=torch.long, device=ids.device)
         if self.reads == "last":
-            last = torch.arange(rows.shape[1], device=rows.device) * rows
-            return last.argmax(1)
+            padding = config.get_text_config().pad_token_id
+            if any(self.encoder):
+                rows = ids == config.eos_token_id
+            elif padding is not None:  # by ids, whatever the mask says
+                rows = ids != padding
+            return (torch.arange(ids.shape[1], device=ids.device) * rows).argmax(1)
         raise InputError("The classifier reads no single token, so there is no row of it; choose queries mean or all.")
 
 

@@ -73,7 +73,7 @@ class Slots:
 
     def whole(self, weights: Tensor, texts: Tensor) -> Tensor:
         """Weights (R, H, T) of all heads in the one row that is read, from those of the slots (R, S, T)."""
-        weights = weights.to(self.own.dtype)
+        weights = torch.where(self.allowed[texts], weights.to(self.own.dtype), 0.0)
         if len(self.heads) == self.size:
             return self._to_layer(weights)
         return self._to_layer(self.own[texts].index_copy(1, self.heads, weights))

@@ -172,8 +172,8 @@ class StockModel(nn.Module):
         if attention_weights is not None:
             held = attention_weights.unbind(1)
             trace.alter = {n: _instead(weights) for n, weights in enumerate(held)}
-        with self._embedding(inputs["input_ids"], inputs_embeds):
-            return StockOutput(self.run(inputs, trace))
+        with self._padded(inputs) as whole, self._embedding(whole["input_ids"], inputs_embeds):
+            return StockOutput(self.run(whole, trace))
 
     def inputs(self, batch: Batch) -> dict[str, Tensor]:
         """What the model reads of a batch."""
@@ -222,7 +222,7 @@ class StockModel(nn.Module):
         held = [(table, table.__dict__.get("forward")) for table in tables]
         try:
             for table in tables:
-                scale = 1.0 if table is own else getattr(table, "embed_scale", 1.0)
+                scale = getattr(table, "embed_scale", 1.0) / getattr(own, "embed_scale", 1.0)
                 table.forward = _embeddings(table.forward, ids, embedded, scale)
             yield
         finally:
@@ -303,7 +303,7 @@ class StockModel(nn.Module):
         rows = inputs["attention_mask"].bool()
         reading = self.reading(n)
         if reading == "token":
-            place = self.probe.place(rows)
+            place = self.probe.place(inputs, self.config)
             rows = torch.zeros_like(rows).scatter(1, place[:, None], True)
         heads = list(range(self.probe.heads[n])) if self.heads is None else list(self.heads)
         projection = projection_of(self.configs[0]._attn_implementation)
@@ -362,7 +362,7 @@ class StockModel(nn.Module):
                 own["input_ids"] = torch.where(there, own["input_ids"], self.pad_token_id)
                 logits[rows] = self.run(own, Trace()).double()
                 at += len(rows)
-        return logits.view(*keep.shape[:2], -1)
+        return logits.view(*keep.shape[:2], self.config.num_labels)
 
 
 def _instead(weights: Tensor) -> Alter:
@@ -373,8 +373,10 @@ def _embeddings(forward: Callable[..., Tensor], ids: Tensor, embedded: Tensor, s
     def looked_up(asked: Tensor) -> Tensor:
         if asked.shape == ids.shape and torch.equal(asked, ids):
             return embedded * scale
-        # a decoder's input: the same text, one position later
-        return torch.cat([forward(asked[:, :1]), embedded[:, :-1] * scale], dim=1)
+        if asked.shape == ids.shape and torch.equal(asked[:, 1:], ids[:, :-1]):
+            # a decoder's input: the same text, one position later
+            return torch.cat([forward(asked[:, :1]), embedded[:, :-1] * scale], dim=1)
+        return forward(asked)  # what is no text, such as the types of GPT-2's tokens
 
     return looked_up
 

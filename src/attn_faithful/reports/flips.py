@@ -48,6 +48,7 @@ def _fractions(facts: Sequence[Fact], lead: str) -> Table:
             "the attention removed; percent of texts: optimal: no fewer items would do; at last: only once nothing is "
             "left; never: not counted in n."
         ],
+        "flip_fractions",
     )
 
 
@@ -59,6 +60,7 @@ def _contingency(facts: Sequence[Fact], lead: str) -> Table:
         ["ranking", "Both flip", "Top only", "Random only", "Neither", "n"],
         rows,
         ["Percent of the texts with two items or more. Attention that explains has a large second and a small third."],
+        "flip_contingency",
     )
 
 
@@ -74,6 +76,7 @@ def _bins(facts: Sequence[Fact], lead: str) -> Table:
         ["ranking", "Delta attention", "Delta JS < 0", "Of", "Percent"],
         rows,
         ["Delta attention: the top item's weight minus the random one's."],
+        "negative_js",
     )
 
 
@@ -94,6 +97,7 @@ def _pairs(facts: Sequence[Fact], lead: str) -> Table:
             "Fewer, More: percent of the texts in which the first needs fewer or more items than the second; "
             "difference: mean fraction removed by the first minus by the second; p: Wilcoxon signed-rank, two-sided."
         ],
+        "paired_rankings",
     )
 
 

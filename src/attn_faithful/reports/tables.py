@@ -1,4 +1,4 @@
-"""Tables from the records of `experiments.aggregate`: rows of text for a terminal, Markdown or CSV."""
+"""Tables from the records of `aggregate`: rows of text for a terminal, Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 
@@ -6,47 +6,84 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from attn_faithful.reports.escaping import latex, markdown, preamble
 
 
 @dataclass
 class Table:
-    """A title, a head, rows of text and notes below."""
+    """A title, a head, rows of text and notes below.
+
+    Attributes:
+        title, head, rows, notes: as a person reads them. Columns whose head begins with a small letter are names.
+        name: of its files.
+        best: (row, column) of the cells that are marked.
+        data: head and rows for CSV where these hold more than the shown rows: unrounded numbers.
+    """
 
     title: str
     head: list[str]
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)
+    name: str = ""
+    best: set[tuple[int, int]] = field(default_factory=set)
+    data: tuple[list[str], list[list[Any]]] | None = None
+
+    @property
+    def names(self) -> int:
+        """How many of the columns, from the left, are names."""
+        return len(list(itertools.takewhile(lambda name: name[:1].islower(), self.head)))
 
     def markdown(self) -> str:
-        """The table in Markdown."""
-        lines = [f"**{self.title}**", "", _row(self.head), "|" + " --- |" * len(self.head), *map(_row, self.rows)]
-        return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)]) + "\n"
+        """The table in Markdown; whatever a cell holds is text and no markup."""
+        align = ("---" if i < self.names else "--:" for i in range(len(self.head)))
+        lines = [f"**{markdown(self.title)}**", "", _row(map(markdown, self.head)), _row(align)]
+        lines += [_row(row) for row in self._marked(markdown, "**{}**")]
+        return "\n".join([*lines, "", *(f"{markdown(note)}\n" for note in self.notes)]) + "\n"
+
+    def latex(self) -> str:
+        """The table in LaTeX, for the package booktabs; whatever a cell holds is text and no markup."""
+        rows = [" & ".join(row) + r" \\" for row in self._marked(latex, r"\textbf{{{}}}")]
+        body = [
+            r"\begin{table}", r"\centering", rf"\caption{{{latex(self.title)}}}",
+            rf"\begin{{tabular}}{{{'l' * self.names}{'r' * (len(self.head) - self.names)}}}", r"\toprule",
+            " & ".join(map(latex, self.head)) + r" \\", r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
+            *(rf"\par\smallskip{{\footnotesize {latex(note)}\par}}" for note in self.notes), r"\end{table}",
+        ]  # fmt: skip
+        return "\n".join([*preamble(body), *body]) + "\n"
 
     def csv(self) -> str:
         """The head and rows as CSV."""
+        head, rows = self.data or (self.head, self.rows)
         text = io.StringIO()
-        csv.writer(text).writerows([self.head, *self.rows])
+        csv.writer(text).writerows([head, *rows])
         return text.getvalue()
+
+    def _marked(self, escape: Callable[[str], str], mark: str) -> list[list[str]]:
+        return [
+            [mark.format(escape(cell)) if (i, j) in self.best else escape(cell) for j, cell in enumerate(row)]
+            for i, row in enumerate(self.rows)
+        ]
 
     def rich(self) -> Any:
         """The table for a terminal."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        axes = len(list(itertools.takewhile(lambda name: name[:1].islower(), self.head)))
+        axes = self.names
         table = RichTable(title=Text(self.title), caption=Text("\n".join(self.notes)), caption_justify="left")
         for i, name in enumerate(self.head):
             table.add_column(Text(name), justify="left" if i < axes else "right", no_wrap=i >= axes, overflow="fold")
-        for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
+        for i, row in enumerate(self.rows):
+            table.add_row(*(Text(cell, style="bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
         return table
 
 
 def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cells) + " |"
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -105,7 +142,7 @@ def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Ta
     ]
     notes += _select_notes(records)
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
-    return Table(title, head, rows, notes)
+    return Table(title, head, rows, notes, "attefa")
 
 
 def constrained_table(records: Sequence[dict[str, Any]]) -> Table | None:
@@ -128,7 +165,7 @@ def constrained_table(records: Sequence[dict[str, Any]]) -> Table | None:
     if not rows:
         return None
     head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD", "Collapsed"]
-    return Table("Constrained twins: the largest JSD found at a limited TVD", head, rows, notes)
+    return Table("Constrained twins: the largest JSD found at a limited TVD", head, rows, notes, "constrained_twins")
 
 
 def pairs_table(records: Sequence[dict[str, Any]]) -> Table | None:
@@ -141,7 +178,8 @@ def pairs_table(records: Sequence[dict[str, Any]]) -> Table | None:
         if r["base_pairs"]["tvd"]["n"]
     ]  # fmt: skip
     note = "The yardstick beside the twins: two bases that differ in their seed alone."
-    return Table("Bases of different seeds", [*axes, "TVD", "JSD", "Pairs"], rows, [note]) if rows else None
+    head = [*axes, "TVD", "JSD", "Pairs"]
+    return Table("Bases of different seeds", head, rows, [note], "base_pairs") if rows else None
 
 
 def base_table(records: Sequence[dict[str, Any]]) -> Table:
@@ -160,7 +198,7 @@ def base_table(records: Sequence[dict[str, Any]]) -> Table:
         notes.append("F1 uniform: the same model with every token weighing the same.")
     if "imposed" in controls:
         notes.append("F1 imposed: an MLP under the base's attention.")
-    return Table("Base models on the test split", head, rows, notes + _select_notes(records))
+    return Table("Base models on the test split", head, rows, notes + _select_notes(records), "base_models")
 
 
 def data_table(records: Sequence[dict[str, Any]]) -> Table:
@@ -182,7 +220,7 @@ def data_table(records: Sequence[dict[str, Any]]) -> Table:
                     name, split, str(facts["n"]), classes, number(facts["tokens_mean"], 1),
                     number(facts["tokens_std"], 1), str(facts["truncated"]), str(facts["empty"]),
                 ])  # fmt: skip
-    return Table("Data", ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"], rows, notes)
+    return Table("Data", ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"], rows, notes, "data")
 
 
 def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], claim: str) -> Table | None:
@@ -201,11 +239,8 @@ def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], 
                 key, metric, spread(ours), number(paper, 4), "-" if band is None else f"±{band:g}", within,
                 "-" if metric.startswith("base_") or " " in metric else collapsed(next(iter(record["twins"].values()))),
             ])  # fmt: skip
-    return (
-        Table(f"Beside the paper: {claim}", ["cell", "metric", "Ours", "Paper", "Band", "Within", "Collapsed"], rows)
-        if rows
-        else None
-    )
+    head = ["cell", "metric", "Ours", "Paper", "Band", "Within", "Collapsed"]
+    return Table(f"Beside the paper: {claim}", head, rows, name="beside_the_paper") if rows else None
 
 
 def _measure(record: dict[str, Any], metric: str) -> dict[str, Any] | None:
@@ -238,7 +273,7 @@ def seeds_table(records: Sequence[dict[str, Any]]) -> Table | None:
         for row in twin["by_seed"]
     ]  # fmt: skip
     head = [*axes, "twin", "Base seed", "Twin seed", "Epoch", "F1", "TVD", "JSD", "AtteFa", "Collapsed"]
-    return Table("Twins by seed", head, rows) if rows else None
+    return Table("Twins by seed", head, rows, name="twins_by_seed") if rows else None
 
 
 def _axes(records: Sequence[dict[str, Any]]) -> list[str]:

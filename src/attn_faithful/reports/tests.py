@@ -80,7 +80,7 @@ def _table_by_site(records: Sequence[Record], metrics: Mapping[str, Record], sit
     )
     first = metrics[next(iter(used))]
     lead = f"{title + ', ' if title else ''}{first['test']}: {first['paper']}"
-    return Table(f"{lead}, by site", ["metric", "source", *sites, "n", "faithful"], rows, notes)
+    return Table(f"{lead}, by site", ["metric", "source", *sites, "n", "faithful"], rows, notes, first["test"])
 
 
 def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names: Sequence[str], title: str) -> Table:
@@ -88,7 +88,7 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
     classes = list(label_names) if len(label_names) <= _FEW else []
     rows, reasons = [], {}
     for metric, source, name in found:
-        if name != ALL or _control(source) or not metrics[metric]["shown"]:
+        if name != ALL or is_control(source) or not metrics[metric]["shown"]:
             continue
         record = found[metric, source, ALL]
         rows.append([
@@ -113,10 +113,11 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
     if reasons:
         notes.append("Undefined, left out of the means: " + ", ".join(f"{r} ({n})" for r, n in reasons.items()) + ".")
     first = metrics[next(iter(used))]
-    return Table(f"{title + ', ' if title else ''}{first['test']}: {first['paper']}", head, rows, notes)
+    return Table(f"{title + ', ' if title else ''}{first['test']}: {first['paper']}", head, rows, notes, first["test"])
 
 
-def _control(source: str) -> bool:
+def is_control(source: str) -> bool:
+    """Whether a control stands in the source."""
     return any(control in _parts(source) for control in CONTROLS)
 
 
@@ -127,11 +128,11 @@ def _parts(source: str) -> list[str]:
 
 def _beside(found: Mapping[tuple[str, str, str], Record], metric: str, source: str, control: str) -> str:
     """The same with a control in attention's place; a dash where attention has no part in it."""
-    other = _as(source, control)
+    other = with_control(source, control)
     return "-" if other == source else _mean(found.get((metric, other, ALL)))
 
 
-def _as(source: str, control: str) -> str:
+def with_control(source: str, control: str) -> str:
     """The source with a control in attention's place."""
     return source.replace("attention", control)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,9 +130,9 @@ class Multiplier(TrainerCallback, ExportableState):
 class TwinTrainer(AttentionTrainer):
     """Trains on the distance to the base's stored outputs; labels serve only to report the twin's F1."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.multi_label = self.model.config.multi_label
+    @property
+    def multi_label(self) -> bool:
+        return bool(self.model.config.multi_label)
 
     @property
     def multiplier(self) -> Multiplier | None:
@@ -286,9 +285,9 @@ def train_twin(
 
 def fit_twin(
     trainer: type[TwinTrainer], twin: nn.Module, train: Any, selection: Any, collate: Any, settings: TwinSettings,
-    seed: int, checkpoints: Path, tell: Any = None, callbacks: Sequence[TrainerCallback] = (), **further: Any,
+    seed: int, checkpoints: Path, tell: Any = None, **further: Any,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The history of `train_twin` by a trainer of a class, with further callbacks and arguments of its own."""
+    """The history of `train_twin` by a trainer of a class, with further arguments of its own."""
     called: list[TrainerCallback] = [Patience(settings.patience, "eval_selection", False, hold="eval_collapsed")]
     if settings.objective == "constrained":
         called.append(Multiplier(settings.max_tvd))
@@ -301,7 +300,7 @@ def fit_twin(
             train_dataset=train,
             eval_dataset=selection,
             data_collator=collate,
-            callbacks=[*called, *callbacks],
+            callbacks=called,
             settings=settings,
             **further,
         )

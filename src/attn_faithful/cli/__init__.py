@@ -1,0 +1,5 @@
+"""The command line."""
+
+from attn_faithful.cli.main import main
+
+__all__ = ["main"]

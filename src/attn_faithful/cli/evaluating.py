@@ -1,0 +1,63 @@
+"""The commands that test a trained model: ``evaluate``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from attn_faithful._checks import InputError
+from attn_faithful.cli.flags import data_overrides, listed, numbers
+from attn_faithful.cli.looking import show
+
+
+def evaluate(given: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from attn_faithful.api import load
+    from attn_faithful.experiments.evaluate import evaluate_task, make_task
+    from attn_faithful.experiments.launch import processes
+    from attn_faithful.experiments.stages import quiet
+    from attn_faithful.reports.progress import Counter
+    from attn_faithful.reports.result import Result
+
+    data, settings = _evaluation(given)
+    with processes(given.processes, "data") as team:
+        with quiet():
+            model, tokenizer = load(given.model)
+        for seed in numbers("--seeds", given.seeds, int) or [settings.seed]:
+            task = make_task(
+                model, tokenizer, data, replace(settings, seed=seed), given.split, source_file=given.source_file,
+                origin=given.model,
+            )  # fmt: skip
+            with Counter(f"{task.name} on {task.texts.name}", team.rank, team.world) as counter:
+                folder = evaluate_task(
+                    task, Path(given.output) / given.name, held=given.batch_size, team=team, tell=counter.tell
+                )
+            if team.main:
+                result = Result(folder.path)
+                for line in result.first_lines():
+                    print(line)
+                show(result.tables())
+                print(f"Run folder: {folder.path}")
+
+
+def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
+    """The data and the tests that the flags of ``evaluate`` ask for."""
+    from attn_faithful.experiments.recipe import make_recipe
+
+    overrides = data_overrides(given)
+    for key in overrides:
+        if not key.startswith(("data.", "evaluation.")):
+            raise InputError(f"--set {key}: evaluate takes keys of data and evaluation only.")
+    names = {"tests": given.tests, "controls": given.controls}
+    overrides |= {f"evaluation.{key}": listed(text) for key, text in names.items() if text is not None}
+    single = {"target": given.target, "queries": given.queries, "units": given.units}
+    overrides |= {f"evaluation.{key}": value for key, value in single.items() if value is not None}
+    if given.layers not in (None, "last"):
+        sites = [f"layer.{part}" if part.isdigit() else part for part in listed(given.layers) or []]
+        overrides["evaluation.sites"] = sites
+    if given.smoke:
+        overrides.setdefault("data.limit", 64)
+    recipe = make_recipe({"name": "evaluate", "data": {"source": given.data}}, "evaluate", overrides)
+    return recipe.data, recipe.evaluation

@@ -1,0 +1,32 @@
+"""The commands that show what is there: ``ls``, ``install-metrics``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+
+def show(tables: Sequence[Any]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # a file or a pipe has no width of its own
+    for table in tables:
+        if table is not None:
+            console.print(table.rich())
+
+
+def ls(given: argparse.Namespace) -> None:
+    from attn_faithful.reports.tables import runs_table
+    from attn_faithful.store import find_runs
+
+    show([runs_table(find_runs(given.folder))])
+
+
+def install_metrics(given: argparse.Namespace) -> None:
+    from attn_faithful.hub import install_metrics
+
+    for path in install_metrics(given.metric or None):
+        print(path)

@@ -1,0 +1,179 @@
+"""The commands and their flags."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from attn_faithful._checks import InputError
+from attn_faithful.cli.evaluating import evaluate
+from attn_faithful.cli.looking import install_metrics, ls
+from attn_faithful.cli.training import attefa, check, run, train
+
+# The heavy imports stand inside the commands: --help must answer at once.
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 2 for bad input, 130 when interrupted."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    try:
+        return int(given.command(given) or 0)
+    except (InputError, OSError) as error:
+        if given.debug:
+            raise
+        print(f"attn-faithful: {_sentence(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nattn-faithful: stopped; the same command goes on from the last whole epoch.", file=sys.stderr)
+        return 130
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename}" if error.filename else ""
+        kept = "What was finished is kept; free the disk or choose --output."
+        return f"cannot write or read{where}: {error.strerror}. {kept}"
+    return " ".join(str(error).split())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="attn-faithful",
+        description="May this model's attention be shown as an explanation of its predictions?",
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    for add in (_add_run, _add_train, _add_attefa, _add_evaluate, _add_ls, _add_check, _add_install_metrics):
+        add(commands)
+    return parser
+
+
+def _add_run(commands: Any) -> None:
+    parser = commands.add_parser("run", help="carry out a recipe and print its tables")
+    parser.add_argument("recipe", help="a YAML file")
+    parser.set_defaults(command=run)
+    _shared(parser)
+    _cells(parser)
+
+
+def _add_train(commands: Any) -> None:
+    parser = commands.add_parser("train", help="train attention classifiers, without twins")
+    parser.set_defaults(command=train)
+    _shared(parser)
+    _single(parser)
+
+
+def _add_attefa(commands: Any) -> None:
+    parser = commands.add_parser("attefa", help="train a classifier and its adversarial twins, report AtteFa")
+    parser.set_defaults(command=attefa)
+    _shared(parser)
+    _single(parser)
+    parser.add_argument("--twin-seeds", metavar="N,N", help="twins of each base (default: one)")
+    parser.add_argument("--twin-epochs", type=int, metavar="N", help="at most this many (default: 80)")
+    parser.add_argument(
+        "--max-tvd", type=float, metavar="X", help="also a constrained twin: the largest JSD at this mean TVD"
+    )
+    parser.add_argument(
+        "--weights", metavar="X,X", help="also twins at these weights of JSD: the curve of TVD against JSD"
+    )
+    parser.add_argument("--controls", metavar="NAME,NAME", help="uniform, imposed")
+
+
+def _add_evaluate(commands: Any) -> None:
+    parser = commands.add_parser("evaluate", help="run the tests on a trained model and a data set")
+    parser.add_argument("model", help="a folder or a Hub id")
+    parser.set_defaults(command=evaluate)
+    parser.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
+    _columns(parser)
+    parser.add_argument("--split", help="train, validation or test (default: test)")
+    parser.add_argument("--tests", metavar="NAME,NAME", help="correlation, permutation, adversarial (default: all)")
+    parser.add_argument("--layers", help="of a transformers model: last (default), all, joint, or numbers: 0,5")
+    parser.add_argument("--queries", help="of a transformers model: auto (default), token, mean, all")
+    parser.add_argument("--units", help="word (default) or token: what items are")
+    parser.add_argument("--target", help="importance for which class: predicted (default), gold or a class's name")
+    parser.add_argument("--controls", metavar="NAME,NAME", help="uniform, random (default: both)")
+    parser.add_argument("--source-file", metavar="FILE", help="importance computed elsewhere, by example and token")
+    parser.add_argument("--name", default="evaluate", help="folder below --output (default: evaluate)")
+    _everywhere(parser)
+
+
+def _add_ls(commands: Any) -> None:
+    parser = commands.add_parser("ls", help="list finished runs")
+    parser.set_defaults(command=ls)
+    parser.add_argument("folder", nargs="*", default=["runs"], help="folders of runs (default: runs)")
+
+
+def _add_check(commands: Any) -> None:
+    parser = commands.add_parser("check", help="tell what is wrong with a recipe or a data set, before any work")
+    parser.set_defaults(command=check)
+    parser.add_argument("what", help="a recipe (.yaml), or a data set: a Hub id, folder, file, mock-1 ...")
+    _shared(parser)
+    _cells(parser)
+    _columns(parser)
+
+
+def _add_install_metrics(commands: Any) -> None:
+    parser = commands.add_parser(
+        "parser-metrics", help='make evaluate.load("attefa") work from any folder, offline too'
+    )
+    parser.set_defaults(command=install_metrics)
+    parser.add_argument("metric", nargs="*", help="names (default: all)")
+
+
+def _everywhere(parser: argparse.ArgumentParser) -> Any:
+    """The flags that every command with texts shares."""
+    group = parser.add_argument_group("shared by the commands")
+    group.add_argument("--output", default="runs", metavar="DIR", help="folder of the run folders (default: runs)")
+    group.add_argument(
+        "--batch-size", type=int, metavar="N", help="texts a training step; in evaluate: whose results are held at once"
+    )
+    group.add_argument("--limit", type=int, metavar="N", help="at most this many texts of each split")
+    group.add_argument("--smoke", action="store_true", help="a run of seconds that shows that everything works")
+    group.add_argument("--seeds", metavar="N,N", help="one base model each; in evaluate: of all random choices")
+    group.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the recipe, such as twin.epochs=20"
+    )
+    group.add_argument("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
+    return group
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    group = _everywhere(parser)
+    group.add_argument("--vectors", metavar="FILE", help="word vectors: GloVe, word2vec or fastText text, .gz too")
+    group.add_argument(
+        "--parallel", default="cells", help="what several processes share: cells (default) or data, one model at a time"
+    )
+
+
+def _cells(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="AXIS=LABEL[,LABEL]", help="only these cells of the grid"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="where local copies of the recipe's data sets lie")
+
+
+def _single(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("data and model")
+    group.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
+    _columns(group)
+    group.add_argument(
+        "--encoder", default="lstm", help="lstm, gru, mlp, average, cnn, transformer, none (several: a,b)"
+    )
+    group.add_argument("--attention", help="additive, dot, uniform")
+    group.add_argument("--projection", help="softmax, sparsemax, sparsegen, entmax15, entmax")
+    group.add_argument("--epochs", type=int, metavar="N", help="of the base (default: 8)")
+    group.add_argument("--learning-rate", type=float, metavar="X", help="of base and twin (default: 0.001)")
+    group.add_argument("--name", help="folder below --output (default: the command's name)")
+
+
+def _columns(parser: Any) -> None:
+    parser.add_argument("--text-column", help="the texts; of pairs, the one that is attended to")
+    parser.add_argument("--query-column", help="of pairs: the question or hypothesis that asks the attention")
+    parser.add_argument("--label-column")
+    parser.add_argument("--keep", metavar="LABEL,LABEL", help="only these labels")
+    parser.add_argument("--drop", metavar="LABEL,LABEL", help="all but these labels")
+    parser.add_argument("--map", metavar="LABEL=NAME,LABEL=NAME", help="rename or merge labels")

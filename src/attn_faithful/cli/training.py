@@ -1,0 +1,104 @@
+"""The commands that train: ``run``, ``train``, ``attefa``; and ``check``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from attn_faithful.cli.flags import listed, numbers, pair, recipe_overrides
+from attn_faithful.cli.looking import show
+
+
+def run(given: argparse.Namespace) -> None:
+    from attn_faithful.experiments.recipe import load_recipe
+
+    _carry_out(load_recipe(given.recipe, recipe_overrides(given), given.smoke), given)
+
+
+def train(given: argparse.Namespace) -> None:
+    _carry_out(_single_recipe(given, twin=False), given)
+
+
+def attefa(given: argparse.Namespace) -> None:
+    _carry_out(_single_recipe(given, twin=True), given)
+
+
+def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:
+    from attn_faithful.experiments.recipe import make_recipe
+
+    encoders = listed(given.encoder) or ["lstm"]
+    model = {name: getattr(given, name) for name in ("attention", "projection") if getattr(given, name) is not None}
+    raw: dict[str, Any] = {
+        "name": given.name or ("attefa" if twin else "train"),
+        "data": {"source": given.data},
+        "model": model,
+        "grid": {"model.encoder": encoders},
+        "smoke": {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200}
+        if twin
+        else {"train.epochs": 1, "data.limit": 200},
+    }
+    if given.epochs is not None:
+        raw.setdefault("train", {})["epochs"] = given.epochs
+    if given.learning_rate is not None:
+        raw.setdefault("train", {})["learning_rate"] = given.learning_rate
+    overrides = recipe_overrides(given)
+    if not twin:
+        raw["twin"] = None
+        overrides = {key: value for key, value in overrides.items() if not key.startswith("twin.")}
+        return make_recipe(raw, "train", overrides, given.smoke)
+    settings = {"epochs": given.twin_epochs, "learning_rate": given.learning_rate}
+    raw["twin"] = {key: value for key, value in settings.items() if value is not None}
+    raw["twin_seeds"] = numbers("--twin-seeds", given.twin_seeds, int)
+    weights = numbers("--weights", given.weights, float) or []
+    raw["variants"] = [{"weight": weight} for weight in weights if weight != 1]
+    if given.max_tvd is not None:
+        raw["variants"].append({"objective": "constrained", "max_tvd": given.max_tvd})
+    raw["controls"] = listed(given.controls) or []
+    return make_recipe(raw, "attefa", overrides, given.smoke)
+
+
+def only(texts: Sequence[str]) -> dict[str, list[str]]:
+    return {axis: labels.split(",") for axis, labels in (pair("--only", text) for text in texts)}
+
+
+def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from attn_faithful.experiments.aggregate import aggregate
+    from attn_faithful.experiments.launch import processes, run_cells
+    from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.trends import trends
+    from attn_faithful.reports.progress import Progress
+    from attn_faithful.reports.recipes import recipe_tables
+
+    with processes(given.processes, given.parallel) as team:
+        cells = expand(recipe, getattr(given, "data_dir", None), only(getattr(given, "only", [])))
+        with Progress(cells, team.rank, team.world) as progress:
+            folders = run_cells(cells, Path(given.output), progress.tell, team)
+        if team.main:
+            records = aggregate(folders)
+            show(recipe_tables(records, trends(records), asdict(recipe)))
+            print(f"Run folders: {Path(given.output) / recipe.name}")
+
+
+def check(given: argparse.Namespace) -> None:
+    from attn_faithful.experiments.estimate import estimate
+    from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.prepare import statistics
+    from attn_faithful.experiments.recipe import load_recipe, make_recipe
+    from attn_faithful.reports.tables import data_table, plan_table
+
+    overrides = recipe_overrides(given)
+    is_recipe = given.what.endswith((".yaml", ".yml"))
+    if is_recipe:
+        recipe = load_recipe(given.what, overrides, given.smoke)
+    else:
+        recipe = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides)
+    cells = expand(recipe, given.data_dir, only(given.only))
+    estimates, prepared = estimate(cells)
+    facts = [{"axes": {"data": data.texts.name}, "data": statistics(data)} for data in prepared]
+    plan = [(cell.title, cell.folder, e.minutes, e.megabytes) for cell, e in zip(cells, estimates, strict=True)]
+    show([data_table(facts), plan_table(recipe.name, plan) if is_recipe else None])
+    print("No fault found.")

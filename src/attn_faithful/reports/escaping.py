@@ -1,0 +1,77 @@
+"""Any text as plain text in Markdown, LaTeX and figures: names of classes and data sets come from users."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+# "]" can only make a link before these; a "_" within a word is no emphasis
+_MARKDOWN = re.compile(r"[\\`*|<>&$]|\](?=[(\[:])|(?<!\w)_|_(?!\w)|~~|^\s*(?=[#+>-] )")
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", '"': r"{\char34}", "`": r"\textasciigrave{}",
+    "\u00a0": "~", "\u00b1": r"\ensuremath{\pm}", "\u2264": r"\ensuremath{\le}", "\u2265": r"\ensuremath{\ge}",
+    "\u00d7": r"\ensuremath{\times}", "\u03bb": r"\ensuremath{\lambda}", "\u03c4": r"\ensuremath{\tau}",
+    "\u03b1": r"\ensuremath{\alpha}", "\u03b5": r"\ensuremath{\varepsilon}", "\u0394": r"\ensuremath{\Delta}",
+    "\u2013": "--", "\u2014": "---", "\u2018": "`", "\u2019": "{'}", "\u201c": "``", "\u201d": "{''}",
+    "\u2026": r"\ldots{}", "\u2212": r"\ensuremath{-}",
+}  # fmt: skip
+# letters that LaTeX knows of itself once they are UTF-8: Latin-1 and Latin Extended-A
+_KNOWN_LETTERS = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017e]")
+_DOUBLED = "-',"  # two of them run together into another sign
+_UNKNOWN = r"\unicodetext"
+
+
+def plain(text: str) -> str:
+    """One line without control characters; the marks that turn the direction of what follows stand for nothing here.
+
+    Example:
+        >>> plain("a" + chr(10) + "b" + chr(0) + chr(0x202E) + "c")
+        'a b c'
+    """
+    shown = (" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in str(text))
+    kept = "".join(c for c in shown if not ("\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"))
+    return re.sub(r"\s+", " ", kept).strip()
+
+
+def markdown(text: str) -> str:
+    r"""Text as Markdown shows it unchanged, within a table's cell too.
+
+    Example:
+        >>> print(markdown("a_b | <b>x</b> *y* $z$"), markdown("[0.1, 0.2]"), markdown("[x](y)"))
+        a_b \| &lt;b&gt;x&lt;/b&gt; \*y\* \$z\$ [0.1, 0.2] [x\](y)
+    """
+    named = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "~~": r"\~\~"}
+    return _MARKDOWN.sub(lambda m: named.get(m[0], "\\" + m[0]), plain(text))
+
+
+def latex(text: str) -> str:
+    r"""Text as LaTeX sets it unchanged.
+
+    What pdflatex has no letters for is given twice, as it is for XeLaTeX and LuaLaTeX and as code points.
+
+    Example:
+        >>> print(latex("50% of $a_b$ & {x}"), latex("0.5 ±0.1"), latex("好"))
+        50\% of \$a\_b\$ \& \{x\} 0.5 \ensuremath{\pm}0.1 \unicodetext{好}{U+597D}
+    """
+    found, unknown = [], ""
+    for c in [*plain(text), ""]:
+        known = not c or c.isascii() or c in _LATEX or _KNOWN_LETTERS.match(c)
+        if not known:
+            unknown += c
+            continue
+        if unknown:
+            found.append(f"{_UNKNOWN}{{{unknown}}}{{{' '.join(f'U+{ord(u):04X}' for u in unknown)}}}")
+            unknown = ""
+        found.append("{}" + c if c and c in _DOUBLED and found and found[-1].endswith(c) else _LATEX.get(c, c))
+    return "".join(found)
+
+
+def preamble(lines: Iterable[str]) -> list[str]:
+    """What must stand before lines of LaTeX that `latex` made."""
+    if not any(_UNKNOWN in line for line in lines):
+        return []
+    return [rf"\providecommand{{{_UNKNOWN}}}[2]{{\ifdefined\Umathcode #1\else #2\fi}} % pdfTeX lacks \Umathcode"]

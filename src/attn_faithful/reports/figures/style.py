@@ -1,0 +1,110 @@
+"""How figures look, and how text of users stands in them: as it is, or escaped where no installed font has its letters."""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attn_faithful.reports.escaping import plain
+from attn_faithful.reports.palette import INK, MUTED, RULE
+
+FONT = "DejaVu Sans"  # comes with matplotlib
+_LETTERS = 40  # of a label, beyond which it is cut
+_NO_FONTS = ("Last Resort", "STIX", "cm", "DejaVu Math", "DejaVu Sans Display", "DejaVu Serif Display")
+
+_STYLE: dict[str, Any] = {
+    "figure.facecolor": "white", "axes.facecolor": "white", "savefig.facecolor": "white", "figure.dpi": 100,
+    "savefig.dpi": 160, "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9, "xtick.labelsize": 8,
+    "ytick.labelsize": 8, "legend.fontsize": 8, "legend.frameon": False, "text.color": INK, "axes.labelcolor": INK,
+    "axes.titlelocation": "left", "axes.titlepad": 7, "axes.edgecolor": MUTED, "xtick.color": MUTED,
+    "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.linewidth": 0.8, "axes.grid": False, "grid.color": RULE, "grid.linewidth": 0.7,
+    "axes.axisbelow": True, "lines.linewidth": 1.5, "patch.linewidth": 0.8, "hatch.linewidth": 0.6,
+    "svg.fonttype": "none", "svg.hashsalt": "attn_faithful", "axes.unicode_minus": True,
+}  # fmt: skip
+
+
+@contextmanager
+def style(texts: Iterable[str] = ()) -> Iterator[None]:
+    """The look of our figures, with fonts for the letters of ``texts`` where some are installed."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({**_STYLE, "font.family": [FONT, *_fonts_for(frozenset("".join(texts)))]}):
+        yield
+
+
+def safe(text: object, letters: int = _LETTERS) -> str:
+    r"""Text that matplotlib shows as it is: no formula, no missing glyph, no more than so many letters.
+
+    Example:
+        >>> print(safe("$x$ a_b"), safe("\U000f0000"), safe("a" * 50)[-3:])
+        \$x\$ a_b \U000f0000 aa…
+    """
+    import matplotlib as mpl
+
+    shown = plain(str(text))
+    if len(shown) > letters:
+        shown = shown[: letters - 1] + "…"
+    families = mpl.rcParams["font.family"]
+    known = frozenset().union(*(_letters(name) for name in {FONT, *families}))
+    return "".join(c if _drawn(c, known) else c.encode("unicode_escape").decode() for c in shown).replace("$", r"\$")
+
+
+def _drawn(c: str, known: frozenset[int]) -> bool:
+    return ord(c) in known or unicodedata.combining(c) > 0 or unicodedata.category(c) == "Cf"
+
+
+@functools.cache
+def _letters(family: str) -> frozenset[int]:
+    """Code points that an installed font has; none where there is no such font."""
+    from matplotlib import font_manager, ft2font
+
+    found = [font for font in font_manager.fontManager.ttflist if font.name == family and font.style == "normal"]
+    if not found:
+        return frozenset()
+    path = min(found, key=lambda font: abs(int(font.weight) - 400) if str(font.weight).isdigit() else 0).fname
+    try:
+        return frozenset(ft2font.FT2Font(path).get_charmap())
+    except (OSError, RuntimeError):  # a font that was removed, or is none
+        return frozenset()
+
+
+@functools.cache
+def _fonts_for(letters: frozenset[str]) -> tuple[str, ...]:
+    """Installed fonts for what the usual one lacks, as few as needed."""
+    missing = {ord(c) for c in letters if not _drawn(c, _letters(FONT))}
+    if not missing:
+        return ()
+    from matplotlib import font_manager
+
+    chosen: list[str] = []
+    names = sorted({font.name for font in font_manager.fontManager.ttflist})
+    for name in (name for name in names if name != FONT and not name.startswith(_NO_FONTS)):
+        if missing & _letters(name):
+            chosen.append(name)
+            missing -= _letters(name)
+        if not missing:
+            break
+    return tuple(chosen)
+
+
+def corner(ax: Any, text: str, place: str = "right") -> None:
+    """A short note above the axes' right or left end: how many texts it shows."""
+    x = 1.0 if place == "right" else 0.0
+    ax.annotate(
+        text, (x, 1.0), xytext=(0, 3), textcoords="offset points", xycoords="axes fraction", ha=place, va="bottom",
+        fontsize=7.5, color=MUTED,
+    )  # fmt: skip
+
+
+def counted(n: int, undefined: int = 0) -> str:
+    """How many texts, and for how many the value is undefined.
+
+    Example:
+        >>> counted(1641, 6), counted(3)
+        ('n = 1,641 (6 undefined)', 'n = 3')
+    """
+    return f"n = {n:,}" + (f" ({undefined:,} undefined)" if undefined else "")

@@ -1,0 +1,94 @@
+"""One hue a source of importance, the same in every figure, table and page. Chosen for colour-blind readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Hue:
+    """The colour of one source.
+
+    Attributes:
+        name: what a reader calls the source.
+        light: on a light ground, as ``#rrggbb``.
+        dark: on a dark ground.
+    """
+
+    name: str
+    light: str
+    dark: str
+
+
+HUES: dict[str, Hue] = {
+    "attention": Hue("attention", "#2f6f73", "#7fc4c8"),
+    "adversarial": Hue("another attention", "#b5532a", "#e8926a"),
+    "saliency": Hue("gradient", "#5b5ea6", "#a9acef"),
+    "input_x_gradient": Hue("input x gradient", "#8286cf", "#c3c5f5"),
+    "integrated_gradients": Hue("integrated gradients", "#3a3d78", "#8f93dc"),
+    "attention_gradient": Hue("gradient of attention", "#5b5ea6", "#a9acef"),
+    "attention_x_gradient": Hue("attention x gradient", "#a2477f", "#e193c3"),
+    "leave_one_out": Hue("leave-one-out", "#8a6d1f", "#d5b861"),
+    "state_saliency": Hue("gradient of states", "#8286cf", "#c3c5f5"),
+    "state_leave_one_out": Hue("states left out", "#b99b4b", "#ead592"),
+    "hidden_gradient": Hue("what states depend on", "#5f7d3a", "#a9cb82"),
+    "occlusion": Hue("occlusion", "#c08a3e", "#e6bd83"),
+    "given": Hue("given importance", "#3a7ca8", "#86c0e6"),
+    "smallest": Hue("smallest set", "#26262b", "#e6e6ea"),
+    "smallest_set": Hue("smallest set", "#26262b", "#e6e6ea"),
+    "rollout": Hue("rollout", "#4f9194", "#9ad4d7"),
+    "raw_attention": Hue("raw attention", "#4f9194", "#9ad4d7"),
+    "attention_flow": Hue("attention flow", "#1d4a4d", "#5da9ad"),
+    "value_norm": Hue("attention x value norm", "#7a9f5a", "#b9d99b"),
+    "attention_relevance": Hue("attention relevance", "#a2477f", "#e193c3"),
+    "informative": Hue("planted words", "#26262b", "#e6e6ea"),
+    "random": Hue("random", "#8c8c8c", "#9a9a9a"),
+    "random_ranking": Hue("random ranking", "#8c8c8c", "#9a9a9a"),
+    "uniform": Hue("uniform", "#b3b3b3", "#7d7d7d"),
+}
+OTHER = Hue("other", "#6b6b76", "#a3a3ad")
+
+INK, PAPER, RULE = "#22252e", "#fbfaf7", "#d9d6cd"  # text, ground and lines of the page's light look
+MUTED = "#666a75"
+
+
+def hue_of(source: str) -> Hue:
+    """The hue of a source; of a comparison such as "attention~saliency" that of what attention is compared with.
+
+    Example:
+        >>> hue_of("attention~leave_one_out").name, hue_of("random~saliency").name, hue_of("attention").light
+        ('leave-one-out', 'random', '#2f6f73')
+    """
+    parts = source.replace("-", "~").split("~")
+    for control in ("random", "uniform"):
+        if control in parts:
+            return HUES[control]
+    named = [part for part in parts if part in HUES]
+    others = [part for part in named if part != "attention"]
+    return HUES[(others or named)[0]] if named else OTHER
+
+
+def title_of(source: str) -> str:
+    """A source in words.
+
+    Example:
+        >>> title_of("attention~saliency"), title_of("leave_one_out-attention~saliency"), title_of("twin-3")
+        ('attention ~ gradient', 'leave-one-out - attention ~ gradient', 'twin-3')
+    """
+    if not any(part in HUES for part in source.replace("-", "~").split("~")):
+        return source
+    for sign in ("~", "-"):
+        if sign in source:
+            return f" {sign} ".join(title_of(part) for part in source.split(sign))
+    return HUES[source].name if source in HUES else source
+
+
+def tint(colour: str, share: float) -> str:
+    """A colour mixed with white: 1 leaves it as it is, 0 is white.
+
+    Example:
+        >>> tint("#2f6f73", 1), tint("#000000", 0.5), tint("#123456", 0)
+        ('#2f6f73', '#808080', '#ffffff')
+    """
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)

@@ -1,0 +1,116 @@
+"""Where the training of a stock model's twin starts, and what is made of its adapters at the end."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attn_faithful._checks import InputError
+from attn_faithful.models.interface import Call, Trace
+from attn_faithful.models.protocol import evaluating
+from attn_faithful.models.stock import StockModel
+from attn_faithful.training.trainer import seeded
+
+
+def new_stock_twin(base: StockModel, settings: Any, seed: int) -> tuple[StockModel, nn.Module]:
+    """A twin to be trained, and the module whose parameters are: the twin's model, or adapters around it.
+
+    Args:
+        base: its weights are copied; with adapters they are shared, and never change.
+        settings: a `StockTwinSettings`.
+        seed: of new weights and of the disturbance.
+
+    Raises:
+        InputError: a layer that does not exist, adapters without peft.
+    """
+    layers = base.choosing(layers=settings.layers or base.layers).layers
+    with seeded(seed):
+        if settings.lora_rank is not None:
+            trained: nn.Module = _adapted(base.model, settings.lora_rank)
+            model = trained.get_base_model()
+        elif settings.start == "base":
+            trained = model = copy.deepcopy(base.model)
+        else:
+            trained = model = type(base.model)(copy.deepcopy(base.model.config))
+            _copy_tables(base.model, model)
+        stock = StockModel(model, base.queries, base.heads, base.layers)
+        if settings.start == "base":
+            _disturb(stock, layers, settings.perturbation)
+    if settings.freeze_embeddings:
+        for table in _tables(model).values():
+            table.weight.requires_grad_(False)
+    return stock, trained
+
+
+def merged(stock: StockModel, trained: nn.Module) -> StockModel:
+    """The trained twin in eval mode, on its own: adapters become part of a copy of the weights that they changed."""
+    if trained is stock.model:
+        stock.eval()
+        return stock
+    whole = copy.deepcopy(trained).merge_and_unload().eval()
+    return StockModel(whole, stock.queries, stock.heads, stock.layers)
+
+
+def _tables(model: nn.Module) -> dict[str, nn.Embedding]:
+    """Embeddings of words, positions and segments: those as wide as the words' (T5's biases of attention are not)."""
+    width = model.get_input_embeddings().weight.shape[1]
+    found = {name: m for name, m in model.named_modules() if isinstance(m, nn.Embedding)}
+    return {name: m for name, m in found.items() if m.embedding_dim == width}
+
+
+@torch.no_grad()
+def _copy_tables(source: nn.Module, target: nn.Module) -> None:
+    tables = _tables(target)
+    for name, table in _tables(source).items():
+        tables[name].weight.copy_(table.weight)
+
+
+def _adapted(model: nn.Module, rank: int) -> nn.Module:
+    """Adapters around a model that shares its weights with the given one."""
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise InputError("lora_rank needs the package peft, which is not installed: pip install peft.") from None
+    shared = {id(p): nn.Parameter(p.detach(), requires_grad=False) for p in model.parameters()}
+    adapters = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear")
+    return get_peft_model(copy.deepcopy(model, shared), adapters)
+
+
+def _disturb(stock: StockModel, layers: list[int], share: float) -> None:
+    """Add noise to the weights that a layer's scores depend on: its queries and keys, whatever they are called."""
+    trace = Trace(read=set(layers))
+    with evaluating(stock), torch.enable_grad():
+        stock.run(stock.inputs(stock.probe.texts), trace)
+        done: set[int] = set()  # layers may share a module
+        for layer in layers:
+            call = trace.seen[layer]
+            own = [p for p in call.module.parameters() if p.requires_grad and p.dim() > 1 and id(p) not in done]
+            slopes = _slopes(call, own)
+            spread = _spread(call.module)
+            for parameter, slope in zip(own, slopes, strict=True):
+                done.add(id(parameter))
+                at = slope != 0  # a table of queries, keys and values in one has no slope where it is values'
+                if at.any():
+                    with torch.no_grad():
+                        size = spread.get(id(parameter), parameter[at].std())
+                        parameter += share * size * torch.randn_like(parameter) * at
+
+
+def _slopes(call: Call, parameters: list[nn.Parameter]) -> list[Tensor]:
+    weights = torch.randn_like(call.scores) * call.allowed
+    found = torch.autograd.grad((call.scores * weights).sum(), parameters, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(p) if slope is None else slope for p, slope in zip(parameters, found, strict=True)]
+
+
+def _spread(module: nn.Module) -> dict[int, Tensor]:
+    """For the outer factor of each adapter, 0 at first, the spread at which the product is as large as the weight."""
+    found = {}
+    for part in module.modules():
+        for name, outer in getattr(part, "lora_B", {}).items():
+            inner = part.lora_A[name].weight
+            scale = part.scaling[name] * inner.shape[0] ** 0.5 * inner.std()
+            found[id(outer.weight)] = part.get_base_layer().weight.std() / scale
+    return found

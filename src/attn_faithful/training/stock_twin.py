@@ -1,0 +1,171 @@
+"""Training of a stock model's twin: the same predictions, other attention in every head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import TrainerCallback
+
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful._seeds import seed_for
+from attn_faithful.functional import divergences
+from attn_faithful.functional.head_matching import matched_jsd
+from attn_faithful.models.interface import Trace
+from attn_faithful.models.protocol import probabilities
+from attn_faithful.models.stock import StockModel
+from attn_faithful.training.stock_pair import KEYS, layer_heads, stock_twin_outputs
+from attn_faithful.training.stock_start import merged, new_stock_twin
+from attn_faithful.training.twin import EPS, TwinSettings, TwinTrainer, fit_twin, output_tvd, summary
+
+
+@dataclass(frozen=True)
+class StockTwinSettings(TwinSettings):
+    """How a stock model's twin is trained: what differs from `TwinSettings`.
+
+    JSD is the mean over layers and heads, each head of the twin beside the base's head that the best assignment gives
+    it: one assignment a layer for all texts, found anew before each epoch.
+
+    Attributes:
+        objective: "attefa" or "constrained".
+        start: "base": the base's weights, the queries and keys of the chosen layers disturbed (from equal attention no
+            gradient leads away); "new": new weights but for the embeddings, as the paper does it, which takes the
+            texts and epochs of a whole training.
+        layers: whose heads are to differ, by number; None for all. All layers are trained, so that the others may make
+            up for it.
+        keys: "content": a head's attention among the content tokens; "all": with special tokens, which hold most of
+            the mass in many heads.
+        freeze_embeddings: leave tables of words, positions and segments as they are.
+        perturbation: of the start, as a share of the weights' standard deviation.
+        sample: training texts that the assignments are found on.
+        lora_rank: train adapters of this rank in place of the weights (needs peft): of the weights there is then one
+            copy during training, and gradients and Adam's moments are of the adapters alone.
+        max_grad_norm: gradients longer than this are cut to it; None for no limit.
+    """
+
+    start: str = "base"
+    epochs: int = 10
+    patience: int = 3
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.0
+    layers: list[int] | None = None
+    keys: str = "content"
+    freeze_embeddings: bool = True
+    perturbation: float = 0.3
+    sample: int = 256
+    lora_rank: int | None = None
+    max_grad_norm: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("objective of a stock model's twin", self.objective, ("attefa", "constrained"))
+        check_choice("keys", self.keys, KEYS)
+        for name in ("perturbation", "sample", "lora_rank", "max_grad_norm"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name} must be positive, but is {value}.")
+        if self.lora_rank is not None and self.start == "new":
+            raise InputError("Adapters (lora_rank) change the base's weights, so start must be base, but is new.")
+
+    @property
+    def variant(self) -> str:
+        """A short name of what sets this objective apart."""
+        name = super().variant.removesuffix("-from-base")
+        return name if self.start == "base" else f"{name}-new"
+
+
+class StockTwinTrainer(TwinTrainer):
+    """Trains on the distance to the base, which runs beside the twin: its attention is too large to be stored."""
+
+    def __init__(self, *args: Any, base: StockModel, stock: StockModel, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.args.world_size > 1:
+            raise InputError(
+                f"A stock model's twin is trained by one process, but {self.args.world_size} were started; start one."
+            )
+        self.base, self.stock = base, stock
+        self.layers = base.layers if self.settings.layers is None else base.choosing(layers=self.settings.layers).layers
+        self.assignments: Sequence[Any] = [range(base.probe.heads[layer]) for layer in self.layers]
+        self.add_callback(_Match(self))
+
+    @property
+    def multi_label(self) -> bool:
+        return self.base.multi_label
+
+    def match(self) -> None:
+        """Find the assignments anew, on a sample of the training texts that stays the same."""
+        order = np.random.default_rng(self.args.seed).permutation(len(self.train_dataset))
+        sample = self.train_dataset.take(order[: self.settings.sample].tolist())
+        self.assignments = self._outputs(sample).assignments
+
+    def _outputs(self, rows: Any) -> Any:
+        return stock_twin_outputs(self.base, self.stock, rows, self.data_collator, self.layers, self.settings.keys)
+
+    def compared(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Any]:
+        """TVD and JSD / ln 2 of a batch, (B,), and the twin's logits; a text without content moves no attention."""
+        with torch.no_grad():
+            base = self.base.seen(inputs, set(self.layers))
+        trace = Trace(read=set(self.layers))
+        logits = self.stock.run(self.stock.inputs(inputs), trace)
+        rows, keys = inputs["attention_mask"].bool(), self.settings.keys
+        apart = []
+        for layer, assignment in zip(self.layers, self.assignments, strict=True):
+            both = (layer_heads(self.base, calls[layer], layer, inputs, keys) for calls in (trace.seen, base.calls))
+            apart.append(matched_jsd(*both, rows, assignment, eps=EPS))
+        jsd = torch.stack(apart, dim=1).nanmean(1).nan_to_num(0.0)
+        chances, target = (probabilities(x, self.multi_label) for x in (logits, base.logits))
+        return output_tvd(chances, target, self.multi_label), jsd / divergences.LN2, logits
+
+    def measured(self, dataset: Any) -> dict[str, float]:
+        """What `evaluate` tells of a data set, on which the heads are matched anew."""
+        found = self._outputs(dataset)
+        labels = np.asarray(dataset["labels"])
+        return summary(found.tvd, found.jsd, found.twin, found.base, labels, self.settings, self.multi_label)
+
+
+class _Match(TrainerCallback):
+    def __init__(self, trainer: StockTwinTrainer) -> None:
+        self.trainer = trainer
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.trainer.match()
+
+
+def train_stock_twin(
+    base: StockModel,
+    train: Any,
+    selection: Any,
+    collate: Any,
+    settings: StockTwinSettings,
+    seed: int,
+    checkpoints: Path,
+    tell: Any = None,
+) -> tuple[StockModel, list[dict[str, Any]]]:
+    """Train a twin of a stock model.
+
+    Args:
+        base: stays as it is.
+        train, selection: encoded rows with ``input_ids``, ``length`` and ``labels``; labels serve only to report the
+            twin's F1.
+        collate: makes batches, with ``special_tokens_mask`` where the rows have it.
+        settings: see `StockTwinSettings`.
+        seed: of the start, the order of batches and of dropout.
+        checkpoints: as for `train_base`; a run that was stopped goes on from there.
+        tell: ``tell(epoch, epochs, metrics)`` after each epoch.
+
+    Returns:
+        the twin at its best epoch, which shares no tensor with its base, and one row an epoch.
+
+    Raises:
+        InputError: a layer that does not exist, `lora_rank` without peft, several processes.
+    """
+    stock, trained = new_stock_twin(base, settings, seed_for(seed, "start") % 2**31)
+    history = fit_twin(
+        StockTwinTrainer, trained, train, selection, collate, settings, seed, checkpoints, tell, base=base, stock=stock
+    )
+    return merged(stock, trained), history

@@ -1,0 +1,150 @@
+"""Ways of running a stock model: past known blocks, from embeddings, without tokens, with other texts beside it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful.models import decoder, stock as adapter
+from attn_faithful.models.stock import StockModel
+from tests.models.stock_families import EOS, FAMILIES, NAMES, PAD, build, eager, read, stock, texts, wrapped
+from tests.models.test_stock import alternatives, check_close
+
+
+@contextmanager
+def whole_forwards(model: StockModel):
+    """No block is left out, and no token either."""
+    held, model.skips, model.single = (model.skips, model.single), False, False
+    try:
+        yield
+    finally:
+        model.skips, model.single = held
+
+
+def random_weights(model: StockModel) -> Tensor:
+    return torch.linspace(-1, 2, model.config.num_labels, dtype=next(model.parameters()).dtype)
+
+
+def gradient(model: StockModel, site: str, batch: dict[str, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    """Logits of alternatives, and the gradient with respect to them."""
+    with torch.no_grad():
+        encoded = model.encode(batch or texts(), site)
+    many = alternatives(encoded)[:, :3].requires_grad_()
+    logits = encoded.decode(many)
+    return logits.detach(), torch.autograd.grad((logits * random_weights(model)).sum(), many)[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_leaving_out_what_is_known_changes_nothing(name):
+    model = wrapped(name)
+    assert model.skips and model.single
+    assert model.alone(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
+    for site in model.sites[1:]:
+        logits, slope = gradient(model, site)
+        with whole_forwards(model):
+            plain, expected = gradient(model, site)
+        check_close(logits, plain)
+        check_close(slope, expected, 5e-6)  # float32 gradients through norms
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_leaving_out_what_is_known_changes_nothing_under_padding_on_the_left(name):
+    model, batch = wrapped(name), texts(left=True)
+    logits, slope = gradient(model, model.sites[-2], batch)
+    with whole_forwards(model):
+        plain, expected = gradient(model, model.sites[-2], batch)
+    check_close(logits, plain)
+    check_close(slope, expected, 5e-6)
+
+
+@pytest.mark.parametrize("queries", ["token", "mean", "all"])
+def test_gradients_are_those_of_finite_differences(queries):
+    model, step, k = wrapped("bert", queries), 1e-4, 4
+    batch = texts((5, 2))
+    for site in ("layer.0", "layer.2", "joint"):
+        with torch.no_grad():
+            encoded = model.encode(batch, site)
+        start = alternatives(encoded)[:, 1:2].expand(-1, k, -1, -1).contiguous().requires_grad_()
+        ways = torch.randn(start.shape, generator=torch.Generator().manual_seed(0), dtype=start.dtype)
+        slopes = [torch.autograd.grad(encoded.decode(start)[..., c].sum(), start)[0] for c in range(3)]
+        found = torch.stack([(slope * ways).sum((2, 3)) for slope in slopes], dim=-1)
+        with torch.no_grad():
+            expected = (encoded.decode(start + step * ways) - encoded.decode(start - step * ways)) / (2 * step)
+        check_close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["albert", "gpt2", "bart"])
+def test_parts_run_one_after_another_change_nothing(name, monkeypatch):
+    model = wrapped(name)
+    for site in model.sites[-2:]:
+        logits, slope = gradient(model, site)
+        with monkeypatch.context() as small:
+            small.setattr(decoder, "CELLS", 5 * 9)
+            parts, slopes = gradient(model, site)
+        check_close(parts, logits)
+        check_close(slopes, slope)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
+def test_no_alternatives_are_legal(name):
+    model, batch = wrapped(name), texts()
+    for site in model.sites[-2:]:
+        encoded = model.encode(batch, site)
+        assert encoded.decode(encoded.attention[:, None][:, :0]).shape == (4, 0, 3)
+    assert model.without(batch, torch.ones(4, 0, 9, dtype=torch.bool)).shape == (4, 0, 3)
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+@pytest.mark.parametrize("name", NAMES)
+def test_embeddings_stand_in_for_ids(name, left):
+    """In a decoder too, and where transformers itself would read the last position for want of ids."""
+    model, batch = wrapped(name), read(texts(left=left))
+    embedded = model.get_input_embeddings()(batch["input_ids"]).detach()
+    expected = model(**batch).logits
+    check_close(model(**batch, inputs_embeds=embedded).logits, expected)
+    # other texts' embeddings under these ids: what is said is said of them
+    other = read(texts(left=left, seed=1))
+    check_close(model(**batch, inputs_embeds=model.get_input_embeddings()(other["input_ids"])).logits, model(**other).logits)
+
+
+def test_embeddings_stand_in_for_ids_without_a_padding_id():
+    model = StockModel(build("gpt2", pad_token_id=None).double())
+    batch = read(texts())
+    embedded = model.get_input_embeddings()(batch["input_ids"])
+    check_close(model(**batch, inputs_embeds=embedded).logits, model(**batch).logits)
+
+
+def test_types_of_tokens_are_looked_up_in_the_same_table():
+    """GPT-2 has no table of its own for them."""
+    model = wrapped("gpt2")
+    batch = {**read(texts()), "token_type_ids": torch.arange(9).expand(4, 9) % 3 + 7}
+    embedded = model.get_input_embeddings()(batch["input_ids"])
+    assert not torch.allclose(model(**batch).logits, model(**read(batch)).logits)
+    check_close(model(**batch, inputs_embeds=embedded).logits, model(**batch).logits)
+
+
+def odd_texts(name: str) -> dict[str, Tensor]:
+    """Where the last token that is read is not the last of the mask."""
+    batch = texts((9, 9, 6))
+    if name == "bart":
+        batch["input_ids"][0, -3:] = torch.tensor([EOS, 9, 8])  # goes on behind the id that ends texts
+    else:
+        batch["input_ids"][0, -2:] = PAD  # ends as padding looks
+        batch["input_ids"][2, 7] = 9  # padding that does not look like it
+    return batch
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bart"])
+def test_the_token_that_the_classifier_reads_goes_by_ids(name):
+    model, batch = wrapped(name), odd_texts(name)
+    logits, _ = eager(model.model, read(batch))
+    for site in model.sites[-2:]:
+        encoded = model.encode(batch, site)
+        check_close(encoded.logits.detach(), logits)
+        check_close(encoded.decode(encoded.attention[:, None])[:, 0].detach(), logits)
+        slope = gradient(model, site, batch)[1].abs().amax((1, 3))
+        assert bool((slope > 0).any(-1).all())  # none of the slots of any text says nothing
