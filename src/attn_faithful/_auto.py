@@ -1,4 +1,4 @@
-"""Makes transformers' Auto classes know our models, without importing transformers before the user does."""
+"""Makes transformers know our models and attention functions, without importing it before the user does."""
 
 from __future__ import annotations
 
@@ -45,10 +45,21 @@ def register_model() -> None:
         auto.register(model.config_class, model, exist_ok=True)
 
 
+def _register_attention() -> None:
+    from attn_faithful.models.interface import register
+
+    register()
+
+
+def _register_on_base() -> None:
+    _register_attention()
+    register_model()
+
+
 _AFTER: dict[str, Callable[[], None]] = {
     _CONFIGURATION: _register_configuration,
     _MODELING: register_model,
-    _MODEL_BASE: register_model,
+    _MODEL_BASE: _register_on_base,
 }
 _finished: set[str] = set()
 

@@ -29,6 +29,7 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from attn_faithful.data.encoding import check_tokenizer_fits
+    from attn_faithful.models.sparse import restore_projection
 
     if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
@@ -40,7 +41,10 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     text = model.config.get_text_config()
     check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id)
     model = model.eval()
-    return (model if hasattr(model, "sites") else wrap(model)), tokenizer
+    if hasattr(model, "sites"):
+        return model, tokenizer
+    restore_projection(model)
+    return wrap(model), tokenizer
 
 
 class _Wrapped:

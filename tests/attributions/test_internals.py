@@ -12,10 +12,12 @@ import torch
 from attn_faithful._checks import InputError
 from attn_faithful.attributions import base
 from attn_faithful.attributions.base import SOURCES, Request, SourceSettings, attribute
+from attn_faithful.schema import columns
 from tests.checks import pad
 from tests.models.examples import small_batch, small_model
 
 KEYS = ("a", "b", "c", "d")
+LAYERED = {"raw_attention", "value_norm", "rollout", "attention_flow", "attention_relevance"}  # of transformers models
 
 
 def ask(model=None, batch=None, keys=KEYS, seed: int = 0, **more) -> Request:
@@ -27,10 +29,13 @@ def test_the_sources():
     assert set(SOURCES) == {
         "attention", "random", "saliency", "input_x_gradient", "integrated_gradients", "leave_one_out", "occlusion",
         "attention_gradient", "attention_x_gradient", "state_saliency", "state_leave_one_out", "hidden_gradient",
+        *LAYERED,
     }  # fmt: skip
+    assert set(base.AT_A_SITE) <= set(SOURCES)
+    assert set(SOURCES) <= set(columns("tokens"))
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", [source for source in SOURCES if source not in LAYERED])
 def test_every_source_answers_for_content_tokens(source):  # C05
     model, batch = small_model(), small_batch(special=((0, 0), (1, 2)))
     request = ask(model, batch)
@@ -115,6 +120,8 @@ def test_an_unknown_source_names_the_nearest():
         ("sign", "abs", r"Unknown sign 'abs'\. Known: magnitude, signed"),
         ("of", "probabilities", r"Unknown of 'probabilities'\. Did you mean 'probability'"),
         ("baseline", "zeros", r"Unknown baseline 'zeros'\. Did you mean 'zero'"),
+        ("heads", "average", r"Unknown heads 'average'\. Known: max, mean, min"),
+        ("layers", "first", r"Unknown layers 'first'\. Known: all, last"),
         ("n_steps", 0, "n_steps must be an integer of at least 1, but is 0"),
         ("n_steps", 2.5, r"n_steps must be an integer of at least 1, but is 2\.5"),
         ("n_steps", True, "n_steps must be an integer of at least 1, but is True"),
@@ -127,8 +134,8 @@ def test_a_wrong_setting_is_named(name, value, message):
 
 def test_the_defaults_are_those_of_the_paper():
     assert asdict(SourceSettings()) == {
-        "reduction": "xxex", "attention_path": "detached", "operator": "delete", "sign": "magnitude",
-        "of": "probability", "baseline": "zero", "n_steps": 50,
+        "reduction": "xxex", "attention_path": "auto", "operator": "delete", "sign": "magnitude",
+        "of": "probability", "baseline": "zero", "n_steps": 50, "heads": "mean", "layers": "last",
     }  # fmt: skip
 
 

@@ -256,6 +256,15 @@ def test_a_decoder_is_one_token_behind(source):
     crossed = values("raw_attention", model, batch, "layer.5")
     own = layers[5].mean(1)[torch.arange(4), torch.tensor(LENGTHS) - 1]
     torch.testing.assert_close(crossed[content], own[content], rtol=0, atol=1e-10)
+    decoder = model.model.model.decoder
+    with torch.no_grad():
+        states = model.model(**read(batch), output_hidden_states=True).decoder_hidden_states[1]
+        vectors = decoder.layers[1].self_attn.v_proj(states).unflatten(-1, (4, 8)).transpose(1, 2).numpy()
+    output = decoder.layers[1].self_attn.out_proj.weight.detach().T.numpy()
+    norms = values("value_norm", model, batch, "layer.4")
+    for b, length in enumerate(LENGTHS):
+        own = slow.value_norms(layers[4][b, :, length - 1].numpy(), vectors[b], output)
+        np.testing.assert_allclose(norms[b][content[b]], np.roll(own, -1)[content[b]], rtol=0, atol=1e-10)
     both = values(source, model, batch, layers="all")
     each = torch.stack([values(source, model, batch, site) for site in model.sites[:-1]])
     torch.testing.assert_close(both, each.mean(0), equal_nan=True, rtol=0, atol=1e-10)

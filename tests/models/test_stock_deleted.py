@@ -99,6 +99,17 @@ def test_company_and_order_change_nothing(name):
         check_close(alone[b].attention[0], together.attention[b, :, :t])
 
 
+@pytest.mark.parametrize("name", ["bart", "t5"])
+def test_a_decoder_starts_at_the_end_of_each_text(name):
+    """Not at the end of the batch, where it would be padding in one batch and a token in another."""
+    model, batch = wrapped(name, "mean"), texts()
+    together = model.encode(batch, "layer.2")
+    assert not bool((together.allowed.any(1) & ~batch["attention_mask"].bool()).any())
+    for b, t in enumerate(batch["attention_mask"].sum(1).tolist()):
+        alone = model.encode({n: v[b : b + 1, :t] for n, v in batch.items()}, "layer.2")
+        check_close(alone.attention[0].detach(), together.attention[b, :, :t].detach())
+
+
 def test_a_model_without_a_padding_id_reads_several_texts():
     plain = build("gpt2", pad_token_id=None).double()
     model, batch = StockModel(plain), texts()

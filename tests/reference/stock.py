@@ -52,11 +52,11 @@ def logits_under(model, inputs, changes):
     return run(model, inputs, given)[0]
 
 
-def at_text(weights, shifted):
-    """Weights (..., T) over a layer's keys, by position in the text; the token that starts a decoder goes last."""
-    size = weights.shape[-1]
-    order = [(t + 1) % size if shifted else t for t in range(size)]
-    return weights[..., order]
+def key_of(t, last, shifted):
+    """Where a layer holds a text's position: one later in a decoder, whose own first token goes to the text's end."""
+    if not shifted or t > last:
+        return t
+    return 0 if t == last else t + 1
 
 
 def slots(own, rows, reading, heads, shifted):
@@ -64,7 +64,7 @@ def slots(own, rows, reading, heads, shifted):
 
     ``rows``: the queries that are read, of which there is one if ``reading`` is "token".
     """
-    own = at_text(own, shifted)
+    own = own[..., [key_of(t, rows[-1], shifted) for t in range(own.shape[-1])]]
     if reading == "token":
         return np.stack([own[h, rows[0]] for h in heads])
     if reading == "mean":
@@ -82,7 +82,7 @@ def replaced(own, new, mean, allowed, rows, reading, heads, shifted):
         for q in rows:
             row = [0.0] * size
             for t in range(size):
-                key = (t + 1) % size if shifted else t
+                key = key_of(t, rows[-1], shifted)
                 if not allowed[q, key]:
                     continue
                 if reading == "token":

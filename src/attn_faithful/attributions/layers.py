@@ -99,7 +99,8 @@ def rollout(request: Request) -> Attribution:
 def attention_flow(request: Request) -> Attribution:
     """The most that can flow down to each token through all layers, the network for itself alone; 0 to 1.
 
-    Where the classifier reads all tokens, the flow starts at all of them in equal shares.
+    Where the classifier reads all tokens, the flow starts at all of them in equal shares. A text of n tokens takes n
+    flows through a network of layers times n^2 edges: in six layers a tenth of a second for 30 tokens, seconds for 128.
 
     Raises:
         InputError: an encoder with a decoder, which the paper says nothing of.

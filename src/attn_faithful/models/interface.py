@@ -189,3 +189,15 @@ def check_model(model: nn.Module) -> None:
             f"{name} is in {low}, in which small changes drown in rounding; wrap model.float(), or load it with "
             "dtype=torch.float32."
         )
+
+
+def check_logits(model: nn.Module, output: Any, texts: int) -> Tensor:
+    """The logits (B, C) of a model's output; raises where it is no classifier of texts."""
+    logits, classes = getattr(output, "logits", None), model.config.num_labels
+    if logits is None or logits.shape != (texts, classes):
+        found = "none" if logits is None else f"some of shape {tuple(logits.shape)}"
+        raise InputError(
+            f"Expected a classifier of texts, whose logits have the shape ({texts}, {classes}), but "
+            f"{type(model).__name__} gave {found}; load it with AutoModelForSequenceClassification."
+        )
+    return logits

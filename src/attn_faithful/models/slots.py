@@ -15,14 +15,14 @@ class Slots:
     """What some heads of a layer did, a slot each.
 
     Positions are those of the text: in a decoder's own attention, whose input is the text one position later, each
-    token stands where it stands in the text, and the token that starts the decoder at the end.
+    token stands where it stands in the text, and the token that starts the decoder at the end of the text.
 
     Args:
         call: of the attention function.
         rows: whose attention is read, bool (B, Q).
         reading: "token", one row a text; "mean" over the rows; "all", a slot a head and row.
         heads: which.
-        shifted: by how many positions a decoder's input is later than the text.
+        shifted: whether the keys are a decoder's input, the text one position later.
         projection: what made the weights.
 
     Attributes:
@@ -32,9 +32,10 @@ class Slots:
     """
 
     def __init__(
-        self, call: Call, rows: Tensor, reading: str, heads: Sequence[int], shifted: int, projection: str
+        self, call: Call, rows: Tensor, reading: str, heads: Sequence[int], shifted: bool, projection: str
     ) -> None:
-        self.rows, self.reading, self.shifted = rows, reading, shifted
+        self.rows, self.reading = rows, reading
+        self.keys = keys_of_text(rows) if shifted else None
         self.heads = torch.tensor(list(heads), device=rows.device)
         self.parameters, self.projection = call.parameters, projection
         self.size = call.attention.shape[1]  # heads of the layer
@@ -66,21 +67,25 @@ class Slots:
         return (attention * rows).sum(2) / rows.sum(2).clamp(min=1)
 
     def _to_text(self, values: Tensor) -> Tensor:
-        return values.roll(-self.shifted, -1) if self.shifted else values
+        """(B, H, Q, T) by key -> by position in the text."""
+        return values if self.keys is None else values.gather(-1, self.keys[:, None, None].expand_as(values))
 
-    def _to_layer(self, values: Tensor) -> Tensor:
-        return values.roll(self.shifted, -1) if self.shifted else values
+    def _to_layer(self, values: Tensor, texts: Tensor) -> Tensor:
+        """(R, H, T) by position in some texts (R,) -> by key."""
+        if self.keys is None:
+            return values
+        return torch.zeros_like(values).scatter(-1, self.keys[texts][:, None].expand_as(values), values)
 
     def whole(self, weights: Tensor, texts: Tensor) -> Tensor:
         """Weights (R, H, T) of all heads in the one row that is read, from those of the slots (R, S, T)."""
         weights = torch.where(self.allowed[texts], weights.to(self.own.dtype), 0.0)
         if len(self.heads) == self.size:
-            return self._to_layer(weights)
-        return self._to_layer(self.own[texts].index_copy(1, self.heads, weights))
+            return self._to_layer(weights, texts)
+        return self._to_layer(self.own[texts].index_copy(1, self.heads, weights), texts)
 
     def altered(self, weights: Tensor, texts: Tensor) -> Alter:
         """What becomes of the layer's weights under those of the slots (R, S, T), for some texts (R,)."""
-        weights = self._to_layer(weights)
+        weights = self._to_layer(weights, texts)
         rows = self.rows[texts][:, None, :, None]  # (R, 1, Q, 1)
 
         def alter(own: Tensor, allowed: Tensor) -> Tensor:
@@ -90,7 +95,7 @@ class Slots:
             elif self.reading == "all":
                 new = new.view(len(new), -1, *chosen.shape[2:])
             else:
-                new = self._dealt(chosen, new[:, :, None], self._to_layer(self.attention[texts])[:, :, None], allowed)
+                new = self._dealt(chosen, new[:, :, None], self._to_layer(self.attention[texts], texts)[:, :, None], allowed)
             return own.index_copy(1, self.heads, torch.where(rows, new, chosen))
 
         return alter
@@ -103,3 +108,18 @@ class Slots:
         rows = rows + torch.where(there, 0.0, new) * allowed
         total = rows.sum(-1, keepdim=True)
         return rows / torch.where(total > 0, total, 1.0)
+
+
+def keys_of_text(rows: Tensor) -> Tensor:
+    """The key (B, T) of each position of texts in a decoder whose input starts one position before them.
+
+    Args:
+        rows: bool (B, T), true at the last token of each text at least.
+
+    Example:
+        >>> keys_of_text(torch.tensor([[True, True, True, False]]))
+        tensor([[1, 2, 0, 3]])
+    """
+    place = torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
+    last = (place * rows).amax(1, keepdim=True)
+    return torch.where(place < last, place + 1, torch.where(place == last, 0, place))

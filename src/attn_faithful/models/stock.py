@@ -20,6 +20,7 @@ from attn_faithful.models.interface import (
     Alter,
     Call,
     Trace,
+    check_logits,
     check_model,
     configs_of,
     projection_of,
@@ -188,7 +189,8 @@ class StockModel(nn.Module):
         trace.projection = projection_of(self.configs[0]._attn_implementation)
         further = {"use_cache": False} if "use_cache" in self.takes else {}
         with traced(self.configs), self._padded(inputs) as whole:
-            logits = self.model(**whole, **further, **{KEYWORD: trace}).logits
+            output = self.model(**whole, **further, **{KEYWORD: trace})
+        logits = check_logits(self.model, output, len(inputs["input_ids"]))
         return logits if logits.dtype == torch.float64 else logits.float()
 
     @contextmanager
@@ -307,7 +309,7 @@ class StockModel(nn.Module):
             rows = torch.zeros_like(rows).scatter(1, place[:, None], True)
         heads = list(range(self.probe.heads[n])) if self.heads is None else list(self.heads)
         projection = projection_of(self.configs[0]._attn_implementation)
-        return Slots(call, rows, reading, heads, int(self.probe.shifted[n]), projection)
+        return Slots(call, rows, reading, heads, self.probe.shifted[n], projection)
 
     def _encoded(
         self, batch: Batch, inputs: dict[str, Tensor], slots: list[Slots], logits: Tensor, decoder: Decoder

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from attn_faithful.reports.examples import SETS, counted, evaluation_of, first_source, noun_of
+from attn_faithful.reports.examples import SETS, counted, first_source
 from attn_faithful.reports.histogram import histogram
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.runs import ALL, Run
+from attn_faithful.reports.runs import Run
+from attn_faithful.reports.scores import Scores, counts_of, interval_of, percent, small
 from attn_faithful.reports.tables import number
 from attn_faithful.reports.verdict import (
     AGAINST,
     DIFFERENT,
     FOR,
+    OPEN,
     SHARE_LINE,
     SHUFFLE_LINE,
     TAU_LINE,
@@ -29,7 +30,7 @@ from attn_faithful.reports.verdict import (
 )
 
 LN2 = math.log(2)
-NEVER = "never flips"
+ORDER = ("move", "agree", "shuffle", "remove", "twins")  # of the sentences
 _EPS = 0.01  # of the adversarial test where its settings name none
 
 Part = str | tuple[str, str]  # words, or (key of a card, figure that is linked to it)
@@ -62,75 +63,25 @@ class Card:
     sentence: Sequence[Part] = ()
     answer: Answer | None = None
 
-
-@dataclass(frozen=True)
-class Missing:
-    """A card that is left out, and why."""
-
-    question: str
-    why: str
-
-
-class Scores:
-    """The numbers of a run at one site.
-
-    Args:
-        run: the run.
-        site: where in the model.
-    """
-
-    def __init__(self, run: Run, site: str | None) -> None:
-        self.run, self.site, self.noun = run, site, noun_of(run, site)
-        self._records = {
-            (r["metric"], r["source"]): r for r in run.records if r["class"] == ALL and r["site"] == site
-        }  # fmt: skip
-
-    def record(self, metric: str, source: str = "attention") -> Mapping[str, Any] | None:
-        """The summary's record; None where the metric was not computed."""
-        return self._records.get((metric, source))
-
-    def mean(self, metric: str, source: str = "attention") -> float:
-        """Its mean, NaN where there is none."""
-        record = self.record(metric, source)
-        return math.nan if record is None or record["mean"] is None else float(record["mean"])
-
-    def values(self, metric: str, source: str = "attention") -> np.ndarray:
-        """Of every example."""
-        return np.asarray(self.run.scores(metric, source, self.site), dtype=float)
-
     @property
-    def named(self) -> Mapping[str, Mapping[str, Any]]:
-        """The tests that ran -> what was set for them."""
-        evaluation = evaluation_of(self.run)
-        settings = evaluation.get("settings", {})
-        return {test: settings.get(test, {}) for test in evaluation.get("tests", [])}
-
-    @property
-    def single(self) -> bool:
-        """Whether there is one text, of which nothing is typical."""
-        return len(self.run.examples) == 1
+    def rank(self) -> int:
+        """The place of its sentence."""
+        return ORDER.index(self.key)
 
 
-def cards(run: Run, site: str | None) -> tuple[list[Card], list[Missing]]:
-    """The cards of a site, and those that are left out."""
+def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]:
+    """The cards of a site; and why -> the tests of those that are left out."""
     scores = Scores(run, site)
-    found, missing = [], []
-    for test, (question, make) in MAKERS.items():
+    found: list[Card] = []
+    missing: dict[str, list[str]] = {}
+    for test, make in MAKERS.items():
         card = make(scores)
         if card is not None:
             found.append(card)
         elif test != "attefa":
-            missing.append(Missing(question.format(noun=scores.noun), _why(scores, test)))
+            why = f"no number at {site}" if test in scores.tests else "not run"
+            missing.setdefault(why, []).append(test)
     return found, missing
-
-
-def _why(scores: Scores, test: str) -> str:
-    if test not in scores.named:
-        return f"the test {test} was not run"
-    return f"the test {test} gave no number at {scores.site}"
-
-
-# the five cards
 
 
 def _agreement(scores: Scores) -> Card | None:
@@ -138,19 +89,19 @@ def _agreement(scores: Scores) -> Card | None:
     record = None if source is None else scores.record("attention_correlation", f"attention~{source}")
     if record is None or source is None:
         return None
-    title = title_of(source)
-    tau = scores.mean("attention_correlation", f"attention~{source}")
-    reading = ["1: the same order, 0: no relation, -1: the reverse"]
-    reading += [f"{what} {number(value, 2)}" for what, value in _yardsticks(scores, source)]
+    title, tau = title_of(source), scores.mean("attention_correlation", f"attention~{source}")
+    values = scores.values("attention_correlation", f"attention~{source}")
+    others = [f"{what} {number(value, 2)}" for what, value in _yardsticks(scores, source)]
     sentence: list[Part] = []
     if record["n"]:
-        others = [text for text in reading[1:] if " ~ " in text]
-        after = f"; {others[0].replace(' ~ ', ' and ')}" if others else ""
-        sentence = [f"Attention {_agrees(tau)} with {title} (", ("agree", f"tau {number(tau, 2)}"), f"{after})."]
+        peers = next((f"; {text.replace(' ~ ', ' and ')}" for text in others if " ~ " in text), "")
+        sentence = [f"Attention {_agrees(tau)} with {title} (", ("agree", f"tau {number(tau, 2)}"), f"{peers})."]
+    least = float(np.nanmin(values)) if np.isfinite(values).any() else 0.0
+    low = next(edge for edge in (-0.2, -0.5, -1.0) if least >= edge or edge == -1)
     return Card(
-        "agree", source, f"Does attention rank the {scores.noun}s as {title} does?", number(tau, 2), _interval(record),
-        histogram(scores.values("attention_correlation", f"attention~{source}"), -1, 1, "Kendall's tau-b"),
-        "; ".join(reading) + ".", _counts(record), sentence,
+        "agree", source, f"Does attention rank the {scores.noun}s as {title} does?", number(tau, 2),
+        interval_of(record), histogram(values, low, 1, "Kendall's tau-b"),
+        "; ".join(["1: the same order, 0: no relation", *others]) + ".", counts_of(record), sentence,
         answer("correlation", record["low"], record["high"], record["n"], TAU_LINE, "above"),
     )  # fmt: skip
 
@@ -161,7 +112,7 @@ def _agrees(tau: float) -> str:
 
 
 def _yardsticks(scores: Scores, source: str) -> Iterator[tuple[str, float]]:
-    """What other pairs reach: the importances among themselves, attention with the others, chance."""
+    """What other pairs reach: attention with the others, the importances among themselves, chance."""
     pairs = [pair for pair in scores.run.scored("attention_correlation", scores.site) if pair.count("~") == 1]
     for a, b in (pair.split("~") for pair in pairs):
         value = scores.mean("attention_correlation", f"{a}~{b}")
@@ -170,7 +121,7 @@ def _yardsticks(scores: Scores, source: str) -> Iterator[tuple[str, float]]:
         if a == "random":
             yield "random attention", value
         elif a == "attention":
-            yield f"attention with {title_of(b)}", value
+            yield f"with {title_of(b)}", value
         else:
             yield f"{title_of(a)} ~ {title_of(b)}", value
 
@@ -182,54 +133,52 @@ def _move(scores: Scores) -> Card | None:
     jsd, bound = scores.mean("adversarial_attention"), scores.mean("adversarial_upper")
     exact = bound == bound and math.isclose(bound, jsd, abs_tol=1e-9)
     kind = "exact" if exact else f"found; at most {number(bound, 2)}" if bound == bound else "the best found"
-    share, n, top = _completely_different(scores)
-    eps = scores.named.get("adversarial", {}).get("eps", _EPS)
+    share, most, n = _completely_different(scores)
     sentence: list[Part] = []
     if n and scores.single:
-        sentence = ["Here ", ("move", "another attention" if share else "no completely different attention")]
-        sentence.append(" gives the same answer." if not share else ", completely different, gives the same answer.")
+        which = "another attention, completely different," if share else "no completely different attention"
+        sentence = ["Here ", ("move", which), " gives the same answer" + ("." if exact or share else " so far found.")]
     elif n:
         sentence = [
-            "In " if exact else "In at least ", ("move", f"{100 * share:.0f}% of the texts"),
+            "In " if exact else "In at least ", ("move", f"{percent(share)} of the texts"),
             " a completely different attention gives the same answer.",
         ]  # fmt: skip
+    reading = f"0.693 means wholly different {scores.noun}s, for p that changes by {_eps(scores):g} at most"
     proof = scores.mean("attention_proof")
     if proof > 0 and not scores.single:
-        sentence += [" In ", ("move", f"{100 * proof:.0f}%"), " no attention at all could change the decision."]
-    reading = (
-        f"0.693 means wholly different {scores.noun}s; p changes by {eps:g} at most. Completely different: "
-        f"{100 * DIFFERENT:.0f}% of what the text allows, or more."
-    )
+        reading += f"; in {percent(proof)} of the texts no attention at all changes the decision"
     return Card(
         "move", "adversarial", "How far can attention move while the answer stays?", number(jsd, 2),
-        " ".join(filter(None, (_interval(record), f"nats, {kind}"))),
-        histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"), reading, _counts(record),
-        sentence, _moves(share, top, n),
+        ", ".join(filter(None, (interval_of(record), kind))),
+        histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"), reading + ".",
+        counts_of(record), sentence, _says_of_moves(share, most, n),
     )  # fmt: skip
 
 
-def _completely_different(scores: Scores) -> tuple[float, int, float]:
-    """Share of the texts in which such an attention is known, of how many, and the share that there can be at most."""
+def _eps(scores: Scores) -> float:
+    return float(scores.tests.get("adversarial", {}).get("eps", _EPS))
+
+
+def _completely_different(scores: Scores) -> tuple[float, float, int]:
+    """Share of the texts in which such an attention is known, the share that there can be at most, and of how many."""
     lower, reach = scores.values("adversarial_attention"), scores.values("jsd_reachable")
     reach = np.where(np.isfinite(reach), reach, LN2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = lower / reach
-        most = scores.values("adversarial_upper") / reach
+        found, most = lower / reach, scores.values("adversarial_upper") / reach
     known = np.isfinite(found)
-    n = int(known.sum())
-    if not n:
-        return math.nan, 0, math.nan
+    if not known.any():
+        return math.nan, math.nan, 0
     most = np.where(np.isfinite(most), most, 1.0)
-    return float((found[known] >= DIFFERENT).mean()), n, float((most[known] >= DIFFERENT).mean())
+    return float((found[known] >= DIFFERENT).mean()), float((most[known] >= DIFFERENT).mean()), int(known.sum())
 
 
-def _moves(share: float, top: float, n: int) -> Answer | None:
-    """Against where such texts are the most part even as far as is known; for where they are not even at most."""
-    least, most = answer("adversarial", *wilson(share, n), n, SHARE_LINE, "below"), None
-    if least is not None and least.says == FOR:
-        most = answer("adversarial", *wilson(top, n), n, SHARE_LINE, "below")
-        return most if most is not None and most.says == FOR else Answer("adversarial", "open")
-    return least
+def _says_of_moves(share: float, most: float, n: int) -> Answer | None:
+    """Against where such texts prevail as far as is known; for where they do not even at most."""
+    known = answer("adversarial", *wilson(share, n), n, SHARE_LINE, "below")
+    if known is None or known.says != FOR:
+        return known
+    bound = answer("adversarial", *wilson(most, n), n, SHARE_LINE, "below")
+    return known if bound is not None and bound.says == FOR else Answer("adversarial", OPEN)
 
 
 def _shuffle(scores: Scores) -> Card | None:
@@ -241,22 +190,19 @@ def _shuffle(scores: Scores) -> Card | None:
     )
     values = scores.values("attention_permutation")
     top = 0.25 if not np.isfinite(values).any() or np.nanmax(values) <= 0.25 else 1.0
-    reading = "0: it does not matter which of them has the weight"
+    reading = f"0: it does not matter which {scores.noun} has which weight"
     if certain == certain and not scores.single:
-        reading += f"; in {100 * certain:.0f}% of the texts no permutation at all flips the decision"
+        reading += f"; in {percent(certain)} of the texts no permutation flips the decision"
     elif flips == flips:
-        reading += f"; {100 * flips:.0f}% of the permutations flip the decision"
+        reading += f"; {percent(flips)} of the permutations flip the decision"
     sentence: list[Part] = []
     if record["n"]:
-        typical = "" if scores.single else " in a typical shuffle"
-        sentence = [
-            f"Dealing its weights to other {scores.noun}s changes the probability by ", ("shuffle", _small(change)),
-            f"{typical}.",
-        ]  # fmt: skip
+        typically = "" if scores.single else "typically "
+        sentence = [f"Shuffling attention {typically}changes the probability by ", ("shuffle", small(change)), "."]
     return Card(
-        "shuffle", "attention", f"How much does p change when the weights go to other {scores.noun}s?", _small(change),
-        " ".join(filter(None, (_interval(record), "median TVD"))),
-        histogram(values, 0, top, "median change of p"), reading + ".", _counts(record), sentence,
+        "shuffle", "attention", f"What if the weights go to other {scores.noun}s?", small(change),
+        ", ".join(filter(None, (interval_of(record), "median TVD"))),
+        histogram(values, 0, top, "median change of p"), reading + ".", counts_of(record), sentence,
         answer("permutation", record["low"], record["high"], record["n"], SHUFFLE_LINE, "above"),
     )  # fmt: skip
 
@@ -268,27 +214,25 @@ def _removal(scores: Scores) -> Card | None:
     best = next((name for name in SETS if scores.record("decision_flip", name) is not None), None)
     fewest = np.full(0, math.nan) if best is None else scores.values("decision_flip", best)
     possible = "best possible" if best == SETS[0] else "the best found"
-    beside = [_interval(record)]
+    beside = [interval_of(record)]
     if best is not None:
         beside.append(f"{possible} {number(scores.mean('decision_flip', best), 2)}")
+    reading = f"Share of the {scores.noun}s, most attention first"
+    reading += f"; outline: {possible}" if np.isfinite(fewest).sum() > 1 else ""
     chance = scores.mean("decision_flip", "random_ranking")
-    reading = f"Share of the {scores.noun}s, by attention, that must go" + (
-        f"; outline: {possible}" if best is not None and len(fewest[np.isfinite(fewest)]) > 1 else ""
-    )
     reading += f"; in random order {number(chance, 2)}" if chance == chance else ""
     return Card(
-        "remove", "attention", "How much must be removed until the decision flips?",
-        number(scores.mean("decision_flip"), 2), "; ".join(filter(None, beside)),
+        "remove", "attention", "How much must go until the decision flips?", number(scores.mean("decision_flip"), 2),
+        "; ".join(filter(None, beside)),
         histogram(scores.values("decision_flip"), 0, 1, "fraction removed", beside=fewest, name=possible),
-        reading + ".", _counts(record), _about_removal(scores, best), _orders_well(scores, best),
+        reading + ".", counts_of(record), _about_removal(scores, best), _says_of_order(scores, best),
     )  # fmt: skip
 
 
 def _about_removal(scores: Scores, best: str | None) -> list[Part]:
     sizes = scores.values("flip_size")
-    both = np.isfinite(sizes)
-    fewest = np.full_like(sizes, math.nan) if best is None else scores.values("flip_size", best)
-    both &= np.isfinite(fewest) if best is not None else True
+    fewest = sizes if best is None else scores.values("flip_size", best)
+    both = np.isfinite(sizes) & np.isfinite(fewest)
     if not both.any():
         never = scores.mean("flip_never") == 1
         return [f"Removing {scores.noun}s ", ("remove", "never"), " flips the decision."] if never else []
@@ -302,8 +246,8 @@ def _about_removal(scores: Scores, best: str | None) -> list[Part]:
     return [*found, "."]
 
 
-def _orders_well(scores: Scores, best: str | None) -> Answer | None:
-    """Of the texts of which some part flips the decision: whether attention's order is as short as any."""
+def _says_of_order(scores: Scores, best: str | None) -> Answer | None:
+    """Of the texts in which some part flips the decision: whether attention's order is as short as any set."""
     if best is None:
         return None
     fraction, fewest = scores.values("decision_flip", best), scores.values("flip_size", best)
@@ -314,70 +258,45 @@ def _orders_well(scores: Scores, best: str | None) -> Answer | None:
 
 
 def _twins(scores: Scores) -> Card | None:
-    twins = scores.run.summary.get("twins") or {}
-    defined = {name: twin for name, twin in twins.items() if "attefa" in twin}
-    if not defined or scores.site not in (None, "pool", scores.run.sites[-1] if scores.run.sites else scores.site):
+    twins = {name: t for name, t in (scores.run.summary.get("twins") or {}).items() if "attefa" in t}
+    if not twins or len(scores.run.scored("jsd", scores.site)) == 0:
         return None
-    name, twin = next(iter(defined.items()))
+    name, twin = next(iter(twins.items()))
     ratio, gave_up = twin["attefa"], bool(twin["collapsed"]["value"])
-    tvd, jsd = twin["tvd"]["value"], twin["jsd"]["value"]
-    record = {"n": ratio["n"], "n_undefined": ratio["n_undefined"], "low": ratio["low"], "high": ratio["high"]}
-    value = number(ratio["value"], 2)
-    sentence: list[Part]
-    if ratio["value"] is None:
-        sentence = []
-    elif gave_up:
+    tvd, jsd, value = twin["tvd"]["value"], twin["jsd"]["value"], number(ratio["value"], 2)
+    sentence: list[Part] = []
+    if ratio["value"] is not None and gave_up:
         sentence = [
             "A second model, trained to attend elsewhere, gave up predicting (AtteFa ", ("twins", value),
             " only says that this search found no other attention).",
         ]  # fmt: skip
-    else:
+    elif ratio["value"] is not None:
         sentence = [
-            "A second model, trained to attend elsewhere, changes the probability by ", ("twins", _small(tvd)),
+            "A second model, trained to attend elsewhere, changes the probability by ", ("twins", small(tvd)),
             " with attention that lies ", ("twins", f"{number(jsd, 2)} nats"), " away.",
         ]  # fmt: skip
+    listed = ", ".join(f"{name} {number(t['attefa']['value'], 2)}" + _collapsed(t) for name, t in twins.items())
     reading = (
-        f"TVD {number(tvd)} over JSD {number(jsd)} / ln 2. Near 0: other attention, same predictions (proof); high: "
-        "this search found none"
+        f"TVD {number(tvd)} over JSD {number(jsd)} / ln 2. Near 0: other attention, same predictions; high: this search "
+        f"found none. Twins: {listed}."
     )
-    reading += f". Twins: {', '.join(_twin(name, other) for name, other in defined.items())}."
     low = not gave_up and ratio["high"] is not None and ratio["high"] < TWIN_LINE
     return Card(
         "twins", "adversarial", "Can a second model attend elsewhere and predict the same?", value,
-        " ".join(filter(None, (_interval(record), "AtteFa" + (", collapsed" if gave_up else "")))),
-        histogram(scores.run.scores("jsd", name), 0, LN2, "JSD of its attention, nats"), reading, _counts(record),
+        ", ".join(filter(None, (interval_of(ratio), "AtteFa" + _collapsed(twin)))),
+        histogram(scores.values("jsd", name), 0, LN2, "JSD of its attention, nats"), reading, counts_of(ratio),
         sentence, Answer("attefa", AGAINST) if low else None,
     )  # fmt: skip
 
 
-def _twin(name: str, twin: Mapping[str, Any]) -> str:
-    return f"{name} {number(twin['attefa']['value'], 2)}" + (" (collapsed)" if twin["collapsed"]["value"] else "")
+def _collapsed(twin: Mapping[str, Mapping[str, object]]) -> str:
+    return " (collapsed)" if twin["collapsed"]["value"] else ""
 
 
-# test -> its question while it has no card, and what makes the card
-MAKERS: dict[str, tuple[str, Callable[[Scores], Card | None]]] = {
-    "correlation": ("Does attention rank the {noun}s as gradients do?", _agreement),
-    "adversarial": ("How far can attention move while the answer stays?", _move),
-    "permutation": ("How much does p change when the weights go to other {noun}s?", _shuffle),
-    "flips": ("How much must be removed until the decision flips?", _removal),
-    "attefa": ("Can a second model attend elsewhere and predict the same?", _twins),
+MAKERS: dict[str, Callable[[Scores], Card | None]] = {
+    "correlation": _agreement,
+    "adversarial": _move,
+    "permutation": _shuffle,
+    "flips": _removal,
+    "attefa": _twins,
 }
-
-
-def _interval(record: Mapping[str, Any]) -> str:
-    low, high = record["low"], record["high"]
-    if record["n"] < 2 or low is None or high is None or low != low:
-        return ""
-    digits = 2 if round(low, 2) != round(high, 2) else 3
-    return f"{number(low, digits)} to {number(high, digits)}"
-
-
-def _counts(record: Mapping[str, Any]) -> str:
-    """n and n_undefined, with reasons."""
-    reasons = ", ".join(f"{reason} {n:,}" for reason, n in record.get("reasons", {}).items())
-    return f"n {record['n']:,}, undefined {record['n_undefined']:,}" + (f" ({reasons})" if reasons else "")
-
-
-def _small(value: float | None) -> str:
-    """Two digits, and not 0 for what is above it."""
-    return "less than 0.01" if value is not None and 0 < value < 0.005 else number(value, 2)

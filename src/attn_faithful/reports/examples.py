@@ -80,7 +80,7 @@ class Examples:
         self._tokens = _at(run, "tokens", self.site)
         self._variants = _at(run, "variants", self.site)
         self._row = {str(e): i for i, e in enumerate(self._tokens.get("example", []))}
-        self._lists: dict[str, _Lists] = {}
+        self._lists: dict[str, Lists] = {}
         self.kinds = list(self._kinds())
 
     def __len__(self) -> int:
@@ -91,15 +91,19 @@ class Examples:
     def words(self, i: int) -> list[str]:
         """The items of a text, as they stand there."""
         row = self._row.get(self.run.examples[i])
-        return [] if row is None else [str(word) for word in self._tokens["tokens"][row].as_py() or []]
+        return [] if row is None else self._words[row]
+
+    @cached_property
+    def _words(self) -> list[list[str]]:
+        return [[str(word) for word in words or []] for words in self._tokens["tokens"].to_pylist()]
 
     def joined(self, i: int) -> list[bool]:
         """Of each item whether no blank stands between it and the one before."""
-        row, words = self._row.get(self.run.examples[i]), self.words(i)
-        offsets = None if row is None or "offsets" not in self._tokens else self._tokens["offsets"][row].as_py()
-        if not offsets:
-            return [False] * len(words)
-        return [False, *(start <= end for end, start in zip(offsets[1::2], offsets[2::2], strict=False))][: len(words)]
+        row, n = self._row.get(self.run.examples[i]), len(self.words(i))
+        offsets = None if row is None or "offsets" not in self._tokens else self._column("tokens", "offsets")[row]
+        if offsets is None or len(offsets) != 2 * n or not n:
+            return [False] * n
+        return [False, *(offsets[2::2] <= offsets[1:-1:2]).tolist()]
 
     def text(self, i: int) -> str:
         """The items in a row, with one blank where there was any."""
@@ -125,29 +129,26 @@ class Examples:
 
     def line(self, kind: Kind, i: int) -> Line | None:
         """One line; None where this text has none."""
-        example = self.run.examples[i]
-        if kind.key in SETS or kind.key == PLANTED:
-            places = self._places(kind.key, example)
-            return None if places is None else Line(kind, None, places, self._note(kind, i))
-        if kind.hue == "adversarial":
-            row = self._found[kind.key].get(example)
-            values = None if row is None else self._column("variants", "attention")[row]
-            values = _one_an_item(values, len(self.words(i)))
-        else:
-            row = self._row.get(example)
-            values = None if row is None else self._column("tokens", kind.key)[row]
+        lists, rows = self.stored(kind)
+        row = rows.get(self.run.examples[i])
+        held = None if row is None else lists[row]
+        if held is None:
+            return None
+        if kind.outlined:
+            places = np.flatnonzero(held > 0) if kind.key == PLANTED else held.astype(int)
+            return Line(kind, None, places.tolist(), self.note(kind, i))
+        values = one_an_item(held, len(self.words(i)))
         if values is None or np.isnan(values).all():
             return None
-        return Line(kind, values, None, self._note(kind, i))
+        return Line(kind, values, None, self.note(kind, i))
 
-    def _places(self, key: str, example: str) -> list[int] | None:
-        if key == PLANTED:
-            row = self._row.get(example)
-            held = None if row is None else self._column("tokens", PLANTED)[row]
-            return None if held is None else np.flatnonzero(held > 0).tolist()
-        row = self._found[key].get(example)
-        held = None if row is None else self._column("variants", "removed")[row]
-        return None if held is None else [int(place) for place in held]
+    def stored(self, kind: Kind) -> tuple[Lists, dict[str, int]]:
+        """The column that a kind is read from, and the row of each example in it."""
+        if kind.key in SETS:
+            return self._column("variants", "removed"), self._found[kind.key]
+        if kind.hue == "adversarial":
+            return self._column("variants", "attention"), self._found[kind.key]
+        return self._column("tokens", kind.key), self._row
 
     def _kinds(self) -> Iterator[Kind]:
         yield from (kind for kind in (self._of_tokens("attention"),) if kind)
@@ -200,16 +201,21 @@ class Examples:
     def _holds(self, key: str) -> bool:
         return ("removed" if key in SETS else "attention") in self._variants
 
-    def _column(self, table: str, name: str) -> _Lists:
+    def _column(self, table: str, name: str) -> Lists:
         key = f"{table} {name}"
         if key not in self._lists:
-            self._lists[key] = _Lists((self._tokens if table == "tokens" else self._variants)[name])
+            self._lists[key] = Lists((self._tokens if table == "tokens" else self._variants)[name])
         return self._lists[key]
 
     def _fact(self, name: str, key: str, i: int) -> Any:
         """A column of the variants for one line of a text."""
         row = self._found[key].get(self.run.examples[i])
-        return None if row is None or name not in self._variants else self._variants[name][row].as_py()
+        return None if row is None or name not in self._facts else self._facts[name][row]
+
+    @cached_property
+    def _facts(self) -> dict[str, list[Any]]:
+        names = ("attention_jsd", "output_tvd", "exact")
+        return {name: self._variants[name].to_pylist() for name in names if name in self._variants}
 
     # what is said beside a line
 
@@ -225,7 +231,8 @@ class Examples:
     def _known(self) -> dict[tuple[str, str], tuple[np.ndarray, list[str | None]]]:
         return {}
 
-    def _note(self, kind: Kind, i: int) -> str:
+    def note(self, kind: Kind, i: int) -> str:
+        """What to say beside a line."""
         if kind.key == "attention":
             return "what the model attends to"
         if kind.key in SETS:
@@ -324,8 +331,14 @@ def _at(run: Run, name: str, site: str | None) -> dict[str, Any]:
     return {column: table.column(column) for column in table.column_names}
 
 
-class _Lists:
-    """A column of lists of numbers, read at once; a null is None."""
+class Lists:
+    """A column of lists of numbers, read at once; a null is None.
+
+    Attributes:
+        flat: all numbers in a row.
+        starts: where each list begins among them, and the end.
+        there: whether each is a list.
+    """
 
     def __init__(self, column: Any) -> None:
         chunks = column.chunks if hasattr(column, "chunks") else [column]
@@ -338,8 +351,8 @@ class _Lists:
         return self.flat[self.starts[row] : self.starts[row + 1]] if self.there[row] else None
 
 
-def _one_an_item(values: np.ndarray | None, n: int) -> np.ndarray | None:
+def one_an_item(values: np.ndarray, n: int) -> np.ndarray | None:
     """Weights of several slots over the same items as their mean; None where slots differ in their items."""
-    if values is None or not n or len(values) % n:
+    if not n or len(values) % n:
         return None
     return values.reshape(-1, n).mean(0)

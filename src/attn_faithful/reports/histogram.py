@@ -57,7 +57,7 @@ def histogram(
         number(q, 2) for q in np.percentile(defined, (25, 50, 75))
     )
     foot = HEIGHT + FOOT - 2
-    ends = [(0, "start", number(low, _digits(low))), (WIDTH / 2, "middle", axis), (WIDTH, "end", _end(high))]
+    ends = [(0, "start", f"{low:.3g}"), (WIDTH / 2, "middle", axis), (WIDTH, "end", f"{high:.3g}")]
     marks = [
         Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(f"{x:g}", foot, anchor, text)
         for x, anchor, text in ends
@@ -70,11 +70,3 @@ def histogram(
 def _counts(values: Sequence[float], low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
     held = np.asarray([v for v in values if math.isfinite(v)], dtype=float)
     return np.histogram(held.clip(low, high), bins=BINS, range=(low, high))
-
-
-def _digits(value: float) -> int:
-    return 0 if float(value).is_integer() else 2 if abs(value) < 0.1 else 1
-
-
-def _end(high: float) -> str:
-    return number(high, 3) if math.isclose(high, math.log(2)) else number(high, _digits(high))

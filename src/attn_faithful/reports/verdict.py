@@ -48,7 +48,7 @@ class Verdict:
 TEXTS = {
     AGAINST: "not a faithful explanation",
     FOR: "no test speaks against it",
-    "mixed": "mixed: the tests disagree",
+    "mixed": "mixed evidence",
 }
 
 

@@ -1,10 +1,10 @@
-"""How figures look, and how text of users stands in them: as it is, or escaped where no installed font has its letters."""
+"""How figures look, and how users' text stands in them: as it is, or escaped where no installed font has its letters."""
 
 from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,8 @@ from attn_faithful.reports.escaping import plain
 from attn_faithful.reports.palette import INK, MUTED, RULE
 
 FONT = "DejaVu Sans"  # comes with matplotlib
-_LETTERS = 40  # of a label, beyond which it is cut
+_LETTERS = 32  # of a name, beyond which it is cut
+_TWO_COLUMNS = 34  # letters of a legend's entry, from which on they stand below one another
 _NO_FONTS = ("Last Resort", "STIX", "cm", "DejaVu Math", "DejaVu Sans Display", "DejaVu Serif Display")
 
 _STYLE: dict[str, Any] = {
@@ -50,11 +51,11 @@ def safe(text: object, letters: int = _LETTERS) -> str:
         shown = shown[: letters - 1] + "…"
     families = mpl.rcParams["font.family"]
     known = frozenset().union(*(_letters(name) for name in {FONT, *families}))
-    return "".join(c if _drawn(c, known) else c.encode("unicode_escape").decode() for c in shown).replace("$", r"\$")
+    return "".join(c if ord(c) in known else _escaped(c) for c in shown).replace("$", r"\$")
 
 
-def _drawn(c: str, known: frozenset[int]) -> bool:
-    return ord(c) in known or unicodedata.combining(c) > 0 or unicodedata.category(c) == "Cf"
+def _escaped(c: str) -> str:
+    return "" if unicodedata.category(c) == "Cf" else c.encode("unicode_escape").decode()
 
 
 @functools.cache
@@ -75,7 +76,7 @@ def _letters(family: str) -> frozenset[int]:
 @functools.cache
 def _fonts_for(letters: frozenset[str]) -> tuple[str, ...]:
     """Installed fonts for what the usual one lacks, as few as needed."""
-    missing = {ord(c) for c in letters if not _drawn(c, _letters(FONT))}
+    missing = {ord(c) for c in letters} - _letters(FONT)
     if not missing:
         return ()
     from matplotlib import font_manager
@@ -97,6 +98,18 @@ def corner(ax: Any, text: str, place: str = "right") -> None:
     ax.annotate(
         text, (x, 1.0), xytext=(0, 3), textcoords="offset points", xycoords="axes fraction", ha=place, va="bottom",
         fontsize=7.5, color=MUTED,
+    )  # fmt: skip
+
+
+def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
+    """A legend below the axis and its name, where it hides nothing."""
+    below = 0.36 + 0.14 * ax.get_xlabel().count("\n")  # inches; rotated ticks need more
+    below += 0.12 if any(tick.get_rotation() for tick in ax.get_xticklabels()) else 0
+    height = ax.get_position().height * ax.figure.get_figheight()
+    columns = 2 if len(labels) > 1 and max(map(len, labels)) < _TWO_COLUMNS else 1
+    return ax.legend(
+        handles, labels, loc="upper left", bbox_to_anchor=(0, -below / height), ncols=columns, borderaxespad=0,
+        columnspacing=1.2, handletextpad=0.5, handlelength=2.2,
     )  # fmt: skip
 
 

@@ -1,0 +1,108 @@
+"""The figures of Amini and Kosseim."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, how_to_run
+from attn_faithful.reports.figures.distributions import Group, violins
+from attn_faithful.reports.figures.relations import Twin, tradeoff
+from attn_faithful.reports.palette import hue_of
+from attn_faithful.reports.runs import Run
+from attn_faithful.reports.statistics import jsd_of_lists, tvd
+
+PAPER = "Amini and Kosseim"
+ATTEFA = "attefa"
+
+
+def _attefa(cells: Sequence[Cell]) -> list[Panel]:
+    """One row a cell and kind of twin; every text of every seed."""
+    rows = []
+    kinds = {variant for cell in cells for variant in cell.record["twins"]}
+    for cell in cells:
+        for variant, twin in cell.record["twins"].items():
+            parts = [
+                run.scores(ATTEFA, name).to_numpy()
+                for run in cell.runs
+                for name, own in run.summary["twins"].items()
+                if own["variant"] == variant
+            ]
+            if not parts or not np.isfinite(np.concatenate(parts)).any():
+                continue
+            gone, of = twin["collapsed"], len(twin["by_seed"])
+            note = f"{of} twin{'s' if of > 1 else ''}" + (f", {gone} collapsed" if gone else "")
+            name = f"{cell.title}, {variant}" if len(kinds) > 1 else cell.title
+            values, hue = np.concatenate(parts), hue_of("adversarial").light
+            rows.append(Group(name, values, hue, note, twin["attefa"]["mean"], pale=gone == of))
+    if not rows:
+        if kinds:
+            raise Missing("undefined in all texts: no twin's attention ever moved")
+        raise Missing(f"needs twins, which were not trained: {how_to_run(ATTEFA)}")
+    label = "AtteFa of each text (0: other attention, same prediction)"
+    return [Panel("", {"groups": rows, "limits": (0.0, 1.0), "label": label}, len(rows))]
+
+
+def _tradeoff(cells: Sequence[Cell]) -> list[Panel]:
+    panels = []
+    for cell in cells:
+        twins, limits = [], []
+        for variant, twin in cell.record["twins"].items():
+            for row in twin["by_seed"]:
+                path = f"{row['base_seed']}, {row['seed']}"
+                if row["tvd"] is not None and row["jsd"] is not None:
+                    twins.append(Twin(_kind(variant), path, row["jsd"], row["tvd"], row["collapsed"]))
+            limits.append(twin["constant_tvd"]["mean"])
+        if twins:
+            bases = base_pairs(cell.runs) if cell.record["base_pairs"]["tvd"]["n"] else []
+            data = {"twins": twins, "bases": bases, "constant": float(np.mean(limits))}
+            panels.append(Panel(cell.title if len(cells) > 1 else "", data))
+    if not panels:
+        if any(cell.record["twins"] for cell in cells):
+            raise Missing("undefined in all twins: no text has both a TVD and a JSD")
+        raise Missing(f"needs twins, which were not trained: {how_to_run(ATTEFA)} --weights 0.1,0.3")
+    return panels
+
+
+def _kind(variant: str) -> str:
+    """A variant in words: "attefa" is the objective at weight 1."""
+    kind, _, rest = variant.partition("-")
+    if kind != ATTEFA:
+        return variant
+    return f"weight {rest}" if rest[:1].isdigit() else f"weight 1{', ' + rest if rest else ''}"
+
+
+def base_pairs(runs: Sequence[Run]) -> list[tuple[float, float]]:
+    """Mean JSD of attention and mean TVD of predictions of every two runs, over the texts that have both."""
+    attention = []
+    for run in runs:
+        table = run.table("tokens", ["site", "attention"]).to_pydict()
+        attention.append([a for s, a in zip(*table.values(), strict=True) if s == table["site"][0]])
+    multi_label = bool(runs[0].meta.get("recipe", {}).get("data", {}).get("multi_label", False))
+    found = []
+    for a, b in itertools.combinations(range(len(runs)), 2):
+        moved = jsd_of_lists(attention[a], attention[b])
+        changed = tvd(runs[a].probabilities, runs[b].probabilities, multi_label)
+        both = np.isfinite(moved) & np.isfinite(changed)
+        if both.any():
+            found.append((float(moved[both].mean()), float(changed[both].mean())))
+    return found
+
+
+FIGURES = (
+    Figure(
+        "attefa_violins", "How faithful is attention, text by text and model by model?", f"{PAPER}, figure 1",
+        "AtteFa of every text: near 0, a twin attends elsewhere and predicts the same. Diamond: AtteFa of the data set. "
+        "Hatched: all twins gave up predicting, and their AtteFa says that no other attention was found.",
+        (ATTEFA,), ATTEFA, _attefa, violins, across=True, size=(5.4, 0.5),
+    ),
+    Figure(
+        "twin_tradeoff", "What does moving attention cost in predictions?",
+        f"{PAPER}, figure 2; Wiegreffe and Pinter 2019, figure 5",
+        "A point a twin by its means over texts; lines join the weights of one seed. Low on the right: attention moved far, "
+        "predictions did not. The cross is what a new seed alone does.",
+        (ATTEFA,), ATTEFA, _tradeoff, tradeoff, size=(4.2, 3.1),
+    ),
+)  # fmt: skip

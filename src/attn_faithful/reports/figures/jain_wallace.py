@@ -1,0 +1,181 @@
+"""The figures of Jain and Wallace (2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_text, titled
+from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class
+from attn_faithful.reports.figures.relations import LN2, scatter_by_class
+from attn_faithful.reports.palette import hue_of, title_of
+from attn_faithful.reports.runs import Run
+
+PAPER = "Jain and Wallace 2019"
+TAU, DIFFERENCE = "attention_correlation", "tau_difference"
+MEDIAN, LARGEST, ADVERSARY = "attention_permutation", "largest_attention", "adversarial_attention"
+_ATTENTION = "attention"
+_ROWS = 0.34
+
+
+def _tau(cells: Sequence[Cell]) -> list[Panel]:
+    several = len(cells) > 1
+
+    def build(cell: Cell, source: str, site: str) -> Panel | None:
+        values = cell.values(TAU, source, site)
+        other = source.removeprefix("attention~")
+        if not source.startswith("attention~") or not np.isfinite(values).any():
+            return None
+        data = {
+            "values": values, "classes": cell.predicted, "names": cell.label_names, "hue": hue_of(source).light,
+            "limits": (-1.0, 1.0), "label": f"tau-b of attention and {title_of(other)} (1: same order)",
+        }  # fmt: skip
+        return Panel(titled(cell, several, _at(cell, TAU, site), title_of(other)), data)
+
+    return by_text(cells, TAU, build)
+
+
+def _at(cell: Cell, metric: str, site: str) -> str:
+    return site if len(cell.sites(metric)) > 1 else ""
+
+
+def largest_attention(cell: Cell, site: str) -> np.ndarray:
+    """The largest weight of every text: as the test permutation stored it, else from the attention itself."""
+    found = cell.values(LARGEST, _ATTENTION, site)
+    return found if np.isfinite(found).any() else np.concatenate([_largest(run, site) for run in cell.runs])
+
+
+def _largest(run: Run, site: str) -> np.ndarray:
+    if not run.has("tokens"):
+        return np.full(len(run.examples), np.nan)
+    table = run.table("tokens", ["example", "site", "attention"]).to_pydict()
+    rows = zip(table["example"], table["site"], table["attention"], strict=True)
+    top = {example: max(weights) for example, where, weights in rows if where == site and weights}
+    return np.array([top.get(example, np.nan) for example in run.examples])
+
+
+def _against_largest(metric: str, hue: str, top: float, label: str, ceiling: tuple[float, str] | None) -> object:
+    def panels(cells: Sequence[Cell]) -> list[Panel]:
+        def build(cell: Cell, source: str, site: str) -> Panel | None:
+            x, y = largest_attention(cell, site), cell.values(metric, source, site)
+            if not (np.isfinite(x) & np.isfinite(y)).any():
+                return None
+            data = {
+                "x": x, "y": y, "classes": cell.predicted, "names": cell.label_names, "hue": hue_of(hue).light,
+                "labels": ("largest attention weight", label), "y_limits": (-0.02 * top, 1.06 * top),
+                "ceiling": ceiling,
+            }  # fmt: skip
+            return Panel(titled(cell, len(cells) > 1, _at(cell, metric, site)), data)
+
+        return by_text(cells, metric, build, (_ATTENTION,))
+
+    return panels
+
+
+def _adversaries(cells: Sequence[Cell]) -> list[Panel]:
+    def build(cell: Cell, source: str, site: str) -> Panel | None:
+        values = cell.values(ADVERSARY, source, site)
+        if not np.isfinite(values).any():
+            return None
+        data = {
+            "values": values, "classes": cell.predicted, "names": cell.label_names,
+            "hue": hue_of("adversarial").light, "limits": (0.0, LN2), "label": "largest JSD, nats (at most 0.693)",
+        }  # fmt: skip
+        return Panel(titled(cell, len(cells) > 1, _at(cell, ADVERSARY, site)), data)
+
+    return by_text(cells, ADVERSARY, build, (_ATTENTION,))
+
+
+def _differences(cells: Sequence[Cell]) -> list[Panel]:
+    """One panel a comparison and site, one row a cell."""
+    panels = []
+    for site in dict.fromkeys(site for cell in cells for site in cell.sites(DIFFERENCE)):
+        for source in dict.fromkeys(s for cell in cells for s in cell.sources(DIFFERENCE, site)):
+            pair, reference = source.split("~")
+            other = pair.removesuffix("-attention")
+            # attention~reference must stand in the same run: the other two are compared with it
+            rows = [
+                Group(
+                    cell.title, cell.values(DIFFERENCE, source, site), hue_of(other).light,
+                    mark=(cell.summary(DIFFERENCE, source, site) or {"mean": np.nan})["mean"],
+                )
+                for cell in cells
+                if source in cell.sources(DIFFERENCE, site)
+            ]  # fmt: skip
+            if any(np.isfinite(row.values).any() for row in rows):
+                label = f"tau({title_of(other)}, {title_of(reference)})\nminus tau(attention, {title_of(reference)})"
+                data = {"groups": rows, "limits": None, "label": label, "zero": True}
+                several = len({s for cell in cells for s in cell.sites(DIFFERENCE)}) > 1
+                title = f"{title_of(other)} and {title_of(reference)}" + (f", {site}" if several else "")
+                panels.append(Panel(title, data, len(rows)))
+    if not panels and any(cell.sites(TAU) for cell in cells):
+        raise Missing(
+            "needs the correlation of attention with two importances or more: --set "
+            "'evaluation.settings.correlation.against=[input_x_gradient, leave_one_out]'"
+        )
+    return panels
+
+
+def _by_model(cells: Sequence[Cell]) -> list[Panel]:
+    """One panel a site, one row a cell and an importance that attention was compared with."""
+    panels = []
+    sites = list(dict.fromkeys(site for cell in cells for site in cell.sites(TAU)))
+    for site in sites:
+        rows = []
+        for cell in cells:
+            for source in cell.sources(TAU, site):
+                if source.startswith("attention~"):
+                    name = title_of(source.removeprefix("attention~"))
+                    found = cell.summary(TAU, source, site) or {"mean": np.nan}
+                    name = f"{cell.title}: {name}" if len(cells) > 1 else name
+                    rows.append(Group(name, cell.values(TAU, source, site), hue_of(source).light, mark=found["mean"]))
+        if any(np.isfinite(row.values).any() for row in rows):
+            data = {"groups": rows, "limits": (-1.0, 1.0), "label": "tau-b with attention (1: same order)"}
+            panels.append(Panel(site if len(sites) > 1 else "", {**data, "zero": True}, len(rows)))
+    if not panels and any(cell.sites(TAU) for cell in cells):
+        raise Missing("undefined in all texts")
+    return panels
+
+
+FIGURES = (
+    Figure(
+        "tau_histograms", "Does attention order the words as their importance does?", f"{PAPER}, figure 2",
+        "Kendall's tau-b of every text: 1 where attention and the importance put its words in the same order, 0 where the "
+        "orders have nothing to do with one another.",
+        (TAU,), "correlation", _tau, histogram_by_class,
+    ),
+    Figure(
+        "correlation_differences", "Do other importances agree with one another more than attention does?",
+        f"{PAPER}, figures 3 and 4",
+        "Right of 0: the two importances agree more with one another than attention agrees with the second. Diamond: mean.",
+        (DIFFERENCE,), "correlation", _differences, boxes, across=True, size=(5.4, _ROWS),
+    ),
+    Figure(
+        "correlation_by_model", "How well does attention agree with importance, model by model?",
+        f"{PAPER}, figure 5; Meister et al. 2021, figure 1",
+        "One box a model and importance: tau-b of every text. Diamond: mean.",
+        (TAU,), "correlation", _by_model, boxes, across=True, size=(5.4, _ROWS),
+    ),
+    Figure(
+        "permutation", "What happens to the answer when the weights are shuffled?", f"{PAPER}, figure 6",
+        "A point a text: the median change of its prediction over random permutations of its weights. Low on the right: "
+        "attention singles out a word, and giving its weight to another changes nothing. Ink: median and quartiles.",
+        (MEDIAN, LARGEST), "permutation",
+        _against_largest(MEDIAN, "attention", 1.0, "median change of the prediction, TVD", None), scatter_by_class,
+    ),
+    Figure(
+        "adversarial_histogram", "How far can attention move while the answer stays?", f"{PAPER}, figure 7",
+        "The largest JSD from the model's attention of every text at which the prediction moves by epsilon at most; 0.693 "
+        "means other words altogether.",
+        (ADVERSARY,), "adversarial", _adversaries, histogram_by_class,
+    ),
+    Figure(
+        "adversarial_scatter", "Does sharp attention leave less room to move?", f"{PAPER}, figure 8",
+        "A point a text. High on the right: attention singles out a word, and a wholly different attention gives the same "
+        "answer. Ink: median and quartiles.",
+        (ADVERSARY,), "adversarial",
+        _against_largest(ADVERSARY, "adversarial", LN2, "largest JSD, nats", (LN2, "largest possible, 0.693")),
+        scatter_by_class,
+    ),
+)  # fmt: skip

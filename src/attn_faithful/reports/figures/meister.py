@@ -1,0 +1,92 @@
+"""The figures of Meister et al. (2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel
+from attn_faithful.reports.figures.relations import Line, curves
+from attn_faithful.reports.palette import title_of
+from attn_faithful.reports.trends import FEW, families
+
+PAPER = "Meister et al. 2021"
+ENTROPY, TAU = "importance_entropy", "attention_correlation"
+
+
+def _against_setting(
+    metric: str, label: str, limits: tuple[float, float], keep: Callable[[str], bool]
+) -> Callable[[Sequence[Cell]], list[Panel]]:
+    """One panel a family of cells that differ in one number, and site; one line a source."""
+
+    def panels(cells: Sequence[Cell]) -> list[Panel]:
+        by_record = {id(cell.record): cell for cell in cells}
+        found = []
+        tested = False
+        for axis, family, x, records in families([dict_of(cell) for cell in cells]):
+            own = [by_record[record["own"]] for record in records]
+            sites = dict.fromkeys(site for cell in own for site in cell.sites(metric))
+            tested = tested or bool(sites)
+            if len(set(x)) < FEW:
+                continue
+            for site in sites:
+                lines = _lines(own, metric, site, keep)
+                if lines:
+                    data = {"x": x, "lines": lines, "labels": (_setting(axis, family), label), "limits": limits}
+                    title = family + (f", {site}" if len(sites) > 1 else "")
+                    found.append(Panel(title, data))
+        if not found and any(cell.sites(metric) for cell in cells):
+            raise Missing(
+                f"needs {FEW} models or more that differ in one number alone, such as sparsegen's lambda: "
+                "attn-faithful run recipes/papers/meister_2021.yaml"
+            )
+        return found
+
+    return panels
+
+
+def dict_of(cell: Cell) -> dict[str, object]:
+    """What `families` reads of a cell, and which cell it is."""
+    return {"axes": cell.record["axes"], "own": id(cell.record)}
+
+
+def _lines(cells: Sequence[Cell], metric: str, site: str, keep: Callable[[str], bool]) -> list[Line]:
+    lines = []
+    for source in dict.fromkeys(source for cell in cells for source in cell.sources(metric, site)):
+        if not keep(source):
+            continue
+        found = [cell.summary(metric, source, site) for cell in cells]
+        columns = [[_value(r, name) for r in found] for name in ("mean", "low", "high")]
+        if any(math.isfinite(value) for value in columns[0]):
+            lines.append(Line(source, title_of(source.removeprefix("attention~")), *columns))
+    return lines
+
+
+def _value(record: object, name: str) -> float:
+    value = record[name] if isinstance(record, dict) else None
+    return math.nan if value is None else float(value)
+
+
+def _setting(axis: str, family: str) -> str:
+    """What the number is called: the last word of the family is the projection's name."""
+    known = {"sparsegen": "sparsegen's lambda (0: sparsemax; larger: sparser)", "softmax": "softmax's temperature",
+             "entmax": "entmax's alpha (1: softmax, 2: sparsemax)"}  # fmt: skip
+    return known.get(family.split(" ")[-1], axis)
+
+
+FIGURES = (
+    Figure(
+        "entropy_by_setting", "Does sparser attention make importance sparser?", f"{PAPER}, figure 2 and table 2",
+        "Mean entropy of the shares of importance, of its largest value: 1 where all words have the same share, 0 where one "
+        "has all. A line that stays high while attention's falls: the model reads many words all the same.",
+        (ENTROPY,), "entropy", _against_setting(ENTROPY, "entropy, of its largest", (0.0, 1.05), lambda source: True),
+        curves, across=True, size=(4.4, 2.9),
+    ),
+    Figure(
+        "correlation_by_setting", "Does sparser attention agree better with importance?", f"{PAPER}, figure 3",
+        "Mean tau-b of attention with each importance: of words, and of the encoder's states at them.",
+        (TAU,), "correlation",
+        _against_setting(TAU, "tau-b with attention", (-0.2, 1.05), lambda source: source.startswith("attention~")), curves,
+        across=True, size=(4.4, 2.9),
+    ),
+)  # fmt: skip

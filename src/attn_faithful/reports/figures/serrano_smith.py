@@ -1,0 +1,109 @@
+"""The figures of Serrano and Smith (2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_text, titled
+from attn_faithful.reports.figures.distributions import Group, boxes
+from attn_faithful.reports.figures.relations import LN2, counts_by_bin, scatter_by_class
+from attn_faithful.reports.palette import hue_of, title_of
+from attn_faithful.reports.tables import number
+
+PAPER = "Serrano and Smith 2019"
+FRACTION, MASS, NEVER = "decision_flip", "flip_mass", "flip_never"
+CHANGE, GAP = "js_difference", "attention_difference"
+
+
+def _single(cells: Sequence[Cell]) -> list[Panel]:
+    def build(cell: Cell, source: str, site: str) -> Panel | None:
+        x, y = cell.values(GAP, source, site), cell.values(CHANGE, source, site)
+        known = np.isfinite(x) & np.isfinite(y)
+        if not known.any():
+            return None
+        low, high = float(y[known].min()), float(y[known].max())
+        room = 0.05 * max(high - low, 0.02)
+        data = {
+            "x": x, "y": y, "classes": cell.predicted, "names": cell.label_names, "hue": hue_of(source).light,
+            "labels": ("weight of the top word minus weight of another", "delta JS of the prediction, nats"),
+            "y_limits": (min(low, 0) - room, min(max(high, 0) + room, LN2)), "zero": True,
+        }  # fmt: skip
+        return Panel(titled(cell, len(cells) > 1, site if len(cell.sites(CHANGE)) > 1 else ""), data)
+
+    return by_text(cells, CHANGE, build, ("attention",))
+
+
+def _negative(cells: Sequence[Cell]) -> list[Panel]:
+    panels = []
+    for cell in cells:
+        facts = [f for f in cell.record["facts"] if f["fact"] == "negative_js"]
+        own = [f for f in facts if f["source"].split(",")[0] == "attention" and f["n"]]  # ", seed 3" where several
+        for fact in own:
+            data = {
+                **{name: fact[name] for name in ("low", "high", "of")}, "counts": fact["negative"],
+                "hue": hue_of("attention").light,
+                "labels": ("weight of the top word minus weight of another", "texts with delta JS below 0"),
+            }  # fmt: skip
+            site = fact["site"] if len({f["site"] for f in own}) > 1 else ""
+            seed = fact["source"].removeprefix("attention").removeprefix(", ")
+            panels.append(Panel(titled(cell, len(cells) > 1, site, seed), data))
+    return panels
+
+
+def _removed(metric: str, label: str) -> Callable[[Sequence[Cell]], list[Panel]]:
+    """One panel a cell and site, one row a ranking."""
+
+    def panels(cells: Sequence[Cell]) -> list[Panel]:
+        found, reasons = [], []
+        for cell in cells:
+            for site in cell.sites(metric):
+                rows = [_row(cell, metric, source, site) for source in cell.sources(metric, site)]
+                if any(np.isfinite(row.values).any() for row in rows):
+                    data = {"groups": rows, "limits": (0.0, 1.0), "label": label}
+                    title = titled(cell, len(cells) > 1, site if len(cell.sites(metric)) > 1 else "")
+                    found.append(Panel(title, data, len(rows)))
+                else:
+                    reasons.append(f"{cell.title}: {cell.why(metric, 'attention', site) or 'undefined'}")
+        if not found and reasons:
+            raise Missing(f"no ranking changes the decision of any text: {reasons[0]}")
+        return found
+
+    return panels
+
+
+def _row(cell: Cell, metric: str, source: str, site: str) -> Group:
+    values = cell.values(metric, source, site)
+    n = int(np.isfinite(values).sum())
+    never = int(np.nansum(cell.values(NEVER, source, site)))
+    median = number(float(np.nanmedian(values)), 2) if n else "-"
+    note = f"median {median}, n = {n:,}" + (f"\nnever flips: {never:,}" if never else "")
+    return Group(title_of(source), values, hue_of(source).light, note if n else "no text flips")
+
+
+FIGURES = (
+    Figure(
+        "removal_difference", "Does the top word matter more than another?", f"{PAPER}, figures 3 and 7",
+        "A point a text: how much more the prediction moves without its most attended word than without a random other one. "
+        "Near 0 on the right: far more attention, hardly more effect. Below 0: the other one mattered more. Ink: median and "
+        "quartiles.",
+        (CHANGE, GAP), "flips", _single, scatter_by_class,
+    ),
+    Figure(
+        "negative_differences", "How often did a random word matter more than the top one?", f"{PAPER}, figures 4 and 8",
+        "By how much more attention the top word had; above each bar: of how many texts.",
+        (CHANGE,), "flips", _negative, counts_by_bin,
+    ),
+    Figure(
+        "fraction_removed", "How many words must go until the decision changes?", f"{PAPER}, figures 5, 6 and 10",
+        "Share of a text's items removed, in the order of each ranking, when the decision changes: the smaller the better "
+        "the ranking; the smallest set is what the best ranking could do.",
+        (FRACTION,), "flips", _removed(FRACTION, "share of the items removed"), boxes, size=(5.2, 0.42),
+    ),
+    Figure(
+        "mass_removed", "How much attention must go until the decision changes?", f"{PAPER}, figure 11",
+        "Attention that the removed items held. Near 1: nearly all attention is gone and the decision still stands.",
+        (MASS,), "flips", _removed(MASS, "attention removed"), boxes, size=(5.2, 0.42),
+    ),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""The numbers of a run at one site, as sentences and cards take them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from attn_faithful.reports.examples import evaluation_of, noun_of
+from attn_faithful.reports.runs import ALL, Run
+from attn_faithful.reports.tables import number
+
+
+class Scores:
+    """The numbers of a run at one site.
+
+    Args:
+        run: the run.
+        site: where in the model.
+    """
+
+    def __init__(self, run: Run, site: str | None) -> None:
+        self.run, self.site, self.noun = run, site, noun_of(run, site)
+        self._records = {
+            (r["metric"], r["source"]): r for r in run.records if r["class"] == ALL and r["site"] == site
+        }  # fmt: skip
+
+    def record(self, metric: str, source: str = "attention") -> Mapping[str, Any] | None:
+        """The summary's record; None where the metric was not computed."""
+        return self._records.get((metric, source))
+
+    def mean(self, metric: str, source: str = "attention") -> float:
+        """Its mean, NaN where there is none."""
+        record = self.record(metric, source)
+        return math.nan if record is None or record["mean"] is None else float(record["mean"])
+
+    def values(self, metric: str, source: str = "attention") -> np.ndarray:
+        """Of every example."""
+        return np.asarray(self.run.scores(metric, source, self.site), dtype=float)
+
+    @property
+    def tests(self) -> Mapping[str, Mapping[str, Any]]:
+        """The tests that ran -> what was set for them."""
+        evaluation = evaluation_of(self.run)
+        settings = evaluation.get("settings", {})
+        return {test: settings.get(test, {}) for test in evaluation.get("tests", [])}
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one text, of which nothing is typical."""
+        return len(self.run.examples) == 1
+
+
+def interval_of(record: Mapping[str, Any]) -> str:
+    """The 95% interval in words; empty where there is none."""
+    low, high = record["low"], record["high"]
+    if record["n"] < 2 or low is None or high is None or low != low:
+        return ""
+    digits = 2 if round(low, 2) != round(high, 2) else 3
+    return f"{number(low, digits)} to {number(high, digits)}"
+
+
+def counts_of(record: Mapping[str, Any]) -> str:
+    """n and n_undefined, with the reasons."""
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in record.get("reasons", {}).items())
+    return f"n {record['n']:,}, undefined {record['n_undefined']:,}" + (f" ({reasons})" if reasons else "")
+
+
+def small(value: float | None) -> str:
+    """Two digits, and not 0 for what is above it.
+
+    Example:
+        >>> small(0.104), small(0.002), small(0.0)
+        ('0.10', 'less than 0.01', '0.00')
+    """
+    return "less than 0.01" if value is not None and 0 < value < 0.005 else number(value, 2)
+
+
+def percent(share: float) -> str:
+    """A share in percent; 100% and 0% only where it is all or none.
+
+    Example:
+        >>> percent(0.614), percent(0.9999), percent(1.0), percent(0.001)
+        ('61%', 'over 99%', '100%', 'under 1%')
+    """
+    if 0 < share < 0.005:
+        return "under 1%"
+    return "over 99%" if 0.995 <= share < 1 else f"{100 * share:.0f}%"
