@@ -26,6 +26,7 @@ _PUBLIC = {
     "install_metrics": "hub",
     "load": "api",
     "run_recipe": "api",
+    "use_projection": "models.sparse",
     "wrap": "api",
 }
 
