@@ -199,6 +199,10 @@ def test_the_command_line_prints_a_table_by_layer(folder, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "layer.0" in said
     assert "layer.1" in said
+    few = ["--set", "evaluation.settings.adversarial.search.steps=1", "--set", "evaluation.controls=[]"]
+    every = [*given[:4], "--tests", "all", *few, "--output", str(tmp_path / "runs")]
+    assert main(every) == 0
+    assert "adversarial" in capsys.readouterr().out
     assert main([*given, "--layers", "7", "--output", str(tmp_path / "runs")]) == 2
     assert "layer.7" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""What a notebook uses: load a model, wrap one's own, test it, run a recipe."""
+"""What a notebook uses: load a model, wrap one's own, test it, explain a text, run a recipe."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attn_faithful._checks import InputError, check_choice
 
 if TYPE_CHECKING:
+    from attn_faithful.reports.explanation import Explanation
     from attn_faithful.reports.result import Result
 
 
@@ -162,6 +163,65 @@ def evaluate_attention(
         source_file=None if source_file is None else str(source_file),
     )  # fmt: skip
     return Result(evaluate_task(task, output, held=held).path)
+
+
+def explain(
+    model: Any,
+    tokenizer: Any,
+    data: Any,
+    *,
+    sources: Sequence[str] = ("input_x_gradient", "leave_one_out"),
+    tests: Sequence[str] = ("correlation", "permutation", "adversarial", "flips"),
+    output: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **columns: Any,
+) -> Explanation:
+    """The heat maps of some texts: attention, one that serves as well, importance, the smallest set that decides.
+
+    Args:
+        model, tokenizer: as :func:`load` gives them.
+        data: one text, or what :func:`evaluate_attention` takes (a file or a Hub id as a ``Path``: a string is a text).
+        sources: of importance, such as "saliency", "integrated_gradients".
+        tests: what to ask of each text.
+        output: folder for the run folder; None for one that goes with the result.
+        settings: further keys of the recipe's part ``evaluation``; see :func:`evaluate_attention`.
+        columns: further keys of the recipe's part ``data``.
+
+    Returns:
+        what shows itself in a notebook, and with ``rich.print`` in a terminal; ``save(path)`` writes its page.
+
+    Raises:
+        InputError: an empty text, or what is wrong with the data, a name or a setting.
+
+    Example:
+        >>> from attn_faithful.data.encoding import train_tokenizer
+        >>> from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
+        >>> tokenizer = train_tokenizer(["good film", "a bad film"])
+        >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=len(tokenizer), encoder="mlp"))
+        >>> found = explain(model, tokenizer, "good , not bad")
+        >>> len(found), found[0].words, [line.kind.key for line in found[0].lines][:2]
+        (1, ['good', ',', 'not', 'bad'], ['attention', 'adversarial'])
+    """
+    from tempfile import TemporaryDirectory
+
+    from attn_faithful.reports.explanation import Explanation
+
+    if isinstance(data, str):
+        if not data.strip():
+            raise InputError("Expected a text to explain, but it is empty.")
+        data = [data]
+    given = dict(settings or {})
+    own = {
+        "correlation": {"against": list(sources)},
+        "flips": {"rankings": ["attention"], "random": 0, "single": []},
+        **given.pop("settings", {}),
+    }
+    asked = {"controls": [], **given, "settings": {name: own[name] for name in own if name in tests}}
+    asked["also"] = list(dict.fromkeys([*given.get("also", []), *sources]))
+    holder = TemporaryDirectory(prefix="attn-faithful-") if output is None else None
+    folder = output if holder is None else holder.name
+    result = evaluate_attention(model, tokenizer, data, list(tests), output=folder, settings=asked, **columns)
+    return Explanation(result.path, holder)
 
 
 def run_recipe(

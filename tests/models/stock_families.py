@@ -158,10 +158,15 @@ def eager(model: Any, inputs: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
         output = model(**inputs, output_attentions=True)
     finally:
         model.set_attn_implementation(before)
+    return output.logits, by_call(output)
+
+
+def by_call(output: Any) -> list[Tensor]:
+    """The attention that a plain model gives, in the order of its calls."""
     if hasattr(output, "attentions"):
-        return output.logits, list(output.attentions)
+        return list(output.attentions)
     pairs = zip(output.decoder_attentions, output.cross_attentions, strict=True)
-    return output.logits, [*output.encoder_attentions, *(each for pair in pairs for each in pair)]
+    return [*output.encoder_attentions, *(each for pair in pairs for each in pair)]
 
 
 def read(batch: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -50,7 +50,7 @@ def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
     for key in overrides:
         if not key.startswith(("data.", "evaluation.")):
             raise InputError(f"--set {key}: evaluate takes keys of data and evaluation only.")
-    names = {"tests": given.tests, "controls": given.controls}
+    names = {"tests": None if given.tests == "all" else given.tests, "controls": given.controls}
     overrides |= {f"evaluation.{key}": listed(text) for key, text in names.items() if text is not None}
     single = {"target": given.target, "queries": given.queries, "units": given.units}
     overrides |= {f"evaluation.{key}": value for key, value in single.items() if value is not None}

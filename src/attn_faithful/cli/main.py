@@ -90,7 +90,7 @@ def _add_evaluate(commands: Any) -> None:
     parser.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
     _columns(parser)
     parser.add_argument("--split", help="train, validation or test (default: test)")
-    parser.add_argument("--tests", metavar="NAME,NAME", help="correlation, permutation, adversarial (default: all)")
+    parser.add_argument("--tests", metavar="NAME,NAME", help="correlation, permutation, flips ... (default: all)")
     parser.add_argument("--layers", help="of a transformers model: last (default), all, joint, or numbers: 0,5")
     parser.add_argument("--queries", help="of a transformers model: auto (default), token, mean, all")
     parser.add_argument("--units", help="word (default) or token: what items are")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import torch
 from torch import nn
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful.functional.projections import project
 from attn_faithful.models.interface import ENTMAX_ALPHA, SPARSE, SPARSEGEN_LAMBDA, configs_of, register
 
 PROJECTION = "attention_projection"  # of a model's config, where it is saved
+BASE = "transformers.modeling_utils"
 PARAMETERS = {"sparsegen": SPARSEGEN_LAMBDA, "entmax": ENTMAX_ALPHA}
+TOLD = {SPARSEGEN_LAMBDA: "lam", ENTMAX_ALPHA: "alpha"}  # as the projections call them
 
 
 def use_projection(model: Any, name: str, **parameters: float) -> Any:
@@ -49,13 +53,14 @@ def use_projection(model: Any, name: str, **parameters: float) -> Any:
             hint = " It takes none." if takes is None else did_you_mean(parameter, [takes])
             raise InputError(f"Unknown parameter {parameter!r} of projection {name!r}.{hint}")
     check_asks(model)
+    told = {TOLD[takes]: value for value in parameters.values()}
+    project(name, torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool), **told)  # raises for a value out of range
     register()
     for config in configs_of(model):
         setattr(config, PROJECTION, name)
         for parameter, value in parameters.items():
             setattr(config, parameter, value)
-    # None lets transformers choose, which it refuses where its own choice stands already
-    model.set_attn_implementation(None if name == "softmax" else name)
+    model.set_attn_implementation(None if name == "softmax" else name)  # None: transformers chooses what it supports
     return model
 
 
@@ -80,10 +85,10 @@ def check_asks(model: Any) -> None:
     name = type(model).__name__
     if not isinstance(model, nn.Module) or not hasattr(model, "set_attn_implementation"):
         raise InputError(f"Expected a transformers model, but got {name}; ours take projection= in their config.")
-    sources = {sys.modules.get(cls.__module__) for module in model.modules() for cls in type(module).__mro__}
-    if not type(model)._can_set_attn_implementation() or not any(
-        hasattr(source, "ALL_ATTENTION_FUNCTIONS") for source in sources
-    ):
+    sources = {cls.__module__ for module in model.modules() for cls in type(module).__mro__}
+    # the base of all models names the interface too, and transformers' own test takes a model without attention for one
+    asks = any(hasattr(sys.modules.get(s), "ALL_ATTENTION_FUNCTIONS") for s in sources - {BASE})
+    if not asks or not type(model)._can_set_attn_implementation():
         raise InputError(
             f"{name} does not use transformers' attention interface, so its projection cannot be replaced; models such "
             "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."

@@ -63,11 +63,6 @@ class Card:
     sentence: Sequence[Part] = ()
     answer: Answer | None = None
 
-    @property
-    def rank(self) -> int:
-        """The place of its sentence."""
-        return ORDER.index(self.key)
-
 
 def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]:
     """The cards of a site; and why -> the tests of those that are left out."""
@@ -82,6 +77,21 @@ def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]
             why = f"no number at {site}" if test in scores.tests else "not run"
             missing.setdefault(why, []).append(test)
     return found, missing
+
+
+def lead(found: Sequence[Card]) -> list[Sequence[Part]]:
+    """The sentences of the cards, in the order of reading."""
+    return [card.sentence for card in sorted(found, key=lambda card: ORDER.index(card.key)) if card.sentence]
+
+
+def plain(sentence: Sequence[Part]) -> str:
+    """A sentence without its links.
+
+    Example:
+        >>> plain(["In ", ("move", "84% of the texts"), " it does."])
+        'In 84% of the texts it does.'
+    """
+    return "".join(part if isinstance(part, str) else part[1] for part in sentence)
 
 
 def _agreement(scores: Scores) -> Card | None:
@@ -213,7 +223,7 @@ def _removal(scores: Scores) -> Card | None:
         return None
     best = next((name for name in SETS if scores.record("decision_flip", name) is not None), None)
     fewest = np.full(0, math.nan) if best is None else scores.values("decision_flip", best)
-    possible = "best possible" if best == SETS[0] else "the best found"
+    possible = "best possible" if best == SETS[0] else "best found"
     beside = [interval_of(record)]
     if best is not None:
         beside.append(f"{possible} {number(scores.mean('decision_flip', best), 2)}")
@@ -277,8 +287,8 @@ def _twins(scores: Scores) -> Card | None:
         ]  # fmt: skip
     listed = ", ".join(f"{name} {number(t['attefa']['value'], 2)}" + _collapsed(t) for name, t in twins.items())
     reading = (
-        f"TVD {number(tvd)} over JSD {number(jsd)} / ln 2. Near 0: other attention, same predictions; high: this search "
-        f"found none. Twins: {listed}."
+        f"TVD {number(tvd)} over JSD {number(jsd)} / ln 2. Near 0: other attention, same predictions; high: none was "
+        f"found. Twins: {listed}."
     )
     low = not gave_up and ratio["high"] is not None and ratio["high"] < TWIN_LINE
     return Card(

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from attn_faithful._checks import InputError
-from attn_faithful.reports.cards import cards
+from attn_faithful.reports.cards import cards, lead
 from attn_faithful.reports.examples import Examples, sites_of
 from attn_faithful.reports.packing import embedded, pack
 from attn_faithful.reports.palette import HUES, INK, MUTED, OTHER, PAPER, RULE
@@ -92,7 +92,7 @@ def _view(run: Run, site: str | None) -> dict[str, Any]:
     found, missing = cards(run, site)
     return {
         "site": site, "cards": found, "missing": missing,
-        "sentences": [card.sentence for card in sorted(found, key=lambda card: card.rank) if card.sentence],
+        "sentences": lead(found),
         "verdict": verdict([card.answer for card in found]),
     }  # fmt: skip
 

@@ -24,7 +24,7 @@ CELLS = 256  # attention weights that count as one cell of a block: of all layer
 
 
 @dataclass(frozen=True)
-class Compared:
+class StockOutputs:
     """A twin beside its base on n examples and L layers.
 
     Attributes:
@@ -69,7 +69,7 @@ def content_of(batch: Batch) -> Tensor:
 def stock_twin_outputs(
     base: StockModel, twin: StockModel, rows: Any, collate: Collate, layers: Sequence[int] | None = None,
     keys: str = "content",
-) -> Compared:  # fmt: skip
+) -> StockOutputs:  # fmt: skip
     """Run base and twin over a data set, block by block, and match their heads on it.
 
     What is held beside one block is a number a pair of heads, layer and example: 7 MB for 1,000 texts and the 6 layers
@@ -111,7 +111,7 @@ def stock_twin_outputs(
     by_layer = torch.stack([matched_distances(distances, assignment) for distances, assignment in pairs], dim=1)
     measure = divergences.multilabel_tvd if base.multi_label else divergences.tvd
     tvd = measure(chances[1], chances[0])
-    return Compared(
+    return StockOutputs(
         chosen, tvd.numpy(), by_layer.numpy(), assignments, chances[0].numpy(), chances[1].numpy(), mass.numpy()
     )
 

@@ -1,0 +1,267 @@
+"""AtteFa of a stock model: twins are trained and compared with it head by head, and a run folder is written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+
+from attn_faithful._checks import InputError
+from attn_faithful._seeds import seed_for
+from attn_faithful.data.encoding import encode_texts
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.sources import TextData
+from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.evaluate import _weights
+from attn_faithful.experiments.outputs import hardware, long_history, versions
+from attn_faithful.experiments.plan import slug
+from attn_faithful.experiments.prepare import collator, read_texts, split_facts
+from attn_faithful.experiments.recipe import DataSettings
+from attn_faithful.experiments.scoring import ALL, metric_facts, score_records
+from attn_faithful.experiments.stages import quiet
+from attn_faithful.experiments.team import SOLO
+from attn_faithful.functional import faithfulness
+from attn_faithful.models.protocol import JOINT
+from attn_faithful.models.stock import StockModel
+from attn_faithful.schema import SCHEMA_VERSION
+from attn_faithful.store import RunFolder, strict
+from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.stock_pair import StockOutputs, stock_twin_outputs
+from attn_faithful.training.stock_twin import StockTwinSettings, train_stock_twin
+from attn_faithful.training.trainer import disk_errors
+
+Tell = Callable[[str, int, int, dict[str, Any]], None]
+
+
+def stock_attefa(
+    model: Any,
+    tokenizer: Any,
+    data: DataSettings,
+    settings: StockTwinSettings | None = None,
+    *,
+    rows: Any = None,
+    seeds: Sequence[int] = (0,),
+    output: str | Path = "runs/attefa",
+    name: str | None = None,
+    origin: str | None = None,
+    tell: Tell = lambda stage, epoch, epochs, metrics: None,
+) -> RunFolder:
+    """Train twins of a stock model and write what they say of its attention; a finished run is taken as it is.
+
+    Args:
+        model: a transformers classifier, or a `StockModel` of one; it stays as it is.
+        tokenizer: the model's.
+        data: where the texts come from. Twins are trained on "train" and compared on "test"; a split that the source
+            lacks is cut out of "train".
+        settings: how twins are trained; None for the defaults.
+        rows: the data itself, where it is not read from a source.
+        seeds: a twin each.
+        output: folder of the run folder.
+        name: what tables call the model; None for its type.
+        origin: where the model came from.
+        tell: ``tell(stage, epoch, epochs, metrics)`` after every epoch.
+
+    Returns:
+        the run folder: ``predictions`` of the model, ``scores`` and ``variants`` with TVD and JSD of each twin and
+        example, over all layers (site "joint") and by layer; ``history``; each twin in a folder of its own, which loads
+        alone; in summary.json under ``twins`` the records of `evaluators.attefa.score` and of each layer JSD, the mass
+        on content tokens of both and the assignment of heads.
+
+    Raises:
+        InputError: a model that cannot be wrapped, what is wrong with the data or a setting, an empty split.
+    """
+    settings = settings or StockTwinSettings()
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise InputError(f"seeds must be a list of different numbers, but is {list(seeds)}.")
+    base = model if isinstance(model, StockModel) else StockModel(model)
+    texts = _texts(base, data, rows)
+    name = name or base.config.model_type
+    facts = [SCHEMA_VERSION, _weights(base), texts.fingerprint, asdict(settings), list(seeds)]
+    short = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+    folder = RunFolder(Path(output) / f"{slug([texts.name, name, 'attefa'])}-{short}")
+    if folder.done:
+        return folder
+    start = time.time()
+    encoded = {
+        split: Rows.of(encode_texts(tokenizer, found, base.max_tokens, joined=True))
+        for split, found in texts.splits.items()
+    }
+    for split in ("test", settings.select_on):
+        if not len(encoded.get(split, ())):
+            raise InputError(f"The split {split!r} of {texts.name} is empty; twins need texts beside those of train.")
+    with quiet():
+        _compare(base, tokenizer, settings, encoded, texts, folder, list(seeds), tell)
+    folder.write_meta({
+        "axes": {"data": texts.name, "model": name},
+        "seed": seeds[0],
+        "model": origin,
+        "split": "test",
+        "twin": asdict(settings),
+        "label_names": texts.label_names,
+        "data": {
+            "fingerprint": texts.fingerprint, "notes": [*texts.notes, *_notes(settings)],
+            "vocabulary": len(tokenizer), "vector_coverage": None,
+            **{split: split_facts(texts, split, found) for split, found in encoded.items()},
+        },
+        "seconds": round(time.time() - start, 1),
+        "versions": versions(),
+        "hardware": hardware(SOLO),
+    })  # fmt: skip
+    return folder
+
+
+def _compare(
+    base: StockModel, tokenizer: Any, settings: StockTwinSettings, rows: dict[str, Rows], texts: TextData,
+    folder: RunFolder, seeds: list[int], tell: Tell,
+) -> None:  # fmt: skip
+    """All twins of a model, and the tables of what they say."""
+    test, labels = rows["test"], np.asarray(rows["test"]["labels"])
+    collate = collator(test, pad_token_id=base.pad_token_id)
+    twins: dict[str, Any] = {}
+    history: dict[str, Any] = {}
+    records: list[dict[str, Any]] = []
+    scores, variants = _Columns(), _Columns()
+    for seed in seeds:
+        twin, record = _twin(base, tokenizer, settings, rows, folder, seed, tell)
+        name = f"{settings.variant}-{seed}"
+        history[name] = record["history"]
+        found = stock_twin_outputs(base, twin, test, collate, settings.layers, settings.keys)
+        own = _Columns()
+        for site, jsd in ((JOINT, found.jsd), *_by_site(found)):
+            columns = _variants(test["example"], site, name, found, jsd)
+            own.extend(attefa.per_example(columns))
+            if site == JOINT:
+                variants.extend({key: column for key, column in columns.items() if key != "attention"})
+        scores.extend(own)
+        records += _records(own, found, name, test["example"], texts.label_names)
+        limit = settings.max_tvd if settings.objective == "constrained" else None
+        twins[name] = {
+            "variant": settings.variant, "seed": seed, "epoch": record["epoch"], "seconds": record["seconds"],
+            **classification_metrics(found.twin, labels, base.multi_label),
+            **attefa.score(found.tvd, found.jsd, found.base, limit, base.multi_label),
+            "layers": _layers(found, base.multi_label),
+        }  # fmt: skip
+    predictions = {"example": test["example"], "label": labels.tolist(), "probabilities": found.base.tolist()}
+    for table, columns in (("predictions", predictions), ("scores", scores), ("variants", variants)):
+        folder.write_table(table, columns, shard=0)
+        folder.merge_shards(table, test["example"], [0])
+    folder.write_table("history", long_history(history))
+    folder.write_summary({
+        "base": classification_metrics(found.base, labels, base.multi_label), "twins": twins, "controls": {},
+        "informative_mass": None, "tests": records, "metrics": metric_facts(records), "facts": [],
+    })  # fmt: skip
+
+
+class _Columns(dict[str, list[Any]]):
+    """Columns that grow together."""
+
+    def extend(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        for name, values in columns.items():
+            self.setdefault(name, []).extend(values)
+
+
+def _by_site(found: StockOutputs) -> list[tuple[str, np.ndarray]]:
+    return [(f"layer.{layer}", found.by_layer[:, place]) for place, layer in enumerate(found.layers)]
+
+
+def _variants(
+    examples: Sequence[str], site: str, name: str, found: StockOutputs, jsd: np.ndarray
+) -> dict[str, list[Any]]:
+    n = len(examples)
+    return {
+        "example": list(examples), "site": [site] * n, "slot": [0] * n, "test": ["attefa"] * n, "variant": [name] * n,
+        "attention_jsd": jsd.tolist(), "output_tvd": found.tvd.tolist(), "probabilities": found.twin.tolist(),
+        "attention": [[]] * n,  # of heads and rows, and too much to keep; where it is empty the reason is no content
+    }  # fmt: skip
+
+
+def _records(
+    scores: Mapping[str, list[Any]], found: StockOutputs, name: str, examples: Sequence[str], label_names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Records by site and class; AtteFa is that of the means, not the mean of the texts' own ratios."""
+    predicted = found.base.argmax(1)
+    records = score_records(scores, examples, predicted.tolist(), label_names)
+    by_site = dict([(JOINT, found.jsd), *_by_site(found)])
+    for record in records:
+        if record["metric"] == "attefa":
+            of = slice(None) if record["class"] == ALL else predicted == list(label_names).index(record["class"])
+            tvd, jsd = found.tvd[of], by_site[record["site"]][of]
+            whole = faithfulness.attefa(tvd, jsd)
+            low, high = faithfulness.bootstrap_attefa([tvd], [jsd])
+            reasons = {} if whole.reason is None else {whole.reason: whole.n_undefined}
+            record |= {"mean": whole.attefa, "std": math.nan, "low": low, "high": high, "reasons": reasons}
+            record |= {"n": whole.n, "n_undefined": whole.n_undefined}
+    return records
+
+
+def _layers(found: StockOutputs, multi_label: bool) -> list[dict[str, Any]]:
+    """Of each layer: AtteFa against its heads alone, JSD, the mass on content tokens, and which heads are matched."""
+    rows = []
+    for place, layer in enumerate(found.layers):
+        of = attefa.score(found.tvd, found.by_layer[:, place], found.base, None, multi_label)
+        base, twin = np.nanmean(found.content_mass[:, place], axis=0)
+        rows.append({
+            "layer": layer, "attefa": of["attefa"], "jsd": of["jsd"], "content_mass": {"base": base, "twin": twin},
+            "assignment": found.assignments[place].tolist(),
+        })  # fmt: skip
+    return rows
+
+
+def _twin(
+    base: StockModel, tokenizer: Any, settings: StockTwinSettings, rows: dict[str, Rows], folder: RunFolder, seed: int,
+    tell: Tell,
+) -> tuple[StockModel, dict[str, Any]]:  # fmt: skip
+    """A twin with its record: from the folder where it was finished, else trained."""
+    name = f"twin-{seed}" if settings.variant == "attefa" else f"twin-{settings.variant}-{seed}"
+    path, start = folder / name, time.time()
+    if not path.is_dir():
+        collate = collator(rows["train"], pad_token_id=base.pad_token_id)
+        twin, history = train_stock_twin(
+            base, rows["train"], rows[settings.select_on], collate, settings, seed_for(seed, "twin") % 2**31,
+            folder / f".{name}.checkpoints", lambda epoch, epochs, metrics: tell(name, epoch, epochs, metrics),
+        )  # fmt: skip
+        best = min(history, key=lambda row: row["eval_selection"])
+        record = {"epoch": round(best["epoch"]), "seconds": round(time.time() - start, 1), "history": history}
+
+        def save(target: Path) -> None:
+            with disk_errors(target):
+                twin.model.save_pretrained(target)
+            tokenizer.save_pretrained(target)
+            (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
+
+        folder.place_folder(name, save)
+    try:
+        record = json.loads((path / "training.json").read_text())
+        saved = type(base.model).from_pretrained(path, dtype=base.model.dtype).to(base.device).eval()
+    except (OSError, ValueError, SafetensorError) as error:
+        raise InputError(f"{path} is damaged ({error}); remove that folder and run again.") from error
+    return StockModel(saved, base.queries, base.heads, base.layers), record
+
+
+def _texts(base: StockModel, data: DataSettings, rows: Any) -> TextData:
+    """The texts, with labels by the model's names; by those of the data where the model was never told any."""
+    names = [base.config.id2label[i] for i in range(base.config.num_labels)]
+    named = any(name != f"LABEL_{i}" for i, name in enumerate(names))
+    texts = read_texts(data, rows=rows, **({"label_names": names} if named else {}))
+    if len(texts.label_names) != len(names):
+        raise InputError(
+            f"The model has {len(names)} classes without names, and {texts.name} has {len(texts.label_names)}; set the "
+            "model's config.id2label."
+        )
+    return texts
+
+
+def _notes(settings: StockTwinSettings) -> list[str]:
+    over = "the content tokens" if settings.keys == "content" else "all tokens, special ones too"
+    notes = [f"JSD over matched heads and every row of a text, of attention among {over}."]
+    if settings.select_on == "test":
+        notes.append("The epoch of the twins was chosen on the TEST split.")
+    return notes
