@@ -23,6 +23,7 @@ _PUBLIC = {
     "Result": "reports.result",
     "RunFolder": "store",
     "evaluate_attention": "api",
+    "explain": "api",
     "install_metrics": "hub",
     "load": "api",
     "run_recipe": "api",

@@ -210,6 +210,8 @@ def explain(
         if not data.strip():
             raise InputError("Expected a text to explain, but it is empty.")
         data = [data]
+    if not isinstance(data, Path):
+        columns.setdefault("source", "texts")
     given = dict(settings or {})
     own = {
         "correlation": {"against": list(sources)},

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.models import decoder
 from attn_faithful.models import stock as adapter
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.stock import StockModel

@@ -6,7 +6,7 @@ All run in eval mode, in the precision of the weights, and differentiate with re
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -125,15 +125,11 @@ def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Ten
     """The embeddings of the texts and the gradient of the outcome with respect to them, (B, T, E) each."""
     from captum.attr import Saliency  # takes seconds to import
 
-    found = []
-    with analysing(request.model):
-        for text in texts_at(request, source):
-            gradient = text.embedded
-            if gradient.numel():
-                gradient = Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.given)
-            found.append((text.embedded, gradient.detach()))
-    embedded, gradients = (torch.cat(part) for part in zip(*found, strict=True))
-    return embedded, gradients
+    def gradient(text: EmbeddedText, rows: slice) -> tuple[Tensor, Tensor]:
+        return text.embedded, Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.given)
+
+    embedded, found = _in_parts(request, source, gradient)
+    return embedded, found
 
 
 @SOURCES.register("saliency")
@@ -160,14 +156,11 @@ def input_x_gradient(request: Request) -> Attribution:
     """
     from captum.attr import InputXGradient
 
-    found = []
-    with analysing(request.model):
-        for text in texts_at(request, "input_x_gradient"):
-            product = text.embedded
-            if product.numel():
-                product = InputXGradient(text).attribute(text.leaf, additional_forward_args=text.given)
-            found.append(product.detach())
-    return Attribution(_signed(request, torch.cat(found), request.settings.reduction))
+    def product(text: EmbeddedText, rows: slice) -> tuple[Tensor, ...]:
+        return (InputXGradient(text).attribute(text.leaf, additional_forward_args=text.given),)
+
+    found = _in_parts(request, "input_x_gradient", product)[0]
+    return Attribution(_signed(request, found, request.settings.reduction))
 
 
 @SOURCES.register("integrated_gradients")
@@ -182,26 +175,21 @@ def integrated_gradients(request: Request) -> Attribution:
     """
     from captum.attr import IntegratedGradients
 
-    parts = []
-    with analysing(request.model):
-        for rows, text in zip(row_parts(request), texts_at(request, "integrated_gradients"), strict=True):
-            size = text.embedded.shape[:2]
-            if text.embedded.numel() == 0:
-                parts.append((text.embedded, text.embedded.new_zeros(size[0])))
-                continue
-            inside = reached(request)[rows, :, None]
-            at_once = CELLS // (cells(request.model, size[1]) * _depth(request.model))
-            parts.append(
-                IntegratedGradients(text).attribute(
-                    text.embedded,
-                    torch.where(inside, _baseline(request, text.embedded), text.embedded),
-                    additional_forward_args=text.given,
-                    n_steps=request.settings.n_steps,
-                    internal_batch_size=max(size[0], at_once),
-                    return_convergence_delta=True,
-                )
-            )
-    found, delta = (torch.cat(part).detach().cpu().double() for part in zip(*parts, strict=True))
+    def along(text: EmbeddedText, rows: slice) -> tuple[Tensor, Tensor]:
+        size = text.embedded.shape[:2]
+        inside = reached(request)[rows, :, None]
+        found, delta = IntegratedGradients(text).attribute(
+            text.embedded,
+            torch.where(inside, _baseline(request, text.embedded), text.embedded),
+            additional_forward_args=text.given,
+            n_steps=request.settings.n_steps,
+            internal_batch_size=max(size[0], CELLS // (cells(request.model, size[1]) * _depth(request.model))),
+            return_convergence_delta=True,
+        )
+        return found, delta[:, None, None]
+
+    found, delta = (part.cpu().double() for part in _in_parts(request, "integrated_gradients", along))
+    delta = delta.sum((1, 2))
     change = found.sum((1, 2)) - delta
     wrong = (delta.abs() >= CONVERGED * change.abs()) & (delta.abs() > ROUNDING)
     reasons = [
@@ -221,9 +209,16 @@ def text_at(request: Request, source: str, rows: slice = _EVERY) -> EmbeddedText
     return embedded_text(request, source, {"attention_weights": one_attention(request, source)[rows]}, rows)
 
 
-def texts_at(request: Request, source: str) -> Iterator[EmbeddedText]:
-    """The same, for each of the parts of :func:`row_parts`."""
-    return (text_at(request, source, rows) for rows in row_parts(request))
+def _in_parts(
+    request: Request, source: str, work: Callable[[EmbeddedText, slice], tuple[Tensor, ...]]
+) -> tuple[Tensor, ...]:
+    """What ``work(text, rows)`` finds of the batch's texts, some (B, ., .), by the parts of :func:`row_parts`."""
+    found = []
+    for rows in row_parts(request):
+        text = text_at(request, source, rows)
+        with analysing(request.model):
+            found.append(work(text, rows) if text.embedded.numel() else (text.embedded, text.embedded))
+    return tuple(torch.cat(part).detach() for part in zip(*found, strict=True))
 
 
 def row_parts(request: Request) -> list[slice]:

@@ -178,7 +178,7 @@ def _sources(
     """Importance by source, and what a source tells beside it (the convergence error of integrated gradients)."""
     request = Request(
         model=subject.model, batch=batch, encoded=block.encoded, target=target, settings=settings.sources,
-        keys=block.keys, seed=settings.seed, token_ids=subject.token_ids,
+        keys=block.keys, seed=settings.seed, token_ids=subject.token_ids, site=block.site,
     )  # fmt: skip
     values, extra = {}, Found()
     for name in needed:

@@ -135,11 +135,12 @@ def _compare(
         history[name] = record["history"]
         found = stock_twin_outputs(base, twin, test, collate, settings.layers, settings.keys)
         own = _Columns()
-        for site, jsd in ((JOINT, found.jsd), *_by_site(found)):
-            columns = _variants(test["example"], site, name, found, jsd)
-            own.extend(attefa.per_example(columns))
-            if site == JOINT:
-                variants.extend({key: column for key, column in columns.items() if key != "attention"})
+        joint = _variants(test["example"], JOINT, name, found, found.jsd)
+        own.extend(attefa.per_example(joint))
+        variants.extend({key: column for key, column in joint.items() if key != "attention"})
+        for place, layer in enumerate(found.layers):
+            columns = _variants(test["example"], f"layer.{layer}", name, found, found.by_layer[:, place])
+            own.extend(_of_metric("jsd", attefa.per_example(columns)))
         scores.extend(own)
         records += _records(own, found, name, test["example"], texts.label_names)
         limit = settings.max_tvd if settings.objective == "constrained" else None
@@ -168,8 +169,9 @@ class _Columns(dict[str, list[Any]]):
             self.setdefault(name, []).extend(values)
 
 
-def _by_site(found: StockOutputs) -> list[tuple[str, np.ndarray]]:
-    return [(f"layer.{layer}", found.by_layer[:, place]) for place, layer in enumerate(found.layers)]
+def _of_metric(name: str, rows: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    kept = [i for i, metric in enumerate(rows["metric"]) if metric == name]
+    return {column: [values[i] for i in kept] for column, values in rows.items()}
 
 
 def _variants(
@@ -189,11 +191,10 @@ def _records(
     """Records by site and class; AtteFa is that of the means, not the mean of the texts' own ratios."""
     predicted = found.base.argmax(1)
     records = score_records(scores, examples, predicted.tolist(), label_names)
-    by_site = dict([(JOINT, found.jsd), *_by_site(found)])
     for record in records:
         if record["metric"] == "attefa":
             of = slice(None) if record["class"] == ALL else predicted == list(label_names).index(record["class"])
-            tvd, jsd = found.tvd[of], by_site[record["site"]][of]
+            tvd, jsd = found.tvd[of], found.jsd[of]
             whole = faithfulness.attefa(tvd, jsd)
             low, high = faithfulness.bootstrap_attefa([tvd], [jsd])
             reasons = {} if whole.reason is None else {whole.reason: whole.n_undefined}
@@ -203,13 +204,13 @@ def _records(
 
 
 def _layers(found: StockOutputs, multi_label: bool) -> list[dict[str, Any]]:
-    """Of each layer: AtteFa against its heads alone, JSD, the mass on content tokens, and which heads are matched."""
+    """Of each layer: JSD, the mass on content tokens, and for each head of the twin its head of the base."""
     rows = []
     for place, layer in enumerate(found.layers):
-        of = attefa.score(found.tvd, found.by_layer[:, place], found.base, None, multi_label)
-        base, twin = np.nanmean(found.content_mass[:, place], axis=0)
+        jsd = attefa.score(found.tvd, found.by_layer[:, place], found.base, None, multi_label)["jsd"]
+        base, twin = found.content_mass[:, place].mean(0)
         rows.append({
-            "layer": layer, "attefa": of["attefa"], "jsd": of["jsd"], "content_mass": {"base": base, "twin": twin},
+            "layer": layer, "jsd": jsd, "content_mass": {"base": base, "twin": twin},
             "assignment": found.assignments[place].tolist(),
         })  # fmt: skip
     return rows

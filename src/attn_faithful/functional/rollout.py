@@ -132,7 +132,7 @@ def relevance(steps: Tensor, start: Tensor) -> Tensor:
 def _through(steps: Tensor, start: Tensor, keep: bool = False) -> Tensor:
     """The row ``start`` (B, T) times the layers' matrices (B, L, T, T), last first; each added to the row, to keep."""
     row = start.double()[:, None]
-    for step in reversed(steps.unbind(1)):
+    for step in reversed(steps.double().unbind(1)):
         row = row + row @ step if keep else row @ step
     return row[:, 0]
 

@@ -40,7 +40,9 @@ class Decoder:
         b, k, s, t = weights.shape
         known = len(self.inputs["input_ids"]), sum(each.count for each in self.slots), self.slots[0].attention.shape[-1]
         if (b, s, t) != known:
-            raise InputError(f"Expected `attention` of shape {known[0], k, *known[1:]}, but got {tuple(weights.shape)}.")
+            raise InputError(
+                f"Expected `attention` of shape {known[0], k, *known[1:]}, but got {tuple(weights.shape)}."
+            )
         if b * k == 0:
             return weights.new_zeros(b, k, self.model.config.num_labels)
         every = torch.arange(b * k, device=weights.device)

@@ -147,9 +147,7 @@ def _best_twins(table: Table, records: Sequence[Record]) -> Table:
     best = [place for block in blocks.values() for place in _best(block, "higher")]
     table.best = {(place, table.head.index("AtteFa")) for place in best}
     if best:
-        table.notes.append(
-            "Bold: the highest of a data set and kind of twin among models without collapsed twins."
-        )
+        table.notes.append("Bold: the highest of a data set and kind of twin among models without collapsed twins.")
     return table
 
 

@@ -14,8 +14,8 @@ from attn_faithful.reports.examples import Examples, Line
 from attn_faithful.reports.palette import HUES, OTHER, Hue, tint
 from attn_faithful.reports.tables import number
 
-FAINT, STRONG = 0.12, 0.7  # tints of a terminal's ground: of the smallest weight that is shaded, and of the largest
-SHADED = 0.04  # share of the line's largest weight from which on a word is shaded
+FAINT, STRONG = 0.3, 0.8  # tints of a terminal's ground: of the smallest weight that is shaded, and of the largest
+SHADED = 0.08  # share of the line's largest weight from which on a word is shaded
 _TOP = 5  # words that a plain line names
 
 
@@ -49,9 +49,9 @@ class Heatmap:
                 for i, (word, joined) in enumerate(zip(self.words, self.joined, strict=True))
             ]
             row = Markup(
-                '<tr><th style="text-align:start;vertical-align:top;white-space:nowrap;padding:2px 14px 2px 0">{}</th>'
+                '<tr><th style="text-align:start;vertical-align:top;line-height:1.75;white-space:nowrap;padding:2px 14px 2px 0">{}</th>'
                 '<td dir="auto" style="text-align:start;line-height:1.75;padding:2px 0">{}</td>'
-                '<td style="text-align:start;vertical-align:top;opacity:.7;padding:2px 0 2px 14px">{}</td></tr>'
+                '<td style="text-align:start;vertical-align:top;line-height:1.75;opacity:.7;padding:2px 0 2px 14px">{}</td></tr>'
             )
             rows.append(row.format(line.kind.title, Markup("").join(pieces), line.note))
         asked = "" if self.query is None else Markup('<div dir="auto" style="opacity:.7">asked: {}</div>')
@@ -104,7 +104,8 @@ class Heatmap:
         if line.places is not None:
             return ", ".join(self.words[place] for place in line.places) + note
         values = line.values if line.values is not None else np.zeros(0)
-        order = np.argsort(-np.nan_to_num(np.abs(values)), kind="stable")[:_TOP]
+        shares = np.array([_weight(i, line)[1] for i in range(len(self.words))])
+        order = np.argsort(-shares, kind="stable")[: min(_TOP, int((shares >= SHADED).sum()))]
         return ", ".join(f"{self.words[i]} {number(values[i])}" for i in sorted(order.tolist())) + note
 
 
@@ -149,7 +150,8 @@ def _weight(i: int, line: Line) -> tuple[float, float]:
 def _span(word: str, i: int, line: Line) -> Markup:
     colour = _hue(line).light
     if line.places is not None:
-        style = f"border:1.5px solid {colour};border-radius:4px;padding:0 2px" if i in line.places else "padding:0 2px"
+        outline = "box-shadow:inset 0 0 0 1.5px currentcolor;" if i in line.places else ""
+        style = f"{outline}border-radius:4px;padding:0 2px"
         return Markup('<span style="{}">{}</span>').format(style, word)
     value, share = _weight(i, line)
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))

@@ -74,7 +74,7 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     images, left_out = _images(figures or {}, int(budget * _OF_FIGURES))
     facts = {
         "title": ", ".join(map(str, run.axes.values())) or run.name,
-        "about": _about(run),
+        "about": _about(run), "single": len(run.examples) == 1,
         "views": [_view(run, site) for site in sites_of(run) or [None]],
         "images": images, "left_out": left_out, "notes": _notes(run),
         "css": Markup(css), "script": Markup(script), "css_hash": _hash(css), "script_hash": _hash(script),
@@ -100,7 +100,7 @@ def _view(run: Run, site: str | None) -> dict[str, Any]:
 def _about(run: Run) -> str:
     """The line below the title."""
     n, split = len(run.examples), run.meta.get("split") or "test"
-    parts = [f"{n:,} {split} text{'' if n == 1 else 's'}", f"seed {run.seed}"]
+    parts = ["one text" if n == 1 else f"{n:,} {split} texts", f"seed {run.seed}"]
     base: Mapping[str, Any] = run.summary.get("base") or {}
     for name, title in (("accuracy", "accuracy"), ("f1", "F1"), ("roc_auc", "ROC AUC")):
         if base.get(name) is not None:

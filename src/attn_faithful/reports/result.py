@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from attn_faithful.reports.display import Figures
 from attn_faithful.reports.flips import tables_of_flips
+from attn_faithful.reports.runs import Run
 from attn_faithful.reports.tests import first_lines, tables_of_tests
 from attn_faithful.store import RunFolder
+
+if TYPE_CHECKING:
+    from attn_faithful.reports.report import Report
 
 
 class Result:
@@ -46,8 +51,8 @@ class Result:
 
     @property
     def examples(self) -> Any:
-        """A data frame with one row an example and a column a metric and source, named "metric source", of several sites
-        "metric source site"."""
+        """A data frame with one row an example and a column a metric and source, named "metric source", of several
+        sites "metric source site"."""
         scores = self.folder.read_table("scores").to_pandas()
         names = scores["metric"] + " " + scores["source"]
         if scores["site"].nunique() > 1:
@@ -77,6 +82,21 @@ class Result:
     def first_lines(self) -> list[str]:
         """What a reader should know first, in words."""
         return first_lines(self.folder.read_summary()["tests"])
+
+    @property
+    def figures(self) -> Figures:
+        """The papers' figures of this run: name -> png; a notebook shows them all."""
+        return Figures([Run(self.path)])
+
+    def report(self, output: str | Path | None = None) -> Report:
+        """Write tables, figures and a page to browse; a notebook shows what was written.
+
+        Args:
+            output: where to; None for the folder "report" in the run folder.
+        """
+        from attn_faithful.reports.report import report
+
+        return report([self.path], output)
 
     def __repr__(self) -> str:
         lines = [f"Result({str(self.path)!r})", *self.first_lines()]

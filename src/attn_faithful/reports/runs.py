@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful._checks import InputError
 from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.store import META, SUMMARY, RunFolder
 
 ALL = "all"  # the class of records over all examples
+RECIPE = "recipe.json"  # beside the cells of a recipe: what the paper says
 _NOT_COMPUTED = "not computed"
 
 
@@ -250,7 +253,7 @@ class Search:
     """What lies below some folders.
 
     Attributes:
-        runs: the finished runs, sorted by path.
+        runs: the finished runs, in the order of their labels and seeds.
         left_out: path and why, of what looks like a run and cannot be reported.
     """
 
@@ -286,8 +289,18 @@ def find(paths: Iterable[str | Path]) -> Search:
                 search.left_out.append((folder, str(error)))
     if not search.runs:
         raise InputError(_nothing(paths, search.left_out))
-    search.runs.sort(key=lambda run: run.path)
+    search.runs.sort(key=_order)
     return search
+
+
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
+
+
+def _order(run: Run) -> tuple[Any, ...]:
+    """By the labels of the axes, the numbers in them as numbers, then by seed."""
+    labels = ([(not i % 2, 0.0 if i % 2 == 0 else float(part), part) for i, part in enumerate(_NUMBER.split(label))]
+              for label in run.axes.values())  # fmt: skip
+    return list(labels), run.seed, str(run.path)
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[Run]:
@@ -295,9 +308,26 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     return find(paths).runs
 
 
-def run_named(runs: Sequence[Run], name: str) -> Run:
-    """The run of that folder name."""
-    return {run.name: run for run in runs}[check_choice("run", name, [run.name for run in runs])]
+def write_recipe(folder: str | Path, recipe: Mapping[str, Any]) -> None:
+    """Leave beside a recipe's cells what stands in no cell: its ``claim`` and what the paper ``expected``."""
+    text = json.dumps({name: recipe[name] for name in ("claim", "expected")}, indent=1, ensure_ascii=False) + "\n"
+    RunFolder(folder).place(Path(folder) / RECIPE, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def read_recipe(folder: str | Path) -> dict[str, Any] | None:
+    """What `write_recipe` left there; None where it left nothing.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = Path(folder) / RECIPE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {"claim": str(found["claim"]), "expected": found["expected"]}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({error}); remove it and run the recipe again to make it anew.") from error
 
 
 def _cells(top: Path) -> Iterable[tuple[Path, bool]]:

@@ -34,7 +34,7 @@ def _attefa(cells: Sequence[Cell]) -> list[Panel]:
                 continue
             gone, of = twin["collapsed"], len(twin["by_seed"])
             note = f"{of} twin{'s' if of > 1 else ''}" + (f", {gone} collapsed" if gone else "")
-            name = f"{cell.title}, {variant}" if len(kinds) > 1 else cell.title
+            name = ", ".join([cell.name or cell.title, *([variant] if len(kinds) > 1 else [])])
             values, hue = np.concatenate(parts), hue_of("adversarial").light
             rows.append(Group(name, values, hue, note, twin["attefa"]["mean"], pale=gone == of))
     if not rows:
@@ -58,7 +58,7 @@ def _tradeoff(cells: Sequence[Cell]) -> list[Panel]:
         if twins:
             bases = base_pairs(cell.runs) if cell.record["base_pairs"]["tvd"]["n"] else []
             data = {"twins": twins, "bases": bases, "constant": float(np.mean(limits))}
-            panels.append(Panel(cell.title if len(cells) > 1 else "", data))
+            panels.append(Panel(cell.name, data))
     if not panels:
         if any(cell.record["twins"] for cell in cells):
             raise Missing("undefined in all twins: no text has both a TVD and a JSD")
@@ -93,16 +93,27 @@ def base_pairs(runs: Sequence[Run]) -> list[tuple[float, float]]:
 
 FIGURES = (
     Figure(
-        "attefa_violins", "How faithful is attention, text by text and model by model?", f"{PAPER}, figure 1",
-        "AtteFa of every text: near 0, a twin attends elsewhere and predicts the same. Diamond: AtteFa of the data set. "
-        "Hatched: all twins gave up predicting, and their AtteFa says that no other attention was found.",
-        (ATTEFA,), ATTEFA, _attefa, violins, across=True, size=(5.4, 0.5),
+        name="attefa_violins",
+        title="How faithful is attention, text by text and model by model?",
+        paper=f"{PAPER}, figure 1",
+        reading="AtteFa of every text: near 0, a twin attends elsewhere and predicts the same. Diamond: AtteFa of the "
+        "data set. Hatched: all twins gave up predicting, and their AtteFa says that no other attention was found.",
+        metrics=(ATTEFA,),
+        test=ATTEFA,
+        panels=_attefa,
+        draw=violins,
+        size=(3.6, 0.46),
     ),
     Figure(
-        "twin_tradeoff", "What does moving attention cost in predictions?",
-        f"{PAPER}, figure 2; Wiegreffe and Pinter 2019, figure 5",
-        "A point a twin by its means over texts; lines join the weights of one seed. Low on the right: attention moved far, "
-        "predictions did not. The cross is what a new seed alone does.",
-        (ATTEFA,), ATTEFA, _tradeoff, tradeoff, size=(4.2, 3.1),
+        name="twin_tradeoff",
+        title="What does moving attention cost in predictions?",
+        paper=f"{PAPER}, figure 2; Wiegreffe and Pinter 2019, figure 5",
+        reading="A point a twin by its means over texts; lines join the weights of one seed. Low on the right: "
+        "attention moved far, predictions did not. The cross is what a new seed alone does.",
+        metrics=(ATTEFA,),
+        test=ATTEFA,
+        panels=_tradeoff,
+        draw=tradeoff,
+        size=(3.6, 2.5),
     ),
-)  # fmt: skip
+)

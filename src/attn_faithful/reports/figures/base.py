@@ -26,10 +26,12 @@ class Cell:
     Attributes:
         record: of `aggregate`.
         runs: one a seed.
+        name: the labels that tell it from the other cells; "" where there are none.
     """
 
     record: Mapping[str, Any]
     runs: Sequence[Run]
+    name: str = ""
 
     @property
     def title(self) -> str:
@@ -80,7 +82,24 @@ def cells(runs: Sequence[Run], records: Sequence[Mapping[str, Any]] | None = Non
     """
     records = aggregate([run.folder for run in runs]) if records is None else records
     by_path = {str(run.path): run for run in runs}
-    return [Cell(record, [by_path[path] for path in record["runs"]]) for record in records]
+    found = [Cell(record, [by_path[path] for path in record["runs"]]) for record in records]
+    several = [axis for axis, labels in _labels(found).items() if len(set(labels)) > 1]
+    for cell in found:
+        cell.name = " ".join(cell.record["axes"][axis] for axis in several if axis in cell.record["axes"])
+    return found
+
+
+def common_title(found: Sequence[Cell]) -> str:
+    """The labels that all cells share, and how many seeds stand behind each."""
+    shared = [labels[0] for labels in _labels(found).values() if len(set(labels)) == 1 and labels[0]]
+    seeds = max(len(cell.runs) for cell in found)
+    return ", ".join([*shared, *([f"{seeds} seeds"] if seeds > 1 else [])])
+
+
+def _labels(found: Sequence[Cell]) -> dict[str, list[str]]:
+    """Axis -> the label of each cell, "" where it has none."""
+    axes = dict.fromkeys(axis for cell in found for axis in cell.record["axes"])
+    return {axis: [cell.record["axes"].get(axis, "") for cell in found] for axis in axes}
 
 
 @dataclass(frozen=True)
@@ -91,11 +110,13 @@ class Panel:
         title: what tells it from the other panels of its figure.
         data: for the figure's ``draw``.
         rows: rows of boxes that it holds, 0 where it has a height of its own.
+        group: panels of one group stand in a row.
     """
 
     title: str
     data: Mapping[str, Any]
     rows: int = 0
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,8 +132,7 @@ class Figure:
         test: which test gives that.
         panels: ``panels(cells)`` reads what is drawn, or raises `Missing`.
         draw: ``draw(ax, **panel.data) -> ax``.
-        across: whether it compares cells, and is not drawn for each.
-        size: width and height of a panel in inches; of rows of boxes the height of one.
+        size: width and height of a panel's axes in inches; of rows of boxes the height of one.
     """
 
     name: str
@@ -123,8 +143,7 @@ class Figure:
     test: str
     panels: Callable[[Sequence[Cell]], list[Panel]]
     draw: Callable[..., Any]
-    across: bool = False
-    size: tuple[float, float] = (3.9, 2.7)
+    size: tuple[float, float] = (3.3, 2.0)
 
     def read(self, cells: Sequence[Cell]) -> list[Panel]:
         """The panels.
@@ -145,9 +164,9 @@ def how_to_run(test: str) -> str:
     return f"attn-faithful evaluate MODEL --data DATA --tests {test}"
 
 
-def titled(cell: Cell, several: bool, *more: str) -> str:
-    """A panel's title: the cell where there are several, and what else sets it apart."""
-    return ", ".join(part for part in (cell.title if several else "", *more) if part)
+def titled(cell: Cell, *more: str) -> str:
+    """A panel's title: what tells the cell from others, and what else sets the panel apart."""
+    return ", ".join(part for part in (cell.name, *more) if part)
 
 
 def by_text(
@@ -172,7 +191,7 @@ def by_text(
                 if panel is not None:
                     panels.append(panel)
                 elif why := cell.why(metric, source, site):
-                    reasons.append(f"{titled(cell, True, title_of(source))}: {why}")
+                    reasons.append(f"{cell.title}, {title_of(source)}: {why}")
     if not panels and reasons:
         raise Missing(f"undefined in all texts: {reasons[0]}")
     return panels

@@ -129,7 +129,9 @@ def violins(ax: Any, groups: Sequence[Group], *, limits: tuple[float, float], la
         _end(ax, row, group, len(values))
         if not len(values):
             continue
-        if len(values) < _FEW or np.ptp(values) < 1e-9:
+        if np.ptp(values) < 1e-9:
+            ax.plot(values[:1], [row], "|", color=group.hue, markersize=22, markeredgewidth=2.5)
+        elif len(values) < _FEW:
             ax.plot(values, np.full(len(values), row), "o", color=group.hue, alpha=0.7, markersize=4)
         else:
             height = _density(values, grid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +17,10 @@ PAPER = "Jain and Wallace 2019"
 TAU, DIFFERENCE = "attention_correlation", "tau_difference"
 MEDIAN, LARGEST, ADVERSARY = "attention_permutation", "largest_attention", "adversarial_attention"
 _ATTENTION = "attention"
-_ROWS = 0.34
+_ROW = 0.34  # inches of a box
 
 
 def _tau(cells: Sequence[Cell]) -> list[Panel]:
-    several = len(cells) > 1
-
     def build(cell: Cell, source: str, site: str) -> Panel | None:
         values = cell.values(TAU, source, site)
         other = source.removeprefix("attention~")
@@ -29,9 +28,9 @@ def _tau(cells: Sequence[Cell]) -> list[Panel]:
             return None
         data = {
             "values": values, "classes": cell.predicted, "names": cell.label_names, "hue": hue_of(source).light,
-            "limits": (-1.0, 1.0), "label": f"tau-b of attention and {title_of(other)} (1: same order)",
+            "limits": (-1.0, 1.0), "label": f"tau-b with {title_of(other)} (1: same order)",
         }  # fmt: skip
-        return Panel(titled(cell, several, _at(cell, TAU, site), title_of(other)), data)
+        return Panel(titled(cell, _at(cell, TAU, site), title_of(other)), data, group=f"{cell.title} {site}")
 
     return by_text(cells, TAU, build)
 
@@ -55,7 +54,7 @@ def _largest(run: Run, site: str) -> np.ndarray:
     return np.array([top.get(example, np.nan) for example in run.examples])
 
 
-def _against_largest(metric: str, hue: str, top: float, label: str, ceiling: tuple[float, str] | None) -> object:
+def _against_largest(metric: str, hue: str, top: float, label: str, ceiling: float | None) -> Any:
     def panels(cells: Sequence[Cell]) -> list[Panel]:
         def build(cell: Cell, source: str, site: str) -> Panel | None:
             x, y = largest_attention(cell, site), cell.values(metric, source, site)
@@ -66,7 +65,7 @@ def _against_largest(metric: str, hue: str, top: float, label: str, ceiling: tup
                 "labels": ("largest attention weight", label), "y_limits": (-0.02 * top, 1.06 * top),
                 "ceiling": ceiling,
             }  # fmt: skip
-            return Panel(titled(cell, len(cells) > 1, _at(cell, metric, site)), data)
+            return Panel(titled(cell, _at(cell, metric, site)), data)
 
         return by_text(cells, metric, build, (_ATTENTION,))
 
@@ -82,7 +81,7 @@ def _adversaries(cells: Sequence[Cell]) -> list[Panel]:
             "values": values, "classes": cell.predicted, "names": cell.label_names,
             "hue": hue_of("adversarial").light, "limits": (0.0, LN2), "label": "largest JSD, nats (at most 0.693)",
         }  # fmt: skip
-        return Panel(titled(cell, len(cells) > 1, _at(cell, ADVERSARY, site)), data)
+        return Panel(titled(cell, _at(cell, ADVERSARY, site)), data)
 
     return by_text(cells, ADVERSARY, build, (_ATTENTION,))
 
@@ -97,7 +96,7 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
             # attention~reference must stand in the same run: the other two are compared with it
             rows = [
                 Group(
-                    cell.title, cell.values(DIFFERENCE, source, site), hue_of(other).light,
+                    cell.name or cell.title, cell.values(DIFFERENCE, source, site), hue_of(other).light,
                     mark=(cell.summary(DIFFERENCE, source, site) or {"mean": np.nan})["mean"],
                 )
                 for cell in cells
@@ -118,64 +117,91 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
 
 
 def _by_model(cells: Sequence[Cell]) -> list[Panel]:
-    """One panel a site, one row a cell and an importance that attention was compared with."""
-    panels = []
-    sites = list(dict.fromkeys(site for cell in cells for site in cell.sites(TAU)))
-    for site in sites:
-        rows = []
-        for cell in cells:
-            for source in cell.sources(TAU, site):
-                if source.startswith("attention~"):
-                    name = title_of(source.removeprefix("attention~"))
-                    found = cell.summary(TAU, source, site) or {"mean": np.nan}
-                    name = f"{cell.title}: {name}" if len(cells) > 1 else name
-                    rows.append(Group(name, cell.values(TAU, source, site), hue_of(source).light, mark=found["mean"]))
-        if any(np.isfinite(row.values).any() for row in rows):
-            data = {"groups": rows, "limits": (-1.0, 1.0), "label": "tau-b with attention (1: same order)"}
-            panels.append(Panel(site if len(sites) > 1 else "", {**data, "zero": True}, len(rows)))
-    if not panels and any(cell.sites(TAU) for cell in cells):
+    """One panel a site and importance, one row a cell; of a single cell one row an importance."""
+    keys = [(site, source) for cell in cells for site in cell.sites(TAU) for source in cell.sources(TAU, site)]
+    keys = [(site, source) for site, source in dict.fromkeys(keys) if source.startswith("attention~")]
+    several, found = len({site for site, _ in keys}) > 1, {}
+    for site, source in keys:
+        other = title_of(source.removeprefix("attention~"))
+        for cell in (cell for cell in cells if source in cell.sources(TAU, site)):
+            title = ", ".join(([site] if several else []) + ([other] if len(cells) > 1 else []))
+            mean = (cell.summary(TAU, source, site) or {"mean": np.nan})["mean"]
+            row = Group(cell.name or other, cell.values(TAU, source, site), hue_of(source).light, mark=mean)
+            found.setdefault(title, []).append(row)
+    data = {"limits": (-1.0, 1.0), "label": "tau-b with attention (1: same order)", "zero": True}
+    known = {title: rows for title, rows in found.items() if any(np.isfinite(row.values).any() for row in rows)}
+    if found and not known:
         raise Missing("undefined in all texts")
-    return panels
+    return [Panel(title, {**data, "groups": rows}, len(rows)) for title, rows in known.items()]
 
 
 FIGURES = (
     Figure(
-        "tau_histograms", "Does attention order the words as their importance does?", f"{PAPER}, figure 2",
-        "Kendall's tau-b of every text: 1 where attention and the importance put its words in the same order, 0 where the "
-        "orders have nothing to do with one another.",
-        (TAU,), "correlation", _tau, histogram_by_class,
+        name="tau_histograms",
+        title="Does attention order the words as their importance does?",
+        paper=f"{PAPER}, figure 2",
+        reading="Kendall's tau-b of every text: 1 where attention and the importance put its words in the same order, "
+        "0 where the two orders have nothing to do with one another.",
+        metrics=(TAU,),
+        test="correlation",
+        panels=_tau,
+        draw=histogram_by_class,
     ),
     Figure(
-        "correlation_differences", "Do other importances agree with one another more than attention does?",
-        f"{PAPER}, figures 3 and 4",
-        "Right of 0: the two importances agree more with one another than attention agrees with the second. Diamond: mean.",
-        (DIFFERENCE,), "correlation", _differences, boxes, across=True, size=(5.4, _ROWS),
+        name="correlation_differences",
+        title="Do other importances agree with one another more than attention does?",
+        paper=f"{PAPER}, figures 3 and 4",
+        reading="Right of 0: the two importances agree more with one another than attention agrees with the second. "
+        "Diamond: mean.",
+        metrics=(DIFFERENCE,),
+        test="correlation",
+        panels=_differences,
+        draw=boxes,
+        size=(3.3, _ROW),
     ),
     Figure(
-        "correlation_by_model", "How well does attention agree with importance, model by model?",
-        f"{PAPER}, figure 5; Meister et al. 2021, figure 1",
-        "One box a model and importance: tau-b of every text. Diamond: mean.",
-        (TAU,), "correlation", _by_model, boxes, across=True, size=(5.4, _ROWS),
+        name="correlation_by_model",
+        title="How well does attention agree with importance, model by model?",
+        paper=f"{PAPER}, figure 5; Meister et al. 2021, figure 1",
+        reading="One box a model and importance: tau-b of every text. Diamond: mean.",
+        metrics=(TAU,),
+        test="correlation",
+        panels=_by_model,
+        draw=boxes,
+        size=(3.3, _ROW),
     ),
     Figure(
-        "permutation", "What happens to the answer when the weights are shuffled?", f"{PAPER}, figure 6",
-        "A point a text: the median change of its prediction over random permutations of its weights. Low on the right: "
-        "attention singles out a word, and giving its weight to another changes nothing. Ink: median and quartiles.",
-        (MEDIAN, LARGEST), "permutation",
-        _against_largest(MEDIAN, "attention", 1.0, "median change of the prediction, TVD", None), scatter_by_class,
+        name="permutation",
+        title="What happens to the answer when the weights are shuffled?",
+        paper=f"{PAPER}, figure 6",
+        reading="A point a text: the median change of its prediction over random permutations of its weights. Low on "
+        "the right: attention singles out a word, and giving its weight to another changes nothing. Ink: median and "
+        "quartiles.",
+        metrics=(MEDIAN, LARGEST),
+        test="permutation",
+        panels=_against_largest(MEDIAN, "attention", 1.0, "median change of prediction, TVD", None),
+        draw=scatter_by_class,
     ),
     Figure(
-        "adversarial_histogram", "How far can attention move while the answer stays?", f"{PAPER}, figure 7",
-        "The largest JSD from the model's attention of every text at which the prediction moves by epsilon at most; 0.693 "
-        "means other words altogether.",
-        (ADVERSARY,), "adversarial", _adversaries, histogram_by_class,
+        name="adversarial_histogram",
+        title="How far can attention move while the answer stays?",
+        paper=f"{PAPER}, figure 7",
+        reading="The largest JSD from the model's attention of every text at which the prediction moves by epsilon at "
+        "most; 0.693 means other words altogether.",
+        metrics=(ADVERSARY,),
+        test="adversarial",
+        panels=_adversaries,
+        draw=histogram_by_class,
     ),
     Figure(
-        "adversarial_scatter", "Does sharp attention leave less room to move?", f"{PAPER}, figure 8",
-        "A point a text. High on the right: attention singles out a word, and a wholly different attention gives the same "
-        "answer. Ink: median and quartiles.",
-        (ADVERSARY,), "adversarial",
-        _against_largest(ADVERSARY, "adversarial", LN2, "largest JSD, nats", (LN2, "largest possible, 0.693")),
-        scatter_by_class,
+        name="adversarial_scatter",
+        title="Does sharp attention leave less room to move?",
+        paper=f"{PAPER}, figure 8",
+        reading="A point a text. High on the right: attention singles out a word, and a wholly different attention "
+        "gives the same answer. Ink: median and quartiles.",
+        metrics=(ADVERSARY,),
+        test="adversarial",
+        panels=_against_largest(ADVERSARY, "adversarial", LN2, "largest JSD, nats (dashed: 0.693)", LN2),
+        draw=scatter_by_class,
     ),
-)  # fmt: skip
+)

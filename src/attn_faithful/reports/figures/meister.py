@@ -22,19 +22,16 @@ def _against_setting(
     def panels(cells: Sequence[Cell]) -> list[Panel]:
         by_record = {id(cell.record): cell for cell in cells}
         found = []
-        tested = False
-        for axis, family, x, records in families([dict_of(cell) for cell in cells]):
-            own = [by_record[record["own"]] for record in records]
-            sites = dict.fromkeys(site for cell in own for site in cell.sites(metric))
-            tested = tested or bool(sites)
-            if len(set(x)) < FEW:
-                continue
+        swept = [family for family in families([cell.record for cell in cells]) if len(set(family[2])) >= FEW]
+        for axis, family, x, records in swept:
+            own = [by_record[id(record)] for record in records]
+            sites = list(dict.fromkeys(site for cell in own for site in cell.sites(metric)))
             for site in sites:
                 lines = _lines(own, metric, site, keep)
                 if lines:
                     data = {"x": x, "lines": lines, "labels": (_setting(axis, family), label), "limits": limits}
-                    title = family + (f", {site}" if len(sites) > 1 else "")
-                    found.append(Panel(title, data))
+                    parts = ([family] if len(swept) > 1 else []) + ([site] if len(sites) > 1 else [])
+                    found.append(Panel(", ".join(parts), data))
         if not found and any(cell.sites(metric) for cell in cells):
             raise Missing(
                 f"needs {FEW} models or more that differ in one number alone, such as sparsegen's lambda: "
@@ -43,11 +40,6 @@ def _against_setting(
         return found
 
     return panels
-
-
-def dict_of(cell: Cell) -> dict[str, object]:
-    """What `families` reads of a cell, and which cell it is."""
-    return {"axes": cell.record["axes"], "own": id(cell.record)}
 
 
 def _lines(cells: Sequence[Cell], metric: str, site: str, keep: Callable[[str], bool]) -> list[Line]:
@@ -76,17 +68,27 @@ def _setting(axis: str, family: str) -> str:
 
 FIGURES = (
     Figure(
-        "entropy_by_setting", "Does sparser attention make importance sparser?", f"{PAPER}, figure 2 and table 2",
-        "Mean entropy of the shares of importance, of its largest value: 1 where all words have the same share, 0 where one "
-        "has all. A line that stays high while attention's falls: the model reads many words all the same.",
-        (ENTROPY,), "entropy", _against_setting(ENTROPY, "entropy, of its largest", (0.0, 1.05), lambda source: True),
-        curves, across=True, size=(4.4, 2.9),
+        name="entropy_by_setting",
+        title="Does sparser attention make importance sparser?",
+        paper=f"{PAPER}, figure 2 and table 2",
+        reading="Mean entropy of the shares of importance, of its largest value: 1 where all words have the same "
+        "share, 0 where one has all. A line that stays high while attention's falls: the model reads many words all "
+        "the same.",
+        metrics=(ENTROPY,),
+        test="entropy",
+        panels=_against_setting(ENTROPY, "entropy, of its largest", (0.0, 1.05), lambda source: True),
+        draw=curves,
+        size=(3.8, 2.2),
     ),
     Figure(
-        "correlation_by_setting", "Does sparser attention agree better with importance?", f"{PAPER}, figure 3",
-        "Mean tau-b of attention with each importance: of words, and of the encoder's states at them.",
-        (TAU,), "correlation",
-        _against_setting(TAU, "tau-b with attention", (-0.2, 1.05), lambda source: source.startswith("attention~")), curves,
-        across=True, size=(4.4, 2.9),
+        name="correlation_by_setting",
+        title="Does sparser attention agree better with importance?",
+        paper=f"{PAPER}, figure 3",
+        reading="Mean tau-b of attention with each importance: of words, and of the encoder's states at them.",
+        metrics=(TAU,),
+        test="correlation",
+        panels=_against_setting(TAU, "tau-b with attention", (-0.2, 1.05), lambda s: s.startswith("attention~")),
+        draw=curves,
+        size=(3.8, 2.2),
     ),
-)  # fmt: skip
+)

@@ -21,7 +21,7 @@ _MARKERS = "osD^vPX*"
 def scatter_by_class(
     ax: Any, x: np.ndarray, y: np.ndarray, classes: np.ndarray, names: Sequence[str], hue: str, *,
     labels: tuple[str, str], y_limits: tuple[float, float], x_limits: tuple[float, float] | None = None,
-    ceiling: tuple[float, str] | None = None, zero: bool = False,
+    ceiling: float | None = None, zero: bool = False,
 ) -> Any:  # fmt: skip
     """A point a text, coloured by predicted class; in ink the median and the quartiles of ten bins of x.
 
@@ -33,7 +33,7 @@ def scatter_by_class(
         hue: ``#rrggbb``.
         labels: what x and y are, with their units.
         y_limits, x_limits: of the axes; None for 0 to the largest x.
-        ceiling: a value of y and what it is.
+        ceiling: a value of y that is marked.
         zero: whether a line marks y = 0.
     """
     x, y, classes = np.asarray(x, dtype=float), np.asarray(y, dtype=float), np.asarray(classes)
@@ -55,9 +55,7 @@ def scatter_by_class(
     low, high = x_limits or (0.0, float(np.clip(x[known].max(initial=0) * 1.05, 0.05, 1.02)))
     _medians(ax, x[known], y[known], low, high)
     if ceiling is not None:
-        ax.axhline(ceiling[0], color=MUTED, linewidth=0.9, linestyle="--", zorder=0)
-        ax.annotate(ceiling[1], (1, ceiling[0]), xycoords=ax.get_yaxis_transform(), xytext=(0, 2), ha="right",
-                    textcoords="offset points", fontsize=7, color=MUTED)  # fmt: skip
+        ax.axhline(ceiling, color=MUTED, linewidth=0.9, linestyle="--", zorder=0)
     if zero:
         ax.axhline(0, color=MUTED, linewidth=0.9, linestyle="--", zorder=0)
     ax.set_xlim(low, high)
@@ -142,17 +140,18 @@ def tradeoff(
         constant: TVD of the best constant prediction.
     """
     hue, own = hue_of("adversarial").light, hue_of("attention").light
-    top = max([twin.tvd for twin in twins] + [tvd for _, tvd in bases] + [0.05])
+    top = max([twin.tvd for twin in twins] + [tvd for _, tvd in bases] + [0.1])
     top = min(1.0, 1.12 * max(top, constant if math.isfinite(constant) else 0))
     for share in (0.1, 0.3, 1.0):
         end = min(LN2, top / share * LN2)
         ax.plot([0, end], [0, share * end / LN2], color=RULE, linewidth=0.9, zorder=0)
-        ax.annotate(f"AtteFa {share:g}", (end, share * end / LN2), xytext=(-2, 2), textcoords="offset points",
-                    fontsize=6.5, color=MUTED, ha="right", va="bottom", zorder=0)  # fmt: skip
+        side = "right" if end == LN2 else "center"
+        ax.annotate(f"AtteFa {share:g}", (end, share * end / LN2), xytext=(0, 2), textcoords="offset points", ha=side,
+                    fontsize=6.5, color=MUTED, va="bottom", zorder=0)  # fmt: skip
     if math.isfinite(constant):
         ax.axhline(constant, color=MUTED, linewidth=0.9, linestyle="--", zorder=0)
-        ax.annotate("constant prediction", (0, constant), xytext=(3, 2), textcoords="offset points", fontsize=7,
-                    color=MUTED)  # fmt: skip
+        ax.annotate("constant prediction", (LN2, constant), xytext=(-3, 2), textcoords="offset points", fontsize=7,
+                    color=MUTED, ha="right")  # fmt: skip
     for path in dict.fromkeys(twin.path for twin in twins):
         joined = sorted((twin.jsd, twin.tvd) for twin in twins if twin.path == path)
         ax.plot(*zip(*joined, strict=True), color=tint(hue, 0.45), linewidth=1, zorder=1)
@@ -168,13 +167,13 @@ def tradeoff(
     if bases:
         jsd, tvd = np.array(bases).T
         ax.errorbar([jsd.mean()], [tvd.mean()], [tvd.std()], [jsd.std()], fmt="P", color=own, markersize=7, capsize=3,
-                    zorder=4, label=f"bases of other seeds ({len(bases)} pairs, mean ± sd)")  # fmt: skip
+                    zorder=4, label=f"bases of other seeds, mean ± sd of {len(bases)}")  # fmt: skip
         ax.plot(jsd, tvd, ".", color=tint(own, 0.6), markersize=4, zorder=2)
     ax.set_xlim(-0.015, 0.72)
-    ax.set_ylim(-0.02 * top, top)
+    ax.set_ylim(-0.02 * top, 1.06 * top)
     ax.axvline(LN2, color=RULE, linewidth=0.9, zorder=0)
-    ax.set_xlabel("how far attention moved: mean JSD, nats (at most 0.693)")
-    ax.set_ylabel("how far predictions moved: mean TVD")
+    ax.set_xlabel("attention moved by: mean JSD, nats (at most 0.693)")
+    ax.set_ylabel("predictions moved by: mean TVD")
     beneath(ax, *ax.get_legend_handles_labels())
     corner(ax, f"{len(twins)} twins" if len(twins) != 1 else "1 twin")
     return ax

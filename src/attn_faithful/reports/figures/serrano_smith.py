@@ -15,6 +15,7 @@ from attn_faithful.reports.tables import number
 PAPER = "Serrano and Smith 2019"
 FRACTION, MASS, NEVER = "decision_flip", "flip_mass", "flip_never"
 CHANGE, GAP = "js_difference", "attention_difference"
+_ROW = (2.9, 0.42)  # inches of a box
 
 
 def _single(cells: Sequence[Cell]) -> list[Panel]:
@@ -30,7 +31,7 @@ def _single(cells: Sequence[Cell]) -> list[Panel]:
             "labels": ("weight of the top word minus weight of another", "delta JS of the prediction, nats"),
             "y_limits": (min(low, 0) - room, min(max(high, 0) + room, LN2)), "zero": True,
         }  # fmt: skip
-        return Panel(titled(cell, len(cells) > 1, site if len(cell.sites(CHANGE)) > 1 else ""), data)
+        return Panel(titled(cell, site if len(cell.sites(CHANGE)) > 1 else ""), data)
 
     return by_text(cells, CHANGE, build, ("attention",))
 
@@ -48,7 +49,7 @@ def _negative(cells: Sequence[Cell]) -> list[Panel]:
             }  # fmt: skip
             site = fact["site"] if len({f["site"] for f in own}) > 1 else ""
             seed = fact["source"].removeprefix("attention").removeprefix(", ")
-            panels.append(Panel(titled(cell, len(cells) > 1, site, seed), data))
+            panels.append(Panel(titled(cell, site, seed), data))
     return panels
 
 
@@ -62,7 +63,7 @@ def _removed(metric: str, label: str) -> Callable[[Sequence[Cell]], list[Panel]]
                 rows = [_row(cell, metric, source, site) for source in cell.sources(metric, site)]
                 if any(np.isfinite(row.values).any() for row in rows):
                     data = {"groups": rows, "limits": (0.0, 1.0), "label": label}
-                    title = titled(cell, len(cells) > 1, site if len(cell.sites(metric)) > 1 else "")
+                    title = titled(cell, site if len(cell.sites(metric)) > 1 else "")
                     found.append(Panel(title, data, len(rows)))
                 else:
                     reasons.append(f"{cell.title}: {cell.why(metric, 'attention', site) or 'undefined'}")
@@ -84,26 +85,49 @@ def _row(cell: Cell, metric: str, source: str, site: str) -> Group:
 
 FIGURES = (
     Figure(
-        "removal_difference", "Does the top word matter more than another?", f"{PAPER}, figures 3 and 7",
-        "A point a text: how much more the prediction moves without its most attended word than without a random other one. "
-        "Near 0 on the right: far more attention, hardly more effect. Below 0: the other one mattered more. Ink: median and "
-        "quartiles.",
-        (CHANGE, GAP), "flips", _single, scatter_by_class,
+        name="removal_difference",
+        title="Does the top word matter more than another?",
+        paper=f"{PAPER}, figures 3 and 7",
+        reading="A point a text: how much more the prediction moves without its most attended word than without a "
+        "random other one. Near 0 on the right: far more attention, hardly more effect. Below 0: the other one "
+        "mattered more. Ink: median and quartiles.",
+        metrics=(CHANGE, GAP),
+        test="flips",
+        panels=_single,
+        draw=scatter_by_class,
     ),
     Figure(
-        "negative_differences", "How often did a random word matter more than the top one?", f"{PAPER}, figures 4 and 8",
-        "By how much more attention the top word had; above each bar: of how many texts.",
-        (CHANGE,), "flips", _negative, counts_by_bin,
+        name="negative_differences",
+        title="How often did a random word matter more than the top one?",
+        paper=f"{PAPER}, figures 4 and 8",
+        reading="By how much more attention the top word had; above each bar: of how many texts.",
+        metrics=(CHANGE,),
+        test="flips",
+        panels=_negative,
+        draw=counts_by_bin,
     ),
     Figure(
-        "fraction_removed", "How many words must go until the decision changes?", f"{PAPER}, figures 5, 6 and 10",
-        "Share of a text's items removed, in the order of each ranking, when the decision changes: the smaller the better "
-        "the ranking; the smallest set is what the best ranking could do.",
-        (FRACTION,), "flips", _removed(FRACTION, "share of the items removed"), boxes, size=(5.2, 0.42),
+        name="fraction_removed",
+        title="How many words must go until the decision changes?",
+        paper=f"{PAPER}, figures 5, 6 and 10",
+        reading="Share of a text's items removed, in the order of each ranking, when the decision changes: the smaller "
+        "the better the ranking; the smallest set is what the best ranking could do.",
+        metrics=(FRACTION,),
+        test="flips",
+        panels=_removed(FRACTION, "share of the items removed"),
+        draw=boxes,
+        size=_ROW,
     ),
     Figure(
-        "mass_removed", "How much attention must go until the decision changes?", f"{PAPER}, figure 11",
-        "Attention that the removed items held. Near 1: nearly all attention is gone and the decision still stands.",
-        (MASS,), "flips", _removed(MASS, "attention removed"), boxes, size=(5.2, 0.42),
+        name="mass_removed",
+        title="How much attention must go until the decision changes?",
+        paper=f"{PAPER}, figure 11",
+        reading="Attention that the removed items held. Near 1: nearly all attention is gone and the decision still "
+        "stands.",
+        metrics=(MASS,),
+        test="flips",
+        panels=_removed(MASS, "attention removed"),
+        draw=boxes,
+        size=_ROW,
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""How figures look, and how users' text stands in them: as it is, or escaped where no installed font has its letters."""
+"""How figures look, and how users' text stands in them: as it is, or escaped where no font has its letters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attn_faithful.reports.palette import INK, MUTED, RULE
 
 FONT = "DejaVu Sans"  # comes with matplotlib
 _LETTERS = 32  # of a name, beyond which it is cut
-_TWO_COLUMNS = 34  # letters of a legend's entry, from which on they stand below one another
+_LETTER = 0.072  # inches of a letter in a legend
 _NO_FONTS = ("Last Resort", "STIX", "cm", "DejaVu Math", "DejaVu Sans Display", "DejaVu Serif Display")
 
 _STYLE: dict[str, Any] = {
@@ -103,14 +103,38 @@ def corner(ax: Any, text: str, place: str = "right") -> None:
 
 def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
     """A legend below the axis and its name, where it hides nothing."""
-    below = 0.36 + 0.14 * ax.get_xlabel().count("\n")  # inches; rotated ticks need more
-    below += 0.12 if any(tick.get_rotation() for tick in ax.get_xticklabels()) else 0
-    height = ax.get_position().height * ax.figure.get_figheight()
-    columns = 2 if len(labels) > 1 and max(map(len, labels)) < _TWO_COLUMNS else 1
-    return ax.legend(
-        handles, labels, loc="upper left", bbox_to_anchor=(0, -below / height), ncols=columns, borderaxespad=0,
-        columnspacing=1.2, handletextpad=0.5, handlelength=2.2,
+    width = ax.get_position().width * ax.figure.get_figwidth()
+    columns = 2 if len(labels) > 1 and 2 * (max(map(len, labels)) * _LETTER + 0.4) < width else 1
+    legend = ax.legend(
+        handles, labels, loc="upper left", ncols=columns, borderaxespad=0, columnspacing=1.2, handletextpad=0.5,
+        handlelength=2.2, labelspacing=0.35,
     )  # fmt: skip
+    _anchor(ax, legend, 0.5)
+    return legend
+
+
+def few_ticks(ax: Any) -> None:
+    """At most a handful of ticks, the same however large the page is drawn."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in (ax.xaxis, ax.yaxis):
+        if isinstance(axis.get_major_locator(), MaxNLocator):
+            axis.get_major_locator().set_params(nbins=6)
+
+
+def below_axis(ax: Any, renderer: Any) -> None:
+    """Move the legend right below what the axis holds, as it turned out."""
+    legend = ax.get_legend()
+    if legend is not None:
+        used = ax.xaxis.get_tightbbox(renderer)
+        _anchor(ax, legend, (ax.bbox.y0 - used.y0) / ax.figure.dpi + 0.07)
+
+
+def _anchor(ax: Any, legend: Any, inches: float) -> None:
+    from matplotlib.transforms import ScaledTranslation
+
+    down = ScaledTranslation(0, -inches, ax.figure.dpi_scale_trans)
+    legend.set_bbox_to_anchor((0, 0), transform=ax.transAxes + down)
 
 
 def counted(n: int, undefined: int = 0) -> str:

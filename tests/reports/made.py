@@ -1,0 +1,138 @@
+"""Run folders of any texts with invented numbers, as `attn-faithful evaluate` would write them."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+
+from attn_faithful.experiments.scoring import metric_facts, score_records
+from attn_faithful.reports.runs import Run
+from attn_faithful.schema import SCHEMA_VERSION
+from attn_faithful.store import RunFolder
+
+LN2 = math.log(2)
+TESTS = ("correlation", "permutation", "adversarial", "flips")
+SOURCES = ("input_x_gradient", "leave_one_out")
+MARKUP = [
+    "</script><script>alert(1)</script> is a <b>bad</b> joke",
+    'an <img src=x onerror="alert(2)"> & a "quote" \'here\'',
+    "$x^2$ | a_b | 100% {{ 7 * 7 }} {% raw %} \\ <!-- ]]>",
+]
+ARABIC, CHINESE = "هذا الفيلم جميل جدا جدا", "这 部 电影 非常 好看"
+
+
+def made(
+    path: str | Path, texts: list[str], *, sites=("pool",), tests=TESTS, labels=("negative", "positive"),
+    gold=None, undefined=None, twins=False, queries=None, shift=0.0, seed=0, **axes,
+) -> Run:  # fmt: skip
+    """A finished run.
+
+    Args:
+        path: of the folder.
+        texts: their words are what lies between blanks.
+        sites: where attention was tested.
+        tests: that ran.
+        labels: names of the classes.
+        gold: labels of the texts; None for every other class.
+        undefined: the reason why every score is undefined; None for scores that are not.
+        twins: whether there is a twin.
+        queries: of pairs, one a text.
+        shift: added to what the tests find: large numbers speak against attention.
+        seed: of all numbers.
+    """
+    rng, folder, n = np.random.default_rng(seed), RunFolder(path), len(texts)
+    ids = [f"t{i}" for i in range(n)]
+    chances = rng.dirichlet(np.ones(len(labels)), n)
+    spans = [[match.span() for match in re.finditer(r"\S+", text)] for text in texts]
+    words = [[text[a:b] for a, b in held] for text, held in zip(texts, spans, strict=True)]
+    folder.write_table("predictions", {
+        "example": ids, "label": [i % len(labels) for i in range(n)] if gold is None else gold,
+        "probabilities": chances.tolist(), **({} if queries is None else {"query": queries}),
+    })  # fmt: skip
+    tokens, variants, scores = _columns("tokens"), _columns("variants"), _columns("scores")
+    for site in sites:
+        for i, held in enumerate(words):
+            weights = {name: rng.dirichlet(np.ones(len(held))).tolist() for name in ("attention", *SOURCES)}
+            signed = (rng.normal(size=len(held)) / 10).tolist()
+            _put(tokens, example=ids[i], site=site, slot=0, tokens=held, offsets=[x for span in spans[i] for x in span],
+                 **weights, attention_gradient=signed)  # fmt: skip
+            for test, name, source, value in _found(rng, len(held), shift):
+                if test in tests:
+                    gone = undefined is not None
+                    _put(scores, example=ids[i], site=site, slot=0, source=source, metric=name,
+                         value=math.nan if gone else value, reason=undefined)  # fmt: skip
+            other = rng.dirichlet(np.full(len(held), 0.2)).tolist()
+            row = {"example": ids[i], "site": site, "slot": 0}
+            moved = {"attention_jsd": 0.6, "output_tvd": 0.009, "attention": other}
+            if "adversarial" in tests and undefined is None:
+                _put(variants, **row, test="adversarial", variant="exact-1", exact=True, **moved)
+                _put(variants, **row, test="adversarial", variant="random exact-1", exact=True, **moved)
+            if "flips" in tests and undefined is None:
+                _put(variants, **row, test="flips", variant="smallest_set", removed=[len(held) - 1], exact=True)
+            if twins:
+                _put(variants, **row, test="attefa", variant="attefa-10", **moved)
+                _put(scores, example=ids[i], site=site, slot=0, source="attefa-10", metric="jsd", value=0.6)
+                _put(scores, example=ids[i], site=site, slot=0, source="attefa-10", metric="tvd", value=0.01)
+    for name, table in (("tokens", tokens), ("variants", variants), ("scores", scores)):
+        kept = {c: values for c, values in table.items() if any(v is not None for v in values) or c == "reason"}
+        if table["example"]:
+            folder.write_table(name, kept)
+    own = {c: [v for v, s in zip(scores[c], scores["source"], strict=True) if s != "attefa-10"] for c in scores}
+    records = score_records(own, ids, chances.argmax(1).tolist(), labels) if own["example"] else []
+    found = {"value": 0.03, "low": 0.02, "high": 0.04, "n": n, "n_undefined": 0}
+    twin = {"attefa": found, "tvd": {"value": 0.01}, "jsd": {"value": 0.6}, "collapsed": {"value": False}}
+    folder.write_summary({
+        "base": {"accuracy": 0.8, "f1": 0.82, "roc_auc": None}, "twins": {"attefa-10": twin} if twins else {},
+        "tests": records, "metrics": metric_facts(records), "facts": [],
+    })  # fmt: skip
+    folder.write_meta({
+        "axes": {"data": "reviews", "model": "lstm", **axes}, "seed": seed, "label_names": list(labels), "split": "test",
+        "evaluation": {"tests": list(tests), "units": "word", "settings": {}}, "versions": {"attn_faithful": "0.1.0"},
+        "data": {"notes": [], "fingerprint": "none"},
+    })  # fmt: skip
+    return Run(path)
+
+
+def _found(rng, n, shift):
+    """Test, metric, source and value of everything that the page asks for."""
+    for source in SOURCES:
+        tau = float(np.clip(rng.normal(0.4 - shift, 0.2), -1, 1))
+        yield "correlation", "attention_correlation", f"attention~{source}", tau
+    yield "correlation", "attention_correlation", "input_x_gradient~leave_one_out", 0.6
+    yield "correlation", "attention_correlation", "random~input_x_gradient", float(rng.normal(0, 0.1))
+    jsd = float(np.clip(rng.beta(6, 2) * LN2 + shift, 0, LN2))
+    for name, value in (
+        ("adversarial_attention", jsd), ("adversarial_upper", jsd), ("jsd_reachable", LN2), ("attention_proof", 0.0)
+    ):  # fmt: skip
+        yield "adversarial", name, "attention", value
+    yield "permutation", "attention_permutation", "attention", float(rng.beta(1, 8)) * max(0.0, 1 - 2 * shift)
+    yield "permutation", "permutation_certified", "attention", float(rng.random() < 0.5)
+    size = 1 + int(rng.integers(max(1, n)))
+    for name, value in (("decision_flip", size / max(1, n)), ("flip_size", size), ("flip_never", 0.0)):
+        yield "flips", name, "attention", float(value)
+    for name, value in (("decision_flip", min(1.0, 1 / max(1, n))), ("flip_size", 1.0)):
+        yield "flips", name, "smallest_set", value
+
+
+def _columns(name):
+    from attn_faithful.schema import columns
+
+    return {column: [] for column in columns(name)}
+
+
+def _put(table, **values):
+    for name, held in table.items():
+        held.append(values.get(name))
+
+
+def long_texts(n: int, words: int = 40, seed: int = 0) -> list[str]:
+    """Texts that differ, of about as many words."""
+    rng = np.random.default_rng(seed)
+    vocabulary = ["good", "film", "the", "a", "waste", "of", "hours", "superb", "acting", "plot", ",", "dull", "and"]
+    return [f"text {i} " + " ".join(rng.choice(vocabulary, rng.integers(3, 2 * words - 6))) for i in range(n)]
+
+
+assert SCHEMA_VERSION == 2, "what evaluate writes has changed: made writes the tables of schema 2"
