@@ -1,7 +1,7 @@
 """A stand-in for the Hub on loopback: repositories in memory, the calls that the libraries make, and some faults.
 
-A repository's name chooses the fault: "silent" accepts and never answers, "drop-once" loses the connection in the middle
-of the first commit, "drop-always" of every one. The token of `TOKEN` is of the user "user"; all else is somebody else's.
+A repository's name chooses the fault: "silent" accepts and never answers, "drop-once" loses the connection in the
+middle of the first commit, "drop-always" of every one. `TOKEN` is the user "user"; all else is somebody else's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -165,17 +166,18 @@ class _Handler(BaseHTTPRequestHandler):
         if asked["name"] == "silent":
             self.server.closing.wait()
             return
+        plural = "" if kind == "model" else f"{kind}s/"
+        url = {"url": f"{self.server.url}/{plural}{name}"}
         if not self._known():
             self._fail(401, "Invalid credentials")
         elif (kind, name) in self.server.repositories:
-            self._fail(409, "You already created this repo")
+            self._json({"error": "You already created this repo", **url}, 409)
         elif owner != "user":
             self._fail(403, f"You don't have the rights to create a repo under the namespace {owner}")
         else:
             private = asked.get("visibility") == "private" or bool(asked.get("private"))
             self.server.repositories[kind, name] = Repository(private=private)
-            plural = "" if kind == "model" else f"{kind}s/"
-            self._json({"url": f"{self.server.url}/{plural}{name}"})
+            self._json(url)
 
     def validate(self) -> None:
         """Of the Hub's rules only this: the metadata is YAML, and an entry of the model-index is complete."""
@@ -218,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         tries = self.server.calls.count(f"POST {self.path}")
         if "drop-always" in name or ("drop-once" in name and tries == 1):
-            self.connection.close()
+            self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
             return
         for line in self.body.splitlines():

@@ -129,7 +129,7 @@ def build(name: str, prefix: str | None = None, seed: int = 0, **settings: Any) 
     torch.manual_seed(seed)
     model = getattr(transformers, f"{prefix}ForSequenceClassification")(config).eval()
     with torch.no_grad():
-        for name_, p in model.named_parameters():
+        for p in model.parameters():
             if p.dim() > 1:
                 p.mul_(family.scale)
             else:
@@ -151,7 +151,7 @@ def wrapped(name: str, queries: str = "auto", dtype: torch.dtype | None = None) 
 
 @torch.no_grad()
 def eager(model: Any, inputs: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """What the plain model says with transformers' own eager attention, and that attention in the order of its calls."""
+    """What the plain model says with transformers' own eager attention, and that attention by call."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:

@@ -71,8 +71,10 @@ def test_a_plain_model_attends_by_the_projection(family, name):
     check_close(output.logits, torch.as_tensor(logits))
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("family", SOME)
+@pytest.mark.parametrize(
+    ("family", "name"),  # entmax finds its threshold by bisection, slowly
+    [(family, name) for family in SOME for name in SETTINGS if name != "entmax" or family in ("bert", "gpt2")],
+)
 def test_a_wrapped_model_keeps_its_projection(family, name):
     plain, batch = sparse(family, name), texts(LENGTHS)
     model = StockModel(plain, queries="token")

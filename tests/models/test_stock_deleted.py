@@ -10,7 +10,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.models import stock as adapter
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.stock import StockModel
-from tests.models.stock_families import NAMES, VOCABULARY, build, read, texts, wrapped
+from tests.models.stock_families import NAMES, PAD, VOCABULARY, build, read, texts, wrapped
 from tests.models.test_stock import alternatives, check_close
 
 
@@ -49,6 +49,22 @@ def test_how_many_run_together_changes_nothing(name, monkeypatch):
     whole = model.without(batch, keep)
     monkeypatch.setattr(adapter, "CELLS", 2 * 9)
     check_close(model.without(batch, keep), whole)
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert", "gpt2", "gemma2"])
+def test_a_text_without_tokens_leaves_the_others_as_they_are(name):
+    model, batch = wrapped(name), texts()
+    empty = {**batch, "attention_mask": batch["attention_mask"].clone(), "input_ids": batch["input_ids"].clone()}
+    empty["attention_mask"][1], empty["input_ids"][1] = 0, PAD
+    others = torch.tensor([0, 2, 3])
+    with torch.no_grad():
+        whole, encoded = model.encode(batch, model.sites[-2]), model.encode(empty, model.sites[-2])
+        logits = encoded.decode(encoded.attention[:, None])[:, 0]
+    check_close(encoded.logits[others], whole.logits[others])
+    check_close(logits, encoded.logits)
+    assert bool(logits.isfinite().all())
+    assert not bool(encoded.allowed[1].any() | encoded.content[1].any())
+    assert float(encoded.attention[1].abs().max()) == 0
 
 
 def test_a_text_may_lose_every_token():

@@ -40,7 +40,8 @@ def gradient(model: StockModel, site: str, batch: dict[str, Tensor] | None = Non
 @pytest.mark.parametrize("name", NAMES)
 def test_leaving_out_what_is_known_changes_nothing(name):
     model = wrapped(name)
-    assert model.skips and model.single
+    assert model.skips
+    assert model.single
     assert model.alone(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
     for site in model.sites[1:-1:2] if FAMILIES[name].encoder else model.sites[1:-1]:
         logits, slope = gradient(model, site)
@@ -107,9 +108,8 @@ def test_embeddings_stand_in_for_ids(name, left):
     check_close(model(**batch, inputs_embeds=embedded).logits, expected)
     # other texts' embeddings under these ids: what is said is said of them
     other = read(texts(left=left, seed=1))
-    check_close(
-        model(**batch, inputs_embeds=model.get_input_embeddings()(other["input_ids"])).logits, model(**other).logits
-    )
+    embedded = model.get_input_embeddings()(other["input_ids"])
+    check_close(model(**batch, inputs_embeds=embedded).logits, model(**other).logits)
 
 
 def test_embeddings_stand_in_for_ids_without_a_padding_id():

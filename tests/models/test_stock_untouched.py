@@ -102,10 +102,10 @@ def test_a_model_stays_as_it_is_when_a_run_is_broken_off(name, at, monkeypatch):
         lambda: [model(**batch, inputs_embeds=embedded) for _ in range(3)],
         lambda: StockModel(plain),
     ]
+    monkeypatch.setattr(interface, "project", interrupted)
     for way in ways:
         calls = 0
-        with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
-            broken.setattr(interface, "project", interrupted)
+        with pytest.raises(KeyboardInterrupt):
             way()
         check_untouched(plain, dict(before))
 
@@ -121,8 +121,8 @@ def test_a_gradient_that_is_broken_off_leaves_the_model_as_it_is(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
-        broken.setattr(interface, "project", interrupted)
+    monkeypatch.setattr(interface, "project", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         torch.autograd.grad(logits.sum(), many)
     check_untouched(plain, before)
 
@@ -188,6 +188,18 @@ def test_what_is_no_classifier_in_full_precision_is_refused():
         StockModel("bert-base-uncased")
 
 
+def test_attention_of_an_unknown_kind_is_refused():
+    """It would be taken for a softmax."""
+    transformers.AttentionInterface.register("somebodys", interface._attend)
+    model, mixed = build("bert"), build("t5")
+    model.set_attn_implementation("somebodys")
+    with pytest.raises(InputError, match=r"BertForSequenceClassification.*'somebodys'; call .*'sdpa'"):
+        StockModel(model)
+    mixed.transformer.encoder.config._attn_implementation = "sparsemax"
+    with pytest.raises(InputError, match="'sdpa' and 'sparsemax'"):
+        StockModel(mixed)
+
+
 @pytest.mark.parametrize("kind", ["Model", "ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering"])
 def test_what_does_not_classify_texts_is_refused(kind):
     model = getattr(transformers, f"Bert{kind}")(build("bert", num_labels=2).config)
@@ -217,7 +229,7 @@ def test_numbers_and_names_that_do_not_exist_are_refused():
 
 def test_a_head_that_reads_every_token_has_no_row_of_its_own():
     plain = build("modernbert", classifier_pooling="mean")
-    with pytest.raises(InputError, match="reads no single token.*choose queries mean or all"):
+    with pytest.raises(InputError, match=r"reads no single token.*choose queries mean or all"):
         StockModel(plain, queries="token").encode(texts(), "layer.0")
     model, batch = StockModel(plain), texts()
     for site in model.sites:

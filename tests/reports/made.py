@@ -10,7 +10,7 @@ import numpy as np
 
 from attn_faithful.experiments.scoring import metric_facts, score_records
 from attn_faithful.reports.runs import Run
-from attn_faithful.schema import SCHEMA_VERSION
+from attn_faithful.schema import columns
 from attn_faithful.store import RunFolder
 
 LN2 = math.log(2)
@@ -55,7 +55,7 @@ def made(
     tokens, variants, scores = _columns("tokens"), _columns("variants"), _columns("scores")
     for site in sites:
         for i, held in enumerate(words):
-            weights = {name: rng.dirichlet(np.ones(len(held))).tolist() for name in ("attention", *SOURCES)}
+            weights = {name: _shares(rng, len(held)) for name in ("attention", *SOURCES)}
             signed = (rng.normal(size=len(held)) / 10).tolist()
             _put(tokens, example=ids[i], site=site, slot=0, tokens=held, offsets=[x for span in spans[i] for x in span],
                  **weights, attention_gradient=signed)  # fmt: skip
@@ -64,14 +64,15 @@ def made(
                     gone = undefined is not None
                     _put(scores, example=ids[i], site=site, slot=0, source=source, metric=name,
                          value=math.nan if gone else value, reason=undefined)  # fmt: skip
-            other = rng.dirichlet(np.full(len(held), 0.2)).tolist()
+            other = _shares(rng, len(held), 0.2)
             row = {"example": ids[i], "site": site, "slot": 0}
             moved = {"attention_jsd": 0.6, "output_tvd": 0.009, "attention": other}
             if "adversarial" in tests and undefined is None:
                 _put(variants, **row, test="adversarial", variant="exact-1", exact=True, **moved)
                 _put(variants, **row, test="adversarial", variant="random exact-1", exact=True, **moved)
             if "flips" in tests and undefined is None:
-                _put(variants, **row, test="flips", variant="smallest_set", removed=[len(held) - 1], exact=True)
+                removed = [len(held) - 1] if held else []
+                _put(variants, **row, test="flips", variant="smallest_set", removed=removed, exact=True)
             if twins:
                 _put(variants, **row, test="attefa", variant="attefa-10", **moved)
                 _put(scores, example=ids[i], site=site, slot=0, source="attefa-10", metric="jsd", value=0.6)
@@ -117,9 +118,11 @@ def _found(rng, n, shift):
         yield "flips", name, "smallest_set", value
 
 
-def _columns(name):
-    from attn_faithful.schema import columns
+def _shares(rng, n, spread=1.0):
+    return rng.dirichlet(np.full(n, spread)).tolist() if n else []
 
+
+def _columns(name):
     return {column: [] for column in columns(name)}
 
 
@@ -133,6 +136,3 @@ def long_texts(n: int, words: int = 40, seed: int = 0) -> list[str]:
     rng = np.random.default_rng(seed)
     vocabulary = ["good", "film", "the", "a", "waste", "of", "hours", "superb", "acting", "plot", ",", "dull", "and"]
     return [f"text {i} " + " ".join(rng.choice(vocabulary, rng.integers(3, 2 * words - 6))) for i in range(n)]
-
-
-assert SCHEMA_VERSION == 2, "what evaluate writes has changed: made writes the tables of schema 2"

@@ -15,11 +15,14 @@ from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.functional.divergences import LN2
 from attn_faithful.models.stock import StockModel
+from attn_faithful.training import stock_pair
 from attn_faithful.training.stock_pair import stock_twin_outputs
 from attn_faithful.training.stock_start import new_stock_twin
 from attn_faithful.training.stock_twin import StockTwinSettings, StockTwinTrainer, train_stock_twin
 from attn_faithful.training.trainer import arguments
 from attn_faithful.training.twin import Multiplier
+from tests.models.stock_families import NAMES, wrapped
+from tests.models.stock_families import texts as family_texts
 from tests.reference import divergences as slow
 from tests.reference import head_matching as slow_heads
 from tests.training.planted import Stopped, same, stop_at, weights
@@ -159,6 +162,31 @@ def test_swapped_heads_are_no_change(base):
     assert [a.tolist() for a in found.assignments] == [order.tolist()] * 2
     assert found.tvd.max() < 1e-5
     assert found.jsd.max() < 1e-10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family(name, monkeypatch):
+    """A disturbed twin differs in every layer asked for, and texts are compared as if each stood alone."""
+    family = wrapped(name)
+    last = len(family.layers) - 1
+    keys = "all" if name in ("bart", "gpt2") else "content"
+    settings = StockTwinSettings(layers=[0, last], perturbation=0.5, keys=keys)
+    twin, _ = new_stock_twin(family, settings, 0)
+    batch = family_texts((9, 6, 3, 2))
+    lengths = batch["attention_mask"].sum(1).tolist()
+    columns = ("input_ids", "special_tokens_mask")
+    rows = Rows({c: [row[:n] for row, n in zip(batch[c].tolist(), lengths, strict=True)] for c in columns})
+    collate = Collator(pad_token_id=family.pad_token_id, columns=("special_tokens_mask",))
+    found = stock_twin_outputs(family, twin, rows, collate, settings.layers, keys)
+    assert (found.by_layer[0] > 1e-5).all()
+    assert np.isnan(found.by_layer[3]).all() == (keys == "content")  # two special tokens
+    monkeypatch.setattr(stock_pair, "match_heads", lambda distances: np.arange(distances.shape[1]))
+    found = stock_twin_outputs(family, twin, rows, collate, settings.layers, keys)
+    for i in (0, 2):
+        one = stock_twin_outputs(family, twin, rows.take([i]), collate, settings.layers, keys)
+        assert one.tvd[0] == pytest.approx(found.tvd[i], abs=1e-5)
+        assert one.content_mass[0] == pytest.approx(found.content_mass[i], abs=1e-5)
+        assert one.by_layer[0] == pytest.approx(found.by_layer[i], abs=1e-5)
 
 
 def test_a_text_without_content_is_undefined(base):

@@ -1,4 +1,4 @@
-"""The commands that test a trained model: ``evaluate``."""
+"""The commands that test a trained model: ``evaluate``, ``explain``."""
 
 from __future__ import annotations
 
@@ -61,3 +61,18 @@ def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
         overrides.setdefault("data.limit", 64)
     recipe = make_recipe({"name": "evaluate", "data": {"source": given.data}}, "evaluate", overrides)
     return recipe.data, recipe.evaluation
+
+
+def explain(given: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from attn_faithful import api
+    from attn_faithful.experiments.stages import quiet
+
+    with quiet():
+        model, tokenizer = api.load(given.model)
+        chosen = listed(given.sources)
+        found = api.explain(model, tokenizer, list(given.text), **({"sources": chosen} if chosen else {}))
+    Console().print(found)
+    if given.html is not None:
+        print(found.save(given.html))

@@ -1,4 +1,4 @@
-"""The commands that show what is there: ``ls``, ``install-metrics``."""
+"""The commands that show what is there: ``ls``, ``report``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def ls(given: argparse.Namespace) -> None:
     show([runs_table(find_runs(given.folder))])
 
 
-def install_metrics(given: argparse.Namespace) -> None:
-    from attn_faithful.hub import install_metrics
+def report(given: argparse.Namespace) -> None:
+    from attn_faithful.reports.report import report
 
-    for path in install_metrics(given.metric or None):
-        print(path)
+    print(report(given.run, given.output, pages=not given.no_pages))

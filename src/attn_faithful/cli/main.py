@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.cli.evaluating import evaluate
-from attn_faithful.cli.looking import install_metrics, ls
+from attn_faithful.cli.evaluating import evaluate, explain
+from attn_faithful.cli.looking import ls, report
+from attn_faithful.cli.sharing import install_metrics, push
 from attn_faithful.cli.training import attefa, check, run, train
 
 # The heavy imports stand inside the commands: --help must answer at once.
@@ -47,7 +48,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    for add in (_add_run, _add_train, _add_attefa, _add_evaluate, _add_ls, _add_check, _add_install_metrics):
+    for add in (
+        _add_run,
+        _add_train,
+        _add_attefa,
+        _add_evaluate,
+        _add_explain,
+        _add_report,
+        _add_ls,
+        _add_check,
+        _add_install_metrics,
+        _add_push,
+    ):
         add(commands)
     return parser
 
@@ -72,6 +84,8 @@ def _add_attefa(commands: Any) -> None:
     parser.set_defaults(command=attefa)
     _shared(parser)
     _single(parser)
+    parser.add_argument("--model", metavar="MODEL", help="instead, twins of a transformers classifier: a folder or id")
+    parser.add_argument("--layers", metavar="N,N", help="with --model: whose heads are to differ (default: all)")
     parser.add_argument("--twin-seeds", metavar="N,N", help="twins of each base (default: one)")
     parser.add_argument("--twin-epochs", type=int, metavar="N", help="at most this many (default: 80)")
     parser.add_argument(
@@ -101,6 +115,32 @@ def _add_evaluate(commands: Any) -> None:
     _everywhere(parser)
 
 
+def _add_explain(commands: Any) -> None:
+    parser = commands.add_parser("explain", help="show the attention of one text, and what stands against it")
+    parser.add_argument("model", help="a folder or a Hub id")
+    parser.add_argument("text", nargs="+", help="one text, or several in quotes")
+    parser.set_defaults(command=explain)
+    parser.add_argument("--sources", metavar="NAME,NAME", help="of importance (default: gradient and leave-one-out)")
+    parser.add_argument("--html", metavar="FILE", help="also write the page with the heat maps")
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser("report", help="write the tables, figures and pages of finished runs")
+    parser.add_argument("run", nargs="+", help="run folders, or folders of runs")
+    parser.set_defaults(command=report)
+    parser.add_argument("--output", metavar="DIR", help="where to (default: the folder report in RUN)")
+    parser.add_argument("--no-pages", action="store_true", help="tables and figures only")
+
+
+def _add_push(commands: Any) -> None:
+    parser = commands.add_parser("push", help="put a model, a metric, a run's data or a report on the Hub")
+    parser.add_argument("kind", choices=["model", "metric", "data", "report"])
+    parser.add_argument("what", help="a run folder, a saved model, the name of a metric, or an HTML page")
+    parser.set_defaults(command=push)
+    parser.add_argument("--to", required=True, metavar="USER/NAME")
+    parser.add_argument("--private", action="store_true", help="hide it from others")
+
+
 def _add_ls(commands: Any) -> None:
     parser = commands.add_parser("ls", help="list finished runs")
     parser.set_defaults(command=ls)
@@ -118,7 +158,7 @@ def _add_check(commands: Any) -> None:
 
 def _add_install_metrics(commands: Any) -> None:
     parser = commands.add_parser(
-        "parser-metrics", help='make evaluate.load("attefa") work from any folder, offline too'
+        "install-metrics", help='make evaluate.load("attefa") work from any folder, offline too'
     )
     parser.set_defaults(command=install_metrics)
     parser.add_argument("metric", nargs="*", help="names (default: all)")

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from attn_faithful.cli.flags import listed, numbers, pair, recipe_overrides
+from attn_faithful._checks import InputError
+from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides
 from attn_faithful.cli.looking import show
 
 
@@ -21,7 +22,62 @@ def train(given: argparse.Namespace) -> None:
 
 
 def attefa(given: argparse.Namespace) -> None:
-    _carry_out(_single_recipe(given, twin=True), given)
+    if given.model is not None:
+        _stock_attefa(given)
+    else:
+        _carry_out(_single_recipe(given, twin=True), given)
+
+
+def _stock_attefa(given: argparse.Namespace) -> None:
+    """Twins of a transformers classifier that is trained already."""
+    from pathlib import Path
+
+    from attn_faithful.api import load
+    from attn_faithful.experiments.recipe import make_recipe
+    from attn_faithful.experiments.stages import quiet
+    from attn_faithful.experiments.stock_attefa import stock_attefa
+    from attn_faithful.experiments.strict import build
+    from attn_faithful.reports.aggregate import aggregate
+    from attn_faithful.reports.result import Result
+    from attn_faithful.reports.tables import attefa_table, base_table
+    from attn_faithful.training.stock_twin import StockTwinSettings
+
+    found = data_overrides(given)
+    for key in found:
+        if not key.startswith(("data.", "twin.")):
+            raise InputError(f"--set {key}: attefa of a trained model takes keys of data and twin only.")
+    twin = {key.removeprefix("twin."): value for key, value in found.items() if key.startswith("twin.")}
+    flags = {
+        "epochs": given.twin_epochs, "learning_rate": given.learning_rate, "batch_size": given.batch_size,
+        "layers": numbers("--layers", given.layers, int), "max_tvd": given.max_tvd,
+        "objective": None if given.max_tvd is None else "constrained",
+    }  # fmt: skip
+    twin = {key: value for key, value in flags.items() if value is not None} | twin
+    if given.smoke:
+        twin["epochs"] = 1
+        found.setdefault("data.limit", 64)
+    settings = build(StockTwinSettings, twin, "attefa: twin")
+    data = {key: value for key, value in found.items() if key.startswith("data.")}
+    recipe = make_recipe({"name": "attefa", "data": {"source": given.data}}, "attefa", data)
+    with quiet():
+        model, tokenizer = load(given.model)
+    if not hasattr(model, "choosing"):
+        raise InputError(
+            f"{given.model} is one of our own models; leave --model out, and attefa trains it and its twin."
+        )
+    folder = stock_attefa(
+        model, tokenizer, recipe.data, settings, seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
+        output=Path(given.output) / (given.name or "attefa"), origin=given.model, tell=_tell,
+    )  # fmt: skip
+    records = aggregate([folder])
+    show([base_table(records), attefa_table(records), *Result(folder.path).tables()])
+    print(f"Run folder: {folder.path}")
+
+
+def _tell(stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
+    shown = {"F1": "eval_f1", "TVD": "eval_tvd", "JSD": "eval_jsd"}
+    values = "  ".join(f"{name} {metrics[key]:.3f}" for name, key in shown.items() if key in metrics)
+    print(f"{stage} epoch {epoch}/{epochs}  {values}", flush=True)
 
 
 def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:

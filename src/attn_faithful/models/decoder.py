@@ -37,12 +37,10 @@ class Decoder:
     def __call__(self, weights: Tensor) -> Tensor:
         """(B, K, S, T) -> (B, K, C)."""
         check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
-        b, k, s, t = weights.shape
-        known = len(self.inputs["input_ids"]), sum(each.count for each in self.slots), self.slots[0].attention.shape[-1]
-        if (b, s, t) != known:
-            raise InputError(
-                f"Expected `attention` of shape {known[0], k, *known[1:]}, but got {tuple(weights.shape)}."
-            )
+        (b, t), k = self.inputs["input_ids"].shape, weights.shape[1]
+        expected = (b, k, sum(each.count for each in self.slots), t)
+        if weights.shape != expected:
+            raise InputError(f"Expected `attention` of shape {expected}, but got {tuple(weights.shape)}.")
         if b * k == 0:
             return weights.new_zeros(b, k, self.model.config.num_labels)
         every = torch.arange(b * k, device=weights.device)

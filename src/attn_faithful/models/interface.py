@@ -21,6 +21,7 @@ from attn_faithful.functional.projections import PROJECTIONS, project
 TRACED = "attn_faithful"
 KEYWORD = "attention_trace"
 SPARSE = ("sparsemax", "sparsegen", "entmax15", "entmax")  # projections that are implementations of their own
+SOFTMAX = ("None", "eager", "sdpa", "flash", "flex")  # how the names of transformers' own begin
 SPARSEGEN_LAMBDA, ENTMAX_ALPHA = "sparsegen_lambda", "entmax_alpha"  # of a model's config
 
 Alter = Callable[[Tensor, Tensor], Tensor]  # weights, allowed (B, H, Q, T) -> weights
@@ -182,6 +183,13 @@ def check_model(model: nn.Module) -> None:
         )
     if model.config.num_labels < 2 or model.config.problem_type == "regression":
         raise InputError(f"Expected a classifier of two classes or more, but {name} has num_labels=1 (a regression).")
+    held = {str(c._attn_implementation) for c in configs_of(model)}
+    strange = sorted(n for n in held if n not in SPARSE and not n.startswith(SOFTMAX))
+    if strange or len({projection_of(n) for n in held}) > 1:
+        raise InputError(
+            f"Expected one known projection in all of {name}, but its attention implementation is "
+            f"{' and '.join(map(repr, strange or sorted(held)))}; call its set_attn_implementation('sdpa') first."
+        )
     kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
     if kinds - {torch.float32, torch.float64}:
         low = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))

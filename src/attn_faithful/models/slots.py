@@ -95,9 +95,8 @@ class Slots:
             elif self.reading == "all":
                 new = new.view(len(new), -1, *chosen.shape[2:])
             else:
-                new = self._dealt(
-                    chosen, new[:, :, None], self._to_layer(self.attention[texts], texts)[:, :, None], allowed
-                )
+                mean = self._to_layer(self.attention[texts], texts)
+                new = self._dealt(chosen, new[:, :, None], mean[:, :, None], allowed)
             return own.index_copy(1, self.heads, torch.where(rows, new, chosen))
 
         return alter

@@ -53,7 +53,7 @@ def use_projection(model: Any, name: str, **parameters: float) -> Any:
             hint = " It takes none." if takes is None else did_you_mean(parameter, [takes])
             raise InputError(f"Unknown parameter {parameter!r} of projection {name!r}.{hint}")
     check_asks(model)
-    told = {TOLD[takes]: value for value in parameters.values()}
+    told = {TOLD[parameter]: value for parameter, value in parameters.items()}
     project(name, torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool), **told)  # raises for a value out of range
     register()
     for config in configs_of(model):

@@ -178,7 +178,7 @@ def _pairs(metric: str, facts: Record, records: Sequence[Record], runs: Mapping[
         for r in record["tests"]
         if r["metric"] == metric and r["class"] == ALL and not is_control(r["source"])
     )
-    found = []
+    rows, differences = [], []
     for site, source in keys:
         columns = []
         for record in records:
@@ -187,11 +187,15 @@ def _pairs(metric: str, facts: Record, records: Sequence[Record], runs: Mapping[
                 seeds = [runs[path].scores(metric, source, site) for path in record["runs"]]
                 columns.append((model_title(record, records), _mean_over(seeds), own[0]["mean"]))
         for one, two in _chosen(columns, facts["direction"]):
-            examples = one[1].index.intersection(two[1].index, sort=False)
-            test = paired(one[1].loc[examples].to_numpy(), two[1].loc[examples].to_numpy())
             names = {"data": records[0]["axes"]["data"], "site": site, "source": source}
-            found.append({**names, "first": one[0], "second": two[0], "test": test})
-    return found
+            rows.append({**names, "first": one[0], "second": two[0]})
+            differences.append(one[1] - two[1])  # by example; NaN where one of them lacks it
+    if not rows:
+        return []
+    import pandas as pd
+
+    tests = paired(pd.concat(differences, axis=1).to_numpy())
+    return [{**row, "test": test} for row, test in zip(rows, tests, strict=True)]
 
 
 def _mean_over(seeds: Sequence[Any]) -> Any:

@@ -22,6 +22,7 @@ from attn_faithful.reports.verdict import verdict
 
 BUDGET = 5_000_000  # bytes of a page
 _OF_FIGURES = 0.4  # what figures may take of it
+_NOTE = 600  # bytes that are kept for the note on what was left out
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -81,7 +82,8 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     }  # fmt: skip
     template = environment.get_template("page.html.j2")
     empty = template.render(**facts, data=Markup("{}"), sample=None, several=False)
-    packed = pack([Examples(run, site) for site in sites_of(run) or [None]], budget - len(empty.encode()), seed)
+    left = budget - len(empty.encode()) - _NOTE
+    packed = pack([Examples(run, site) for site in sites_of(run) or [None]], left, seed)
     return template.render(
         **facts, data=Markup(embedded(packed.data)), sample=packed.sample, several=len(facts["views"]) > 1
     )

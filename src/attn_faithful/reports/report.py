@@ -51,9 +51,16 @@ class Report:
     pages: list[Path] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
+    def reasons(self) -> list[tuple[str, str]]:
+        """What was left out, with what has the same reason told together."""
+        by_reason: dict[str, list[str]] = {}
+        for what, why in self.left_out:
+            by_reason.setdefault(why, []).append(what)
+        return [(", ".join(found), why) for why, found in by_reason.items()]
+
     def __str__(self) -> str:
         counts = f"{len(self.tables)} tables, {len(self.figures)} figures, {len(self.pages)} pages"
-        told = [f"Left out: {what}: {why}" for what, why in self.left_out]
+        told = [f"Left out: {what}: {why}" for what, why in self.reasons()]
         pages = [f"Page: {page}" for page in self.pages[:3]]
         return "\n".join([*self.lines, *told, f"Report: {self.path / TEXT} ({counts})", *pages])
 
@@ -66,7 +73,7 @@ class Report:
             for path in found
             if path.is_file()
         ]
-        told = [f"<li>{escape(what)}: {escape(why)}</li>" for what, why in self.left_out]
+        told = [f"<li>{escape(what)}: {escape(why)}</li>" for what, why in self.reasons()]
         return "\n".join([*lines, *pages, *shown, *(["<p>Left out:</p><ul>", *told, "</ul>"] if told else [])])
 
 
@@ -268,7 +275,7 @@ def _text(made: Report, found: Sequence[Cell]) -> str:
         pages = zip(runs, made.pages, strict=True) if len(made.pages) == len(runs) else []
         parts += ["## Pages to browse", "\n".join(f"- [{markdown(_run_title(r))}]({link(p)})" for r, p in pages)]
     if made.left_out:
-        parts += ["## Left out", "\n".join(f"- {markdown(what)}: {markdown(why)}" for what, why in made.left_out)]
+        parts += ["## Left out", "\n".join(f"- {markdown(what)}: {markdown(why)}" for what, why in made.reasons())]
     first = [made.tables[name] for name in _FIRST if name in made.tables]
     parts += ["## Models", *(path.read_text(encoding="utf-8").strip() for path in first)] if first else []
     if made.figures:

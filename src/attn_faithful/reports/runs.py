@@ -283,14 +283,28 @@ def find(paths: Iterable[str | Path]) -> Search:
                 search.left_out.append((folder, "not finished: the command that started it goes on with it"))
                 continue
             try:
-                if "axes" in RunFolder(folder).read_meta():  # other programs write a meta.json too
-                    search.runs.append(Run(folder))
+                if "axes" not in RunFolder(folder).read_meta():  # other programs write a meta.json too
+                    continue
+                run = Run(folder)
             except InputError as error:
                 search.left_out.append((folder, str(error)))
+                continue
+            if lacking := _lacking(run):
+                search.left_out.append((folder, f"lacks {lacking}; remove the folder and run its command again"))
+            else:
+                search.runs.append(run)
     if not search.runs:
         raise InputError(_nothing(paths, search.left_out))
     search.runs.sort(key=_order)
     return search
+
+
+def _lacking(run: Run) -> str:
+    """The tables that the run's summary speaks of and that are not there."""
+    needed = ["predictions", "tokens"]
+    needed += ["scores"] if run.records else []
+    needed += ["variants"] if run.summary.get("twins") else []
+    return ", ".join(f"{name}.parquet" for name in needed if not run.has(name))
 
 
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")

@@ -14,6 +14,7 @@ import numpy as np
 LN2 = math.log(2)
 _STILL_JSD = 1e-12  # below it a twin's attention never moved, see functional.faithfulness
 _HELD = 2_000_000  # resampled indices held at once: 16 MB
+_EXACT = 50  # pairs up to which scipy knows the exact distribution of the signed ranks
 
 
 def tvd(p: np.ndarray, q: np.ndarray, multi_label: bool = False) -> np.ndarray:
@@ -101,38 +102,70 @@ class Paired:
     n: int
 
 
-def paired(first: np.ndarray, second: np.ndarray, n_resamples: int = 1000) -> Paired:
-    """Compare two columns over the same examples; pairs with a NaN are left out, zero differences keep their ranks.
+def paired(differences: np.ndarray, n_resamples: int = 1000) -> list[Paired]:
+    """Comparisons of two models each, from their differences on the same examples.
+
+    Args:
+        differences: (B, M), first minus second; an example that is NaN is left out of its column. Differences of 0 keep
+            their ranks.
+        n_resamples: of the interval; all columns share the draws.
+
+    Returns:
+        one a column.
 
     Reference:
-        Pratt (1959) for zero differences; Kerby (2014) for the effect size.
+        Wilcoxon (1945), with Pratt's (1959) treatment of zeros; Kerby (2014) for the effect size.
 
     Example:
-        >>> found = paired(np.array([1.0, 2.0, 3.0, np.nan]), np.array([0.0, 0.0, 4.0, 1.0]))
+        >>> (found,) = paired(np.array([[1.0], [2.0], [-1.0], [np.nan]]))
         >>> found.n, round(found.mean, 6), found.effect, found.p
         (3, 0.666667, 0.5, 0.75)
     """
+    differences = np.asarray(differences, dtype=float)
+    known = np.isfinite(differences)
+    low, high = _intervals(np.where(known, differences, 0.0), known, n_resamples)
+    return [
+        _paired(column[own], float(low[i]), float(high[i]))
+        for i, (column, own) in enumerate(zip(differences.T, known.T, strict=True))
+    ]
+
+
+def _intervals(filled: np.ndarray, known: np.ndarray, n_resamples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Percentile intervals of each column's mean: counts of a multinomial draw weigh the examples as drawing them does."""
+    n, columns = filled.shape
+    means = np.full((n_resamples, columns), np.nan)
+    generator = np.random.default_rng(0)
+    step = max(1, _HELD // max(n, 1))
+    for start in range(0, n_resamples if n else 0, step):
+        counts = generator.multinomial(n, np.full(n, 1 / n), size=min(step, n_resamples - start)).astype(float)
+        with np.errstate(invalid="ignore"):
+            means[start : start + step] = (counts @ filled) / (counts @ known)
+    few = known.sum(0) < 2
+    means[:, few] = 0.0
+    low, high = np.nanquantile(means, [0.025, 0.975], axis=0) if columns else np.zeros((2, 0))
+    return np.where(few, np.nan, low), np.where(few, np.nan, high)
+
+
+def _paired(difference: np.ndarray, low: float, high: float) -> Paired:
     from scipy.stats import rankdata, wilcoxon
 
-    difference = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
-    difference = difference[np.isfinite(difference)]
     n = len(difference)
     if not n:
         return Paired(math.nan, math.nan, math.nan, math.nan, math.nan, 0)
-    low = high = math.nan
-    if n > 1:
-        # counts of a multinomial draw weigh the examples as drawing them one by one does
-        generator = np.random.default_rng(0)
-        step = max(1, _HELD // n)
-        sizes = [min(step, n_resamples - start) for start in range(0, n_resamples, step)]
-        means = [generator.multinomial(n, np.full(n, 1 / n), size=size) @ difference / n for size in sizes]
-        low, high = (float(value) for value in np.quantile(np.concatenate(means), [0.025, 0.975]))
+    mean = float(difference.mean())
     ranks = rankdata(np.abs(difference))
     above, below = ranks[difference > 0].sum(), ranks[difference < 0].sum()
     if above + below == 0:
-        return Paired(float(difference.mean()), low, high, 0.0, math.nan, n)
-    p = float(wilcoxon(difference, zero_method="pratt").pvalue)
-    return Paired(float(difference.mean()), low, high, float((above - below) / (above + below)), p, n)
+        return Paired(mean, low, high, 0.0, math.nan, n)
+    effect = float((above - below) / (above + below))
+    if n <= _EXACT:
+        return Paired(mean, low, high, effect, float(wilcoxon(difference, zero_method="pratt").pvalue), n)
+    # as scipy's normal approximation, with the ranks that are there already
+    zeros = int((difference == 0).sum())
+    _, ties = np.unique(ranks[difference != 0], return_counts=True)
+    expected = (n * (n + 1) - zeros * (zeros + 1)) / 4
+    variance = (n * (n + 1) * (2 * n + 1) - zeros * (zeros + 1) * (2 * zeros + 1)) / 24 - (ties**3 - ties).sum() / 48
+    return Paired(mean, low, high, effect, math.erfc(abs(above - expected) / math.sqrt(2 * variance)), n)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -51,18 +51,19 @@ class StockOutputs:
 
 
 def layer_heads(model: StockModel, call: Call, layer: int, batch: Batch, keys: str) -> Tensor:
-    """Attention of one layer over the text's positions, (B, H, Q, T), among the content tokens or over all of them."""
-    attention = call.attention
-    if model.probe.shifted[layer]:  # a decoder's input is the text one position later
-        attention = attention.roll(-1, -1)
-    return content_attention(attention, content_of(batch)) if keys == "content" else attention
+    """Attention of one layer, (B, H, Q, T), among the content tokens ("content") or all tokens of each text ("all")."""
+    return content_attention(call.attention, _keys(model, layer, batch, keys))
 
 
-def content_of(batch: Batch) -> Tensor:
-    """Positions (B, T) that are neither padding nor special tokens."""
-    there = batch["attention_mask"].bool()
-    special = batch.get("special_tokens_mask")
-    return there if special is None else there & ~special.bool()
+def _keys(model: StockModel, layer: int, batch: Batch, keys: str) -> Tensor:
+    """Which keys (B, T) of a layer are content, or tokens at all."""
+    chosen = batch["attention_mask"].bool()
+    if keys == "content" and batch.get("special_tokens_mask") is not None:
+        chosen = chosen & ~batch["special_tokens_mask"].bool()
+    if model.probe.shifted[layer]:  # a decoder's input: a special token that starts it, and the text
+        start = torch.full_like(chosen[:, :1], keys == "all")
+        chosen = torch.cat([start, chosen[:, :-1]], dim=1)
+    return chosen
 
 
 @torch.no_grad()
@@ -103,9 +104,10 @@ def stock_twin_outputs(
         for place, layer in enumerate(chosen):
             both = [layer_heads(base, found.calls[layer], layer, batch, keys) for found in seen]
             apart[place][index] = head_distances(both[1], both[0], queries).cpu()
+            content = _keys(base, layer, batch, "content")[:, None, None]
             for which, found in enumerate(seen):
-                whole = layer_heads(base, found.calls[layer], layer, batch, "all")
-                mass[index, place, which] = _content_mass(whole, batch).cpu()
+                held = (layer_heads(base, found.calls[layer], layer, batch, "all") * content).sum(-1).mean(1)  # (B, Q)
+                mass[index, place, which] = ((held * queries).sum(1) / queries.sum(1).clamp(min=1)).double().cpu()
     assignments = [match_heads(distances) for distances in apart]
     pairs = zip(apart, assignments, strict=True)
     by_layer = torch.stack([matched_distances(distances, assignment) for distances, assignment in pairs], dim=1)
@@ -114,10 +116,3 @@ def stock_twin_outputs(
     return StockOutputs(
         chosen, tvd.numpy(), by_layer.numpy(), assignments, chances[0].numpy(), chances[1].numpy(), mass.numpy()
     )
-
-
-def _content_mass(attention: Tensor, batch: Batch) -> Tensor:
-    """Mean attention on content over heads and real queries, (B,)."""
-    held = (attention * content_of(batch)[:, None, None]).sum(-1).double().mean(1)  # (B, Q)
-    rows = batch["attention_mask"].bool()
-    return (held * rows).sum(1) / rows.sum(1).clamp(min=1)

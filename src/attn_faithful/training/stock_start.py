@@ -88,9 +88,10 @@ def _disturb(stock: StockModel, layers: list[int], share: float) -> None:
         for layer in layers:
             call = trace.seen[layer]
             own = [p for p in call.module.parameters() if p.requires_grad and p.dim() > 1 and id(p) not in done]
-            slopes = _slopes(call, own)
+            if not own:
+                continue
             spread = _spread(call.module)
-            for parameter, slope in zip(own, slopes, strict=True):
+            for parameter, slope in zip(own, _slopes(call, own), strict=True):
                 done.add(id(parameter))
                 at = slope != 0  # a table of queries, keys and values in one has no slope where it is values'
                 if at.any():

@@ -17,7 +17,7 @@ from attn_faithful._seeds import seed_for
 from attn_faithful.functional import divergences
 from attn_faithful.functional.head_matching import matched_jsd
 from attn_faithful.models.interface import Trace
-from attn_faithful.models.protocol import probabilities
+from attn_faithful.models.protocol import evaluating, probabilities
 from attn_faithful.models.stock import StockModel
 from attn_faithful.training.stock_pair import KEYS, layer_heads, stock_twin_outputs
 from attn_faithful.training.stock_start import merged, new_stock_twin
@@ -33,15 +33,17 @@ class StockTwinSettings(TwinSettings):
 
     Attributes:
         objective: "attefa" or "constrained".
-        start: "base": the base's weights, the queries and keys of the chosen layers disturbed (from equal attention no
-            gradient leads away); "new": new weights but for the embeddings, as the paper does it, which takes the
-            texts and epochs of a whole training.
+        start: "base": the base's weights, the queries and keys of the chosen layers disturbed, since from equal
+            attention no gradient leads away; "new": new weights but for the embeddings, as the paper does it, which
+            takes the texts and epochs of a whole training.
         layers: whose heads are to differ, by number; None for all. All layers are trained, so that the others may make
             up for it.
         keys: "content": a head's attention among the content tokens; "all": with special tokens, which hold most of
             the mass in many heads.
         freeze_embeddings: leave tables of words, positions and segments as they are.
-        perturbation: of the start, as a share of the weights' standard deviation.
+        perturbation: standard deviation of that disturbance, as a multiple of the weights' own. What is found depends
+            on it: of MiniLM on short texts of SST, JSD after 24 steps was 0.15 nats with 0.5, 0.24 with 1 and 0.38 with
+            2, at a TVD of 0.13, 0.15 and 0.18.
         sample: training texts that the assignments are found on.
         lora_rank: train adapters of this rank in place of the weights (needs peft): of the weights there is then one
             copy during training, and gradients and Adam's moments are of the adapters alone.
@@ -51,12 +53,13 @@ class StockTwinSettings(TwinSettings):
     start: str = "base"
     epochs: int = 10
     patience: int = 3
-    learning_rate: float = 1e-4
+    batch_size: int = 16
+    learning_rate: float = 2e-4
     weight_decay: float = 0.0
     layers: list[int] | None = None
     keys: str = "content"
     freeze_embeddings: bool = True
-    perturbation: float = 0.3
+    perturbation: float = 2.0
     sample: int = 256
     lora_rank: int | None = None
     max_grad_norm: float | None = 1.0
@@ -111,7 +114,8 @@ class StockTwinTrainer(TwinTrainer):
         with torch.no_grad():
             base = self.base.seen(inputs, set(self.layers))
         trace = Trace(read=set(self.layers))
-        logits = self.stock.run(self.stock.inputs(inputs), trace)
+        with evaluating(self.stock):  # what dropout changes is no other prediction to be unlearned
+            logits = self.stock.run(self.stock.inputs(inputs), trace)
         rows, keys = inputs["attention_mask"].bool(), self.settings.keys
         apart = []
         for layer, assignment in zip(self.layers, self.assignments, strict=True):
@@ -154,7 +158,7 @@ def train_stock_twin(
             twin's F1.
         collate: makes batches, with ``special_tokens_mask`` where the rows have it.
         settings: see `StockTwinSettings`.
-        seed: of the start, the order of batches and of dropout.
+        seed: of the start and of the order of batches; there is no dropout, as there is none in the base's outputs.
         checkpoints: as for `train_base`; a run that was stopped goes on from there.
         tell: ``tell(epoch, epochs, metrics)`` after each epoch.
 

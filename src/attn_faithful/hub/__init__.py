@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ._checks import check_choice
+from attn_faithful._checks import check_choice
 
-_MODULES = Path(__file__).parent / "evaluate_modules"
+_MODULES = Path(__file__).parents[1] / "evaluate_modules"
 
 
 def metric_names() -> list[str]:

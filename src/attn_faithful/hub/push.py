@@ -1,0 +1,189 @@
+"""What goes to the Hub: models with their cards, metrics and reports as Spaces, tables as data sets."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful.hub import _MODULES, metric_names
+from attn_faithful.hub.upload import Files, upload
+
+_CODE = "attn_faithful_model"  # the file that travels with the weights
+# model type -> its configuration and its model, for readers that have not imported the package
+_CLASSES = {
+    "attention_classifier": ("configuration.AttentionClassifierConfig", "modeling.AttentionClassifier"),
+    "hierarchical_attention_classifier": ("han_configuration.HANConfig", "han.HANClassifier"),
+}
+_OF_TRAINING = (".pt", ".pth", "training_args.bin")
+
+
+def push_model(
+    run_or_folder: str | Path, to: str, *, card: str | None = None, private: bool = False, token: str | None = None,
+    wait: float = 60,
+) -> str:  # fmt: skip
+    """Push a model with its card: weights, configuration, tokenizer, and a few lines of code that find its class.
+
+    Whoever has the package installed can load it with ``trust_remote_code=True`` and without importing the package;
+    without the package, transformers says in one line what to install. Nobody runs code without asking for it.
+
+    Args:
+        run_or_folder: a run folder, of which ``model`` is taken, or the folder of a saved model.
+        to: "user/name"; what is there already is overwritten, file by file.
+        card: text of the README.md; by default the folder's own, or a short one. Of a run:
+            `attn_faithful.reports.model_card.model_card`.
+        private: hide it from others; what is public already is refused.
+        token: of the Hub; by default the one of ``hf auth login`` or of HF_TOKEN.
+        wait: seconds that the Hub may take for an answer.
+
+    Returns:
+        the address of the repository.
+
+    Raises:
+        InputError: no saved model, a card that is not valid, no token, a name that is not yours, a Hub that cannot be
+            reached or does not answer. Where an upload was lost, all files lie in the folder that the message names.
+    """
+    given = Path(run_or_folder)
+    model = given / "model" if (given / "model" / "config.json").is_file() else given
+    if not (model / "config.json").is_file():
+        raise InputError(f"{given} holds no saved model; give a run that trained one, or the folder of a model.")
+    found = sorted(path for path in model.iterdir() if path.is_file() and path.name[0] != ".")
+    if not any(path.suffix in (".safetensors", ".bin") for path in found if path.name not in _OF_TRAINING):
+        raise InputError(f"{model} holds no weights (model.safetensors); save the model again before pushing it.")
+    files: Files = {path.name: path for path in found if not path.name.endswith(_OF_TRAINING)}
+    files |= _code((model / "config.json").read_text(encoding="utf-8"), to)
+    if card is None:
+        own = model / "README.md"
+        card = own.read_text(encoding="utf-8") if own.is_file() else _short_card(to)
+    files["README.md"] = card.encode()
+    aside = (given if model != given else given.parent) / "hub" / f"model-{to.rpartition('/')[2]}"
+    return upload("model", to, files, aside, private=private, token=token, wait=wait)
+
+
+def _code(configuration: str, to: str) -> dict[str, bytes]:
+    """config.json and the module that it names, for models of ours."""
+    read = json.loads(configuration)
+    if read.get("model_type") not in _CLASSES:
+        return {}
+    places = [f"attn_faithful.models.{place}" for place in _CLASSES[read["model_type"]]]
+    lines = [f"from {module} import {name}" for module, _, name in (place.rpartition(".") for place in places)]
+    names = [place.rpartition(".")[2] for place in places]
+    autos = ("AutoConfig", "AutoModelForSequenceClassification")
+    read["auto_map"] = {auto: f"{_CODE}.{name}" for auto, name in zip(autos, names, strict=True)}
+    about = f'"""Finds the classes of {to} in the package attn_faithful (pip install attn-faithful)."""\n\n'
+    module = about + "\n".join(lines) + f"\n\n__all__ = {json.dumps(names)}\n"
+    return {"config.json": (json.dumps(read, indent=2) + "\n").encode(), f"{_CODE}.py": module.encode()}
+
+
+def _short_card(to: str) -> str:
+    return (
+        "---\nlibrary_name: transformers\npipeline_tag: text-classification\ntags:\n- attention\n- attn_faithful\n"
+        "---\n\n"
+        f"# {to.rpartition('/')[2]}\n\nA text classifier with attention.\n\n```python\nimport attn_faithful\n\n"
+        f'model, tokenizer = attn_faithful.load("{to}")\n```\n'
+    )
+
+
+def push_metric(name: str, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
+    """Push a metric as a Space, so that ``evaluate.load("user/name")`` finds it and its page computes it.
+
+    Args:
+        name: of the metric, such as "attefa".
+        to: "user/name".
+        private, token, wait: see :func:`push_model`.
+
+    Returns:
+        the address of the Space.
+
+    Raises:
+        InputError: an unknown metric, or see :func:`push_model`.
+    """
+    folder = _MODULES / check_choice("metric", name, metric_names())
+    files: Files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".pyc"}
+    # evaluate looks for a script of the repository's name
+    files[f"{to.rpartition('/')[2]}.py"] = folder / f"{name}.py"
+    # the script calls functions that other versions may lack
+    needs = (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pinned = [f"{line}~={version(line)}" if line == "attn-faithful" else line for line in needs]
+    files["requirements.txt"] = "\n".join([*pinned, ""]).encode()
+    return upload("space", to, files, Path("hub") / f"metric-{name}", "gradio", private=private, token=token, wait=wait)
+
+
+def push_data(run: str | Path, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
+    """Push a run's tables as a data set, a configuration a table; downloaded whole, they are a run folder again.
+
+    The texts are among them, as tokens. Absolute paths in meta.json and summary.json are cut to their last part.
+
+    Args:
+        run: a finished run folder.
+        to: "user/name".
+        private, token, wait: see :func:`push_model`.
+
+    Returns:
+        the address of the data set.
+
+    Raises:
+        InputError: a run that is not finished, or see :func:`push_model`.
+    """
+    folder = Path(run)
+    tables = sorted(path for path in folder.glob("*.parquet") if path.name[0] != ".")
+    if not (folder / "meta.json").is_file() or not tables:
+        raise InputError(f"{folder} is no finished run with tables; attn-faithful ls lists the finished ones.")
+    configs = [f"- config_name: {path.stem}\n  data_files: {path.name}" for path in tables]
+    card = (
+        "---\ntags:\n- attention\n- faithfulness\n- attn_faithful\nconfigs:\n" + "\n".join(configs) + "\n---\n\n"
+        f"# {to.rpartition('/')[2]}\n\nThe tables of a faithfulness run of attn_faithful: "
+        f"{', '.join(f'`{path.stem}`' for path in tables)}; `meta.json` says how they were made, `summary.json` what "
+        f'came out.\n\n```python\nimport datasets\n\ndatasets.load_dataset("{to}", "{tables[0].stem}")\n```\n'
+    )
+    files: Files = {path.name: path for path in tables}
+    for name in ("meta.json", "summary.json"):
+        if (folder / name).is_file():
+            portable = _portable(json.loads((folder / name).read_text(encoding="utf-8")))
+            files[name] = json.dumps(portable, indent=1, ensure_ascii=False).encode()
+    files["README.md"] = card.encode()
+    return upload("dataset", to, files, None, private=private, token=token, wait=wait)
+
+
+def _portable(value: Any) -> Any:
+    """Without absolute paths, which are nobody else's."""
+    if isinstance(value, dict):
+        return {name: _portable(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_portable(inner) for inner in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+def push_report(page: str | Path, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
+    """Push a report's HTML page as a static Space.
+
+    Args:
+        page: the HTML file, or a folder with one; it holds all that it shows.
+        to: "user/name".
+        private, token, wait: see :func:`push_model`.
+
+    Returns:
+        the address of the Space.
+
+    Raises:
+        InputError: no page, or see :func:`push_model`.
+    """
+    path = Path(page)
+    if path.is_dir():
+        found = sorted(path.glob("*.html"))
+        if len(found) != 1:
+            raise InputError(f"Expected one HTML page in {path}, but found {len(found)}; give the file.")
+        path = found[0]
+    if not path.is_file() or path.suffix != ".html":
+        raise InputError(f"{path} is no HTML page; attn-faithful report RUN makes one.")
+    name = to.rpartition("/")[2]
+    card = (
+        f"---\ntitle: {json.dumps(name)}\nemoji: 🔦\ncolorFrom: indigo\ncolorTo: yellow\nsdk: static\n"
+        f"app_file: index.html\npinned: false\n---\n\n# {name}\n\nA faithfulness report of attn_faithful.\n"
+    )
+    files: Files = {"index.html": path, "README.md": card.encode()}
+    return upload(
+        "space", to, files, path.parent / "hub" / f"report-{name}", "static", private=private, token=token, wait=wait
+    )

@@ -1,0 +1,212 @@
+"""The card of a model that goes to the Hub: what it is, how it was trained, how faithful its attention is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_faithful.reports.page import TEMPLATES
+from attn_faithful.reports.runs import ALL, Run
+from attn_faithful.reports.tables import number
+from attn_faithful.reports.tests import arrow, is_control
+from attn_faithful.store import strict
+
+_TASK = "text-classification"
+# of the configuration, as far as they say what the model is
+_SETTINGS = (
+    "model_type", "encoder", "embedding_size", "hidden_size", "num_layers", "attention", "projection", "temperature",
+    "sparsegen_lambda", "entmax_alpha", "readout", "output", "vocab_size",
+)  # fmt: skip
+_ONLY_OF = {"temperature": "softmax", "sparsegen_lambda": "sparsegen", "entmax_alpha": "entmax"}
+_TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "select_by", "select_on")
+_OF_CLASSIFIER = {
+    "accuracy": ("accuracy", "share of the texts that are classified right"),
+    "f1": ("F1", "of the classification"),
+    "roc_auc": ("ROC AUC", "how well the probabilities rank the classes; 0.5 is chance"),
+}
+_OF_TWIN = {
+    "attefa": ("AtteFa", "0: a second model predicts the same with other attention, 1: it cannot", "higher"),
+    "tvd": ("TVD of the twin", "how far the second model's predictions are from the model's, 0 to 1", None),
+    "jsd": ("JSD of the twin", "how far its attention is from the model's, nats, 0 to 0.693", None),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of the card.
+
+    Attributes:
+        key: of the metric in the metadata.
+        title: of the metric.
+        name: the title with what was scored, and where.
+        meaning: a sentence without its stop.
+        value, low, high: mean and interval, None where there is none.
+        n: examples that it is over.
+        direction: which way speaks for faithful attention.
+        reason: why the value is undefined.
+        dataset: type, name and split; None where the data set has no name.
+    """
+
+    key: str
+    title: str
+    name: str
+    meaning: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    direction: str | None = None
+    reason: str = ""
+    dataset: tuple[str, str, str] | None = None
+
+    @property
+    def shown(self) -> str:
+        return number(self.value)
+
+    @property
+    def interval(self) -> str:
+        return "" if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
+
+    @property
+    def count(self) -> str:
+        return "" if self.n is None else f"{self.n:,}"
+
+    @property
+    def arrow(self) -> str:
+        return arrow(self.direction)
+
+
+def model_card(run: Run, *others: Run, to: str = "user/name") -> str:
+    """The text of README.md for a run's model.
+
+    The numbers are those of the run's summary, and of other runs that tested the same model. What is undefined stands
+    with its reason in the text, and not in the metadata.
+
+    Args:
+        run: the run that trained the model.
+        others: runs of ``attn-faithful evaluate`` on it.
+        to: its place on the Hub.
+
+    Returns:
+        metadata with a model-index, and the card in Markdown.
+    """
+    from huggingface_hub import EvalResult, ModelCardData
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    every = [row for each in (run, *others) for row in _rows(each)]
+    rows = list({(row.name, row.dataset): row for row in reversed(every)}.values())[::-1]  # the first of its name
+    defined = [row for row in rows if row.value is not None]
+    results = [
+        EvalResult(
+            task_type=_TASK, dataset_type=row.dataset[0], dataset_name=row.dataset[1], dataset_split=row.dataset[2],
+            metric_type=row.key, metric_name=row.name, metric_value=row.value, metric_args=_arguments(row),
+        )
+        for row in defined if row.dataset is not None
+    ]  # fmt: skip
+    data = ModelCardData(
+        library_name="transformers", pipeline_tag=_TASK, tags=["attention", "faithfulness", "attn_faithful"],
+        **({"model_name": to.rpartition("/")[2], "eval_results": results} if results else {}),
+    )  # fmt: skip
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=_in_a_cell,
+    )  # fmt: skip
+    body = environment.get_template("model_card.md.j2").render(
+        title=to.rpartition("/")[2], to=to, about=_about(run), settings=_settings(run), classes=run.label_names,
+        data=_data(run), training=_training(run), rows=defined,
+        meanings=list({row.title: row.meaning for row in defined}.items()),
+        undefined=[row for row in rows if row.value is None],
+        unnamed=bool(defined) and not results,
+    )  # fmt: skip
+    return f"---\n{data.to_yaml()}\n---\n\n{body}"
+
+
+def _in_a_cell(value: Any) -> Any:
+    """On one line, and without what would end a cell of a table."""
+    return " ".join(value.split()).replace("|", "\\|") if isinstance(value, str) else value
+
+
+def _arguments(row: Row) -> dict[str, Any] | None:
+    given = {"low": row.low, "high": row.high, "n": row.n}
+    return {name: value for name, value in given.items() if value is not None} or None
+
+
+def _rows(run: Run) -> Iterator[Row]:
+    dataset = _dataset(run)
+    base: Mapping[str, Any] = strict(run.summary.get("base") or {})
+    for key, (title, meaning) in _OF_CLASSIFIER.items():
+        if base.get(key) is not None:
+            yield Row(key, title, title, meaning, base[key], dataset=dataset)
+    many = len(run.sites) > 1
+    for record in map(strict, run.records):
+        about = run.metrics.get(record["metric"])
+        if about is None or not about["shown"] or record["class"] != ALL or is_control(record["source"]):
+            continue
+        if "attention" not in record["source"].split("~"):
+            continue
+        against = [part for part in record["source"].split("~") if part != "attention"]
+        what = [*(f"with {part}" for part in against), *([record["site"]] if many else [])]
+        yield Row(
+            record["metric"], about["title"], f"{about['title']} ({', '.join(what)})" if what else about["title"],
+            about["meaning"], record["mean"], record["low"], record["high"], record["n"], about["direction"],
+            ", ".join(f"{reason} ({n})" for reason, n in record["reasons"].items()) or "no defined example", dataset,
+        )  # fmt: skip
+    for which, twin in strict(run.summary.get("twins") or {}).items():
+        gave_up = ", gave up predicting" if (twin.get("collapsed") or {}).get("value") else ""
+        for key, (title, meaning, direction) in _OF_TWIN.items():
+            if (found := twin.get(key)) is not None:
+                yield Row(
+                    key, title, f"{title} ({which}{gave_up})", meaning, found["value"], found.get("low"),
+                    found.get("high"), found.get("n"), direction, found.get("reason") or "no defined example", dataset,
+                )  # fmt: skip
+
+
+def _dataset(run: Run) -> tuple[str, str, str] | None:
+    """Type, name and split; the type is a Hub id where the data are from there."""
+    settings = (run.meta.get("recipe") or {}).get("data") or {}
+    name = settings.get("name") or run.axes.get("data")
+    if not name:
+        return None
+    source = settings.get("source") or name
+    return Path(source).name if Path(source).is_absolute() else source, name, run.meta.get("split") or "test"
+
+
+def _about(run: Run) -> str:
+    configuration = _configuration(run)
+    encoder, attention = configuration.get("encoder"), configuration.get("attention")
+    what = f"with {attention} attention over a {encoder} encoder" if encoder and attention else "with attention"
+    on = f" on {run.axes['data']}" if run.axes.get("data") else ""
+    return f"A text classifier {what}, trained{on} (seed {run.seed}) and tested for how faithful its attention is."
+
+
+def _configuration(run: Run) -> dict[str, Any]:
+    path = run.path / "model" / "config.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def _settings(run: Run) -> list[tuple[str, Any]]:
+    found = _configuration(run)
+    used = [name for name in _SETTINGS if _ONLY_OF.get(name, found.get("projection")) == found.get("projection")]
+    return [(name, found[name]) for name in used if found.get(name) is not None]
+
+
+def _training(run: Run) -> list[tuple[str, Any]]:
+    recipe = run.meta.get("recipe") or {}
+    twin = [(f"{name} of the twins", recipe["twin"].get(name)) for name in ("objective", "epochs")] if (
+        run.summary.get("twins") and recipe.get("twin")) else []  # fmt: skip
+    train = [(name, (recipe.get("train") or {}).get(name)) for name in _TRAINING]
+    return [(name, value) for name, value in [*train, *twin] if value is not None]
+
+
+def _data(run: Run) -> list[str]:
+    data = run.meta.get("data") or {}
+    lines = []
+    for split in ("train", "validation", "test", run.meta.get("split")):
+        facts = data.get(split) if split else None
+        if facts and not any(line.startswith(f"{split}:") for line in lines):
+            classes = ", ".join(f"{name} {n:,}" for name, n in (facts.get("classes") or {}).items())
+            lines.append(f"{split}: {facts['n']:,} texts of {facts['tokens_mean']:.1f} tokens ({classes})")
+    return [*lines, *data.get("notes", [])] or ["not known"]
