@@ -218,6 +218,11 @@ def test_the_command_line_prints_a_table_by_layer(folder, tmp_path, capsys):
     assert "layer.7" in capsys.readouterr().err
 
 
+def test_texts_without_labels_need_no_names(tokenizer, tmp_path):
+    result = evaluate((af.wrap(bert(tokenizer)), tokenizer), tmp_path, ["good movie"], ["entropy"])
+    assert result.meta["label_names"] == ["LABEL_0", "LABEL_1"]
+
+
 def test_classes_that_cannot_be_told_apart_are_refused(tokenizer, tmp_path):
     with pytest.raises(InputError, match="id2label"):
         evaluate((af.wrap(bert(tokenizer, num_labels=3)), tokenizer), tmp_path)

@@ -102,6 +102,23 @@ def test_a_wrapped_model_keeps_its_projection(family, name):
     assert plain.config._attn_implementation == name
 
 
+def test_a_mean_may_grow_from_nothing():
+    """Weight on a token that no row attends to is given to all rows that may."""
+    plain, batch = sparse("bert", "sparsemax"), texts((6,))
+    model, heads = StockModel(plain, queries="mean"), range(4)
+    with torch.no_grad():
+        encoded, seen = model.encode(batch, "layer.2"), model.seen(batch).calls
+        *before, own = (seen[n].attention[0].numpy() for n in range(3))
+        new = 0.5 * encoded.attention[0] + 0.5 * torch.eye(6).double()[3]
+        decoded = encoded.decode(new[None, None])[0, 0]
+    assert float(encoded.attention[0, :, 3].min()) == 0
+    rows = reference.replaced(
+        own, new.numpy(), encoded.attention[0].numpy(), np.ones((6, 6), bool), range(6), "mean", heads, False
+    )
+    logits, _ = reference.run(plain, read(batch), [weights[None] for weights in (*before, rows)])
+    check_close(decoded, torch.as_tensor(logits[0]))
+
+
 @pytest.mark.parametrize(("family", "name"), list(zip(SOME, SETTINGS, strict=True)))
 def test_the_ordinary_trainer_trains_it(family, name, tmp_path):
     model = use_projection(build(family), name, **SETTINGS[name][0])

@@ -204,6 +204,8 @@ def _read(model: Any, data: DataSettings, rows: Any) -> TextData:
     if any(name != f"LABEL_{i}" for i, name in enumerate(names)):
         return read_texts(data, rows=rows, purpose="evaluate", label_names=names)
     texts = read_texts(data, rows=rows, purpose="evaluate")
+    if not texts.label_names:
+        return read_texts(data, rows=rows, purpose="evaluate", label_names=names)
     if len(texts.label_names) != len(names):
         raise InputError(
             f"The model names its classes {names[0]} to {names[-1]}, and {texts.name} has {len(texts.label_names)} "

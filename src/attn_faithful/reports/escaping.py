@@ -32,7 +32,10 @@ def plain(text: str) -> str:
         >>> plain("a" + chr(10) + "b" + chr(0) + chr(0x202E) + "c")
         'a b c'
     """
-    shown = (" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in str(text))
+    text = str(text)
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
+    shown = (" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
     kept = "".join(c for c in shown if not ("\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"))
     return re.sub(r"\s+", " ", kept).strip()
 
