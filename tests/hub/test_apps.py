@@ -35,7 +35,8 @@ def test_app_computes_its_own_tables(app, name):
     first = next(iter(found.values()))
     assert math.isfinite(first)
     assert found["n"] >= 1
-    assert app.compute(app.FIRST.split("\n")[0] + "\n", app.SECOND.split("\n")[0] + "\n" if app.SECOND else "")
+    with pytest.raises(Exception, match="Expected rows with the columns"):
+        app.compute(app.FIRST.split("\n")[0], app.SECOND)
 
 
 @pytest.mark.parametrize("name", ["attefa"])
@@ -45,7 +46,7 @@ def test_app_answers_a_request(app):
     try:
         asked = client.Client(app.page.local_url, verbose=False)
         assert asked.predict(app.FIRST, app.SECOND, api_name="/compute")["attefa"] == pytest.approx(0.1074, abs=1e-4)
-        with pytest.raises(Exception, match="Expected equal lengths|could not convert|KeyError"):
+        with pytest.raises(Exception, match="could not convert"):
             asked.predict(app.FIRST, "references\nno number", api_name="/compute")
     finally:
         app.page.close()

@@ -81,7 +81,8 @@ def test_a_wrapped_model_stays_as_it_is(name):
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
 def test_a_model_stays_as_it_is_when_a_run_is_broken_off(name, at, monkeypatch):
     plain = trained(name, **({"pad_token_id": None} if name == "gpt2" else {}))
-    model, before, calls = StockModel(plain), state(plain), 0
+    before, calls = state(plain), 0
+    model = StockModel(plain)
 
     def interrupted(*args, **kwargs):
         nonlocal calls

@@ -26,13 +26,15 @@ def compute(first, second):
     try:
         rows = [list(csv.DictReader(table.strip().splitlines())) for table in (first, second)]
         columns = {n: [read(row[n], metric.features[n]) for row in table] for table in rows for n in (table or [{}])[0]}
+        if missing := sorted(metric.features.keys() - columns.keys()):
+            raise ValueError(f"Expected rows with the columns {', '.join(missing)}")
         found = metric.compute(**columns)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise gradio.Error(f"{type(error).__name__}: {error}") from error
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in found.items()}
 
 
-boxes = [gradio.Textbox(FIRST, label="first table", lines=4), gradio.Textbox(SECOND, label="second table", lines=4)]
+boxes = [gradio.Textbox(table, label="CSV: spaces part numbers, semicolons rows", lines=4) for table in (FIRST, SECOND)]
 page = gradio.Interface(compute, boxes, "json", title="attefa", description=ABOUT, flagging_mode="never")
 
 if __name__ == "__main__":
