@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 import transformers
 from torch import Tensor, nn
 
-import attn_faithful
 from attn_faithful._checks import InputError
 from attn_faithful.models.interface import configs_of
 from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
@@ -200,6 +202,16 @@ def test_what_cannot_be_is_refused_by_name():
             use_projection(model, "sparsemax")
 
 
-def test_importing_the_package_is_enough():
-    assert attn_faithful.__version__
-    assert set(SETTINGS) <= set(transformers.AttentionInterface().valid_keys())
+@pytest.mark.parametrize(
+    "order",
+    [
+        "import attn_faithful; import transformers.modeling_utils",
+        "import transformers.modeling_utils; import attn_faithful",
+    ],
+)
+def test_importing_the_package_is_enough(order):
+    code = f"{order}; from transformers import AttentionInterface as A, AttentionMaskInterface as M; "
+    code += "print(*set(A().valid_keys()) & set(M().valid_keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert set(SETTINGS) <= set(done.stdout.split())

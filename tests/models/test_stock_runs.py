@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from attn_faithful._checks import InputError
 from attn_faithful.models import decoder
 from attn_faithful.models.stock import StockModel
 from tests.models.stock_families import EOS, FAMILIES, NAMES, PAD, build, eager, read, texts, wrapped
@@ -117,6 +118,13 @@ def test_embeddings_stand_in_for_ids_without_a_padding_id():
     batch, other = read(texts()), read(texts(seed=1))
     embedded = model.get_input_embeddings()(other["input_ids"])
     check_close(model(**batch, inputs_embeds=embedded).logits, model(**other).logits)
+
+
+def test_embeddings_that_are_not_looked_up_are_no_silent_error(monkeypatch):
+    model, batch = wrapped("bert"), read(texts())
+    monkeypatch.setattr(model.model, "get_input_embeddings", lambda: model.model.bert.embeddings.position_embeddings)
+    with pytest.raises(InputError, match="BertForSequenceClassification never looks up"):
+        model(**batch, inputs_embeds=torch.zeros(4, 9, 32).double())
 
 
 def test_types_of_tokens_are_looked_up_in_the_same_table():

@@ -221,12 +221,14 @@ class StockModel(nn.Module):
         own = self.get_input_embeddings()
         tied = [m for m in self.model.modules() if getattr(m, "weight", None) is own.weight and m is not own]
         tables = [own, *(m for m in tied if isinstance(m, nn.Embedding))]
-        held = [(table, table.__dict__.get("forward")) for table in tables]
+        held, used = [(table, table.__dict__.get("forward")) for table in tables], [False]
         try:
             for table in tables:
                 scale = getattr(table, "embed_scale", 1.0) / getattr(own, "embed_scale", 1.0)
-                table.forward = _embeddings(table.forward, ids, embedded, scale)
+                table.forward = _embeddings(table.forward, ids, embedded, scale, used)
             yield
+            if not used[0]:
+                raise InputError(f"{type(self.model).__name__} never looks up the texts' ids in its input embeddings.")
         finally:
             for table, forward in held:
                 if forward is None:
@@ -371,9 +373,12 @@ def _instead(weights: Tensor) -> Alter:
     return lambda own, allowed: weights.to(own.dtype)
 
 
-def _embeddings(forward: Callable[..., Tensor], ids: Tensor, embedded: Tensor, scale: float) -> Callable[..., Tensor]:
+def _embeddings(
+    forward: Callable[..., Tensor], ids: Tensor, embedded: Tensor, scale: float, used: list[bool]
+) -> Callable[..., Tensor]:
     def looked_up(asked: Tensor) -> Tensor:
         if asked.shape == ids.shape and torch.equal(asked, ids):
+            used[0] = True
             return embedded * scale
         if asked.shape == ids.shape and torch.equal(asked[:, 1:], ids[:, :-1]):
             # a decoder's input: the same text, one position later

@@ -182,8 +182,13 @@ class Run:
 
     @cached_property
     def _scores(self) -> Any:
-        columns = ["example", "site", "source", "metric", "value", "reason"]
-        return self.table("scores", columns) if self.has("scores") else None
+        if not self.has("scores"):
+            return None
+        table = self.table("scores", ["example", "site", "source", "metric", "value", "reason"])
+        for i, name in enumerate(table.column_names):  # a few names stand in very many rows
+            if name != "value":
+                table = table.set_column(i, name, table.column(name).combine_chunks().dictionary_encode())
+        return table
 
     @cached_property
     def _values(self) -> np.ndarray:
@@ -222,13 +227,8 @@ class Run:
 
 def _coded(table: Any, column: str) -> tuple[list[Any], np.ndarray]:
     """Distinct values of a column, and the place of each row's value among them; -1 for null."""
-    import pyarrow as pa
-
     values = table.column(column).combine_chunks()
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+    values = values.chunk(0) if hasattr(values, "num_chunks") else values
     codes = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return values.dictionary.to_pylist(), codes.astype(int)
 

@@ -131,7 +131,7 @@ def paired(differences: np.ndarray, n_resamples: int = 1000) -> list[Paired]:
 
 
 def _intervals(filled: np.ndarray, known: np.ndarray, n_resamples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile intervals of each column's mean; drawing examples is the same as weighing them by multinomial counts."""
+    """Percentile intervals of each column's mean; to draw examples is to weigh them by multinomial counts."""
     n, columns = filled.shape
     means = np.full((n_resamples, columns), np.nan)
     generator = np.random.default_rng(0)
