@@ -11,6 +11,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from attn_faithful import _auto
 from attn_faithful._checks import InputError
 from attn_faithful.models.interface import configs_of
 from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
@@ -202,16 +203,21 @@ def test_what_cannot_be_is_refused_by_name():
             use_projection(model, "sparsemax")
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        "import attn_faithful; import transformers.modeling_utils",
-        "import transformers.modeling_utils; import attn_faithful",
-    ],
-)
-def test_importing_the_package_is_enough(order):
-    code = f"{order}; from transformers import AttentionInterface as A, AttentionMaskInterface as M; "
-    code += "print(*set(A().valid_keys()) & set(M().valid_keys()))"
+def known_to_transformers() -> set[str]:
+    return set(transformers.AttentionInterface().valid_keys()) & set(transformers.AttentionMaskInterface().valid_keys())
+
+
+def test_importing_the_package_before_transformers_is_enough():
+    code = "import attn_faithful, transformers; print(*transformers.AttentionInterface().valid_keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert set(SETTINGS) <= set(done.stdout.split())
+
+
+def test_importing_the_package_after_transformers_is_enough(monkeypatch):
+    for interface in (transformers.AttentionInterface, transformers.AttentionMaskInterface):
+        for name in SETTINGS:
+            monkeypatch.delitem(interface._global_mapping, name)
+    assert not known_to_transformers() & set(SETTINGS)
+    _auto.register_when_loaded()
+    assert known_to_transformers() >= set(SETTINGS)

@@ -87,7 +87,7 @@ def made(
         "tests": _records(scores), "metrics": {}, "facts": [],
     })  # fmt: skip
     folder.write_meta({
-        "axes": {"data": "reviews", "model": "lstm", **axes}, "seed": seed, "label_names": list(labels), "split": "test",
+        "axes": {"data": "reviews", "model": "lstm", **axes}, "seed": seed, "label_names": list(labels), "split": "test",  # noqa: E501
         "evaluation": {"tests": list(tests), "units": "word", "settings": {}}, "versions": {"attn_faithful": "0.1.0"},
         "data": {"notes": [], "fingerprint": "none"},
     })  # fmt: skip

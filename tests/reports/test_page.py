@@ -1,4 +1,4 @@
-"""The page of a run: what stands in it, that nothing of a text can get out of its place, and that it keeps its budget."""
+"""The page of a run: what stands in it, that no text gets out of its place, and that it keeps its budget."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_writes_whole_files_only(tmp_path):
 @pytest.mark.parametrize(
     ("says", "expected"),
     [
-        ([AGAINST, AGAINST], "against"), ([FOR, FOR, FOR], "for"), ([AGAINST, FOR], "mixed"), ([AGAINST, OPEN], "mixed"),
+        ([AGAINST, AGAINST], "against"), ([FOR, FOR, FOR], "for"), ([AGAINST, FOR], "mixed"), ([AGAINST, OPEN], "mixed"),  # noqa: E501
         ([OPEN, OPEN], "mixed"), ([AGAINST], None), ([AGAINST, None], None), ([], None),
     ],
 )  # fmt: skip

@@ -82,7 +82,7 @@ def title(page):
 
 @pytest.mark.parametrize(
     ("name", "look"),
-    [("many", "light"), ("many", "dark"), ("hard", "light"), ("sites", "dark"), ("undefined", "light"), ("sentence", "dark")],
+    [("many", "light"), ("many", "dark"), ("hard", "light"), ("sites", "dark"), ("undefined", "light"), ("sentence", "dark")],  # noqa: E501
 )  # fmt: skip
 def test_loads_in_silence_and_shuts_nobody_out(opened, name, look):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
@@ -269,7 +269,7 @@ def test_prints_without_colours(opened):
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     assert page.is_hidden("#search")
     used = page.evaluate(
-        "[...document.querySelectorAll('.w, .bar, .bar-fill, .chip, h1, td')].flatMap(e => { const s = getComputedStyle(e);"
+        "[...document.querySelectorAll('.w, .bar, .bar-fill, .chip, h1, td')].flatMap(e => { const s = getComputedStyle(e);"  # noqa: E501
         " return [s.color, s.backgroundColor, s.fill]; })"
     )
     for colour in set(used):

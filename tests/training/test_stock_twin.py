@@ -271,7 +271,7 @@ def test_base_and_twin_share_no_tensor_and_embeddings_are_frozen(base):  # C31
 )
 def test_training_moves_attention_and_keeps_the_best(tmp_path, base, settings):
     held = weights(base.model)
-    settings = StockTwinSettings(epochs=3, batch_size=16, learning_rate=5e-3, **settings)
+    settings = StockTwinSettings(epochs=2, batch_size=16, learning_rate=1e-2, perturbation=0.3, **settings)
     start = new_stock_twin(base, settings, 0)[0]
     first = stock_twin_outputs(base, start, HELD_OUT, COLLATE, settings.layers, settings.keys).jsd.mean()
     twin, history = train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / "c")
@@ -294,18 +294,18 @@ def test_training_moves_attention_and_keeps_the_best(tmp_path, base, settings):
 
 
 def test_resumed_equals_undisturbed(tmp_path, base):
-    settings = StockTwinSettings(epochs=3, batch_size=16, learning_rate=5e-3, sample=16)
+    settings = StockTwinSettings(epochs=2, batch_size=16, learning_rate=5e-3, sample=16)
 
     def train(name, tell=None):
         return train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / name, tell)
 
     whole, expected = train("a")
     with pytest.raises(Stopped):
-        train("b", stop_at(3))
+        train("b", stop_at(2))
     torch.rand(3)  # the caller's random state is not the twin's
     told = []
     resumed, history = train("b", lambda epoch, *rest: told.append(epoch))
-    assert told == [3]
+    assert told == [2]
     assert same(weights(resumed.model), weights(whole.model))
     assert [row["eval_selection"] for row in history] == [row["eval_selection"] for row in expected]
 
@@ -337,7 +337,7 @@ def test_adapters_need_peft(base, monkeypatch):
 @pytest.mark.skipif(importlib.util.find_spec("peft") is None, reason="peft is not installed")
 def test_adapters_share_the_weights_until_they_are_merged(tmp_path, base):
     held = weights(base.model)
-    settings = StockTwinSettings(epochs=2, batch_size=16, learning_rate=1e-2, lora_rank=2)
+    settings = StockTwinSettings(epochs=2, batch_size=16, learning_rate=1e-2, lora_rank=2, perturbation=0.3)
     stock, trained = new_stock_twin(base, settings, 0)
     mine = {p.data_ptr() for p in base.model.parameters()}
     learned = [p for p in trained.parameters() if p.requires_grad]

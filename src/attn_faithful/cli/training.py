@@ -35,12 +35,10 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     from attn_faithful.api import load
     from attn_faithful.experiments.recipe import make_recipe
     from attn_faithful.experiments.stages import quiet
-    from attn_faithful.experiments.stock_attefa import stock_attefa
-    from attn_faithful.experiments.strict import build
+    from attn_faithful.experiments.stock_attefa import stock_attefa, twin_settings
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.result import Result
     from attn_faithful.reports.tables import attefa_table, base_table
-    from attn_faithful.training.stock_twin import StockTwinSettings
 
     found = data_overrides(given)
     for key in found:
@@ -56,7 +54,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     if given.smoke:
         twin["epochs"] = 1
         found.setdefault("data.limit", 64)
-    settings = build(StockTwinSettings, twin, "attefa: twin")
+    settings = twin_settings(twin)
     data = {key: value for key, value in found.items() if key.startswith("data.")}
     recipe = make_recipe({"name": "attefa", "data": {"source": given.data}}, "attefa", data)
     with quiet():

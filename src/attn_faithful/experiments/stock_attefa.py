@@ -27,6 +27,7 @@ from attn_faithful.experiments.prepare import collator, read_texts, split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.scoring import ALL, metric_facts, score_records
 from attn_faithful.experiments.stages import quiet
+from attn_faithful.experiments.strict import build
 from attn_faithful.experiments.team import SOLO
 from attn_faithful.functional import faithfulness
 from attn_faithful.models.protocol import JOINT
@@ -39,6 +40,15 @@ from attn_faithful.training.stock_twin import StockTwinSettings, train_stock_twi
 from attn_faithful.training.trainer import disk_errors
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
+
+
+def twin_settings(given: Mapping[str, Any]) -> StockTwinSettings:
+    """Settings of a stock model's twin by name.
+
+    Raises:
+        InputError: a name that does not exist, or a value out of range.
+    """
+    return build(StockTwinSettings, given, "attefa: twin")
 
 
 def stock_attefa(

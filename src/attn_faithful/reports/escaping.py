@@ -6,8 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-# "]" can only make a link before these; a "_" within a word is no emphasis
-_MARKDOWN = re.compile(r"[\\`*|<>&$]|\](?=[(\[:])|(?<!\w)_|_(?!\w)|~~|^\s*(?=[#+>-] )")
+# "]" makes a link only before these, or a line of its own before ":"; a "_" within a word is no emphasis
+_MARKDOWN = re.compile(r"[\\`*|<>&$]|\](?=[(\[])|(?<!\[)\](?=:)|(?<!\w)_|_(?!\w)|~~|^\s*(?=[#+>-] )")
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#",

@@ -49,9 +49,11 @@ class Heatmap:
                 for i, (word, joined) in enumerate(zip(self.words, self.joined, strict=True))
             ]
             row = Markup(
-                '<tr><th style="text-align:start;vertical-align:top;line-height:1.75;white-space:nowrap;padding:2px 14px 2px 0">{}</th>'
+                '<tr><th style="text-align:start;vertical-align:top;line-height:1.75;white-space:nowrap;'
+                'padding:2px 14px 2px 0">{}</th>'
                 '<td dir="auto" style="text-align:start;line-height:1.75;padding:2px 0">{}</td>'
-                '<td style="text-align:start;vertical-align:top;line-height:1.75;opacity:.7;padding:2px 0 2px 14px">{}</td></tr>'
+                '<td style="text-align:start;vertical-align:top;line-height:1.75;opacity:.7;'
+                'padding:2px 0 2px 14px">{}</td></tr>'
             )
             rows.append(row.format(line.kind.title, Markup("").join(pieces), line.note))
         asked = "" if self.query is None else Markup('<div dir="auto" style="opacity:.7">asked: {}</div>')

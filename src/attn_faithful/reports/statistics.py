@@ -14,7 +14,8 @@ import numpy as np
 LN2 = math.log(2)
 _STILL_JSD = 1e-12  # below it a twin's attention never moved, see functional.faithfulness
 _HELD = 2_000_000  # resampled indices held at once: 16 MB
-_EXACT = 50  # pairs up to which scipy knows the exact distribution of the signed ranks
+_EXACT = 50  # pairs up to which every choice of signs is counted
+_TAILS = ((1 - 0.95) / 2, (1 + 0.95) / 2)
 
 
 def tvd(p: np.ndarray, q: np.ndarray, multi_label: bool = False) -> np.ndarray:
@@ -68,7 +69,7 @@ def attefa_interval(
         step = max(1, _HELD // max(n, 1))
         for start in range(0, n_resamples if n else 0, step):
             picks = generator.integers(0, n, size=(min(step, n_resamples - start), n))
-            means[:, start : start + step] = columns[:, picks].mean(-1)
+            means[:, start : start + step] = [column[picks].mean(-1) for column in columns]
         moved = means[1] > _STILL_JSD
         shares = np.where(moved, means[1], 1.0) / LN2
         ratios.append(np.where(moved, np.minimum(np.maximum(means[0], 0) / shares, 1.0), np.nan))
@@ -77,7 +78,7 @@ def attefa_interval(
     if not counts.any():
         return math.nan, math.nan
     means = np.where(np.isfinite(values), values, 0).sum(0)[counts > 0] / counts[counts > 0]
-    low, high = np.quantile(means, [0.025, 0.975])
+    low, high = np.quantile(means, _TAILS)
     return float(low), float(high)
 
 
@@ -142,12 +143,12 @@ def _intervals(filled: np.ndarray, known: np.ndarray, n_resamples: int) -> tuple
             means[start : start + step] = (counts @ filled) / (counts @ known)
     few = known.sum(0) < 2
     means[:, few] = 0.0
-    low, high = np.nanquantile(means, [0.025, 0.975], axis=0) if columns else np.zeros((2, 0))
+    low, high = np.nanquantile(means, _TAILS, axis=0) if columns else np.zeros((2, 0))
     return np.where(few, np.nan, low), np.where(few, np.nan, high)
 
 
 def _paired(difference: np.ndarray, low: float, high: float) -> Paired:
-    from scipy.stats import rankdata, wilcoxon
+    from scipy.stats import rankdata
 
     n = len(difference)
     if not n:
@@ -158,14 +159,29 @@ def _paired(difference: np.ndarray, low: float, high: float) -> Paired:
     if above + below == 0:
         return Paired(mean, low, high, 0.0, math.nan, n)
     effect = float((above - below) / (above + below))
-    if n <= _EXACT:
-        return Paired(mean, low, high, effect, float(wilcoxon(difference, zero_method="pratt").pvalue), n)
-    # as scipy's normal approximation, with the ranks that are there already
-    zeros = int((difference == 0).sum())
-    _, ties = np.unique(ranks[difference != 0], return_counts=True)
+    signed = ranks[difference != 0]
+    p = _exact(signed, above) if n <= _EXACT else _approximate(signed, above, n)
+    return Paired(mean, low, high, effect, p, n)
+
+
+def _exact(ranks: np.ndarray, above: float) -> float:
+    """Two-sided p of a sum of ranks whose signs are all as likely: the sums of all choices of signs are counted."""
+    halves = np.rint(2 * ranks).astype(int)  # tied ranks end in .5
+    counts = np.zeros(halves.sum() + 1)
+    counts[0] = 1
+    for rank in halves:
+        counts[rank:] = counts[rank:] + counts[: len(counts) - rank]
+    place = round(2 * above)
+    return float(min(1.0, 2 * min(counts[: place + 1].sum(), counts[place:].sum()) / counts.sum()))
+
+
+def _approximate(ranks: np.ndarray, above: float, n: int) -> float:
+    """The same by the normal distribution, whose variance counts the ties and the n - len(ranks) zeros."""
+    zeros = n - len(ranks)
+    _, ties = np.unique(ranks, return_counts=True)
     expected = (n * (n + 1) - zeros * (zeros + 1)) / 4
     variance = (n * (n + 1) * (2 * n + 1) - zeros * (zeros + 1) * (2 * zeros + 1)) / 24 - (ties**3 - ties).sum() / 48
-    return Paired(mean, low, high, effect, math.erfc(abs(above - expected) / math.sqrt(2 * variance)), n)
+    return math.erfc(abs(above - expected) / math.sqrt(2 * variance))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Makes the run folders of `runs` and what their report says: ``python -m tests.reports.golden.make`` in the repository.
+"""Makes the run folders of `cells` and what their report says: ``python -m tests.reports.golden.make``.
 
 Two models of the planted-token set, ten test texts, every test, and a twin each, as `attn-faithful run` leaves them
 but for the weights. Run it where a table's columns or words change on purpose, and read what changed.
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-RUNS, EXPECTED = HERE / "runs", HERE / "expected"
+CELLS, EXPECTED = HERE / "cells", HERE / "expected"
 KEPT = ("predictions.parquet", "tokens.parquet", "scores.parquet", "variants.parquet", "history.parquet")
 COMPARED = (
     "report.md", "tables/data.md", "tables/attefa.md", "tables/attefa.tex", "tables/beside_the_paper.md",
@@ -23,10 +23,13 @@ COMPARED = (
 RECIPE = {
     "name": "golden",
     "claim": "a paper, table 1",
-    "data": {"source": "mock-1", "name": "Mock-1", "mock": {"n_train": 300, "n_test": 10, "min_length": 4, "max_length": 9}},
+    "data": {
+        "source": "mock-1", "name": "Mock-1",
+        "mock": {"n_train": 800, "n_test": 10, "min_length": 4, "max_length": 9, "max_words": 40},
+    },
     "model": {"embedding_size": 16, "hidden_size": 16},
-    "train": {"epochs": 6, "learning_rate": 0.01},
-    "twin": {"epochs": 6, "learning_rate": 0.01},
+    "train": {"epochs": 10, "learning_rate": 0.01},
+    "twin": {"epochs": 10, "learning_rate": 0.01},
     "evaluation": {"tests": ["correlation", "permutation", "adversarial", "flips"], "controls": ["random"]},
     "seeds": [1],
     "grid": {"model.encoder": ["mlp", "lstm"]},
@@ -44,16 +47,16 @@ def make_runs() -> None:
 
     with tempfile.TemporaryDirectory() as held:
         run_recipe(RECIPE, held)
-        shutil.rmtree(RUNS, ignore_errors=True)
+        shutil.rmtree(CELLS, ignore_errors=True)
         for meta in sorted(Path(held).rglob("meta.json")):
-            target = RUNS / meta.parent.name.rsplit("-", 1)[0]  # without the hash, which changes with any setting
+            target = CELLS / meta.parent.name.rsplit("-", 1)[0]  # without the hash, which changes with any setting
             target.mkdir(parents=True)
             for name in KEPT:
                 shutil.copy(meta.parent / name, target / name)
             for name in ("summary.json", "meta.json"):
                 text = json.dumps(json.loads((meta.parent / name).read_text()), ensure_ascii=False)
                 (target / name).write_text(text + "\n")
-    write_recipe(RUNS, RECIPE)
+    write_recipe(CELLS, RECIPE)
 
 
 def make_expected() -> None:
@@ -61,11 +64,11 @@ def make_expected() -> None:
     from attn_faithful.reports.report import report
 
     with tempfile.TemporaryDirectory() as held:
-        made = report([RUNS], Path(held) / "report", pages=False)
+        made = report([CELLS], Path(held) / "report", pages=False)
         shutil.rmtree(EXPECTED, ignore_errors=True)
         for name in COMPARED:
             (EXPECTED / name).parent.mkdir(parents=True, exist_ok=True)
-            text = (made.path / name).read_text(encoding="utf-8").replace(str(RUNS), "RUNS")
+            text = (made.path / name).read_text(encoding="utf-8").replace(str(CELLS), "CELLS")
             (EXPECTED / name).write_text(text, encoding="utf-8")
 
 

@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions,prediction_attentions\n0.9 0.1; 0.5 0.5,0 1; 1 0\n0.6 0.4,0.2 0.8"
 SECOND = "references,reference_attentions\n0.9 0.1,0.8 0.2\n0.6 0.4,0.9 0.1"
-ABOUT = """Probabilities and attention of the alternatives, a row of numbers each; the model's own.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "Probabilities and attention of the alternatives, a row of numbers each; the model's own."
 
 metric = evaluate.load(str(Path(__file__).with_name("adversarial_attention.py")), keep_in_memory=True)
 

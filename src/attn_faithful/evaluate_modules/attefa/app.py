@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions,prediction_attentions\n0.7 0.3,0 0.1 0.9\n0.2 0.8,1 0"
 SECOND = "references,reference_attentions\n0.9 0.1,0.8 0.2 0\n0.2 0.8,0 1"
-ABOUT = """The twin's probabilities and attention; the base model's.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "The twin's probabilities and attention; the base model's."
 
 metric = evaluate.load(str(Path(__file__).with_name("attefa.py")), keep_in_memory=True)
 

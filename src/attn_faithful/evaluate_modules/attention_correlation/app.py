@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions\n0.1 0.2 0.7\n0.5 0.3 0.2"
 SECOND = "references\n0.3 0.1 0.9\n-0.8 0.4 0.1"
-ABOUT = """Attention; importance of the same tokens.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "Attention; importance of the same tokens."
 
 metric = evaluate.load(str(Path(__file__).with_name("attention_correlation.py")), keep_in_memory=True)
 

@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions\n0.8 0.2; 0.6 0.4; 0.7 0.3\n0.1 0.9; 0.3 0.7"
 SECOND = "references\n0.9 0.1\n0.2 0.8"
-ABOUT = """Probabilities under each permutation, a row of numbers each; under the model's own attention.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "Probabilities under each permutation, a row of numbers each; under the model's own attention."
 
 metric = evaluate.load(str(Path(__file__).with_name("attention_permutation.py")), keep_in_memory=True)
 

@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions,token_logits\n3 2 1,0 1; 0 4; 3 0\n1 2,2 0; 0 1"
 SECOND = "references,biases\n0.5 0.3 0.2,0 0\n0.7 0.3,0 0"
-ABOUT = """Importance by the judged ranking and what each token says; attention and the biases.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "Importance by the judged ranking and what each token says; attention and the biases."
 
 metric = evaluate.load(str(Path(__file__).with_name("decision_flip.py")), keep_in_memory=True)
 

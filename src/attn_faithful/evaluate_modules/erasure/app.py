@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions,sufficient\n0.9 0.8 0.6 0.5 0.2,0.3 0.5 0.8 0.9 0.95\n0.7 0.7 0.7 0.4 0.5,0.6 0.6 0.6 0.6 0.7"
 SECOND = "references\n0.9\n0.7"
-ABOUT = """Probabilities without the top tokens and with only them, a number a share; of the whole text.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "Probabilities without the top tokens and with only them, a number a share; of the whole text."
 
 metric = evaluate.load(str(Path(__file__).with_name("erasure.py")), keep_in_memory=True)
 

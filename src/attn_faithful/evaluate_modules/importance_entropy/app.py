@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions\n0.1 0.2 0.7\n0.5 0.3 0.2"
 SECOND = ""
-ABOUT = """Importance of the tokens; the second table stays empty.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "Importance of the tokens; the second table stays empty."
 
 metric = evaluate.load(str(Path(__file__).with_name("importance_entropy.py")), keep_in_memory=True)
 

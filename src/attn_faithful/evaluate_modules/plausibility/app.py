@@ -9,8 +9,7 @@ import gradio
 
 FIRST = "predictions\n0.1 0.2 0.7\n0.5 0.3 0.2"
 SECOND = "references\n0 0 1\n1 1 0"
-ABOUT = """Importance of the tokens; 1 for those that people marked.
-Spaces part the numbers of a cell, semicolons the rows of numbers."""
+ABOUT = "Importance of the tokens; 1 for those that people marked."
 
 metric = evaluate.load(str(Path(__file__).with_name("plausibility.py")), keep_in_memory=True)
 

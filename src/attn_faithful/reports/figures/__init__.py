@@ -1,12 +1,15 @@
 """The papers' figures from run folders: each a function of axes and arrays, and an entry that says what it needs."""
 
-from attn_faithful.reports.figures import amini_kosseim, jain_wallace, meister, serrano_smith
+from attn_faithful.reports.figures.amini_kosseim import FIGURES as AMINI_KOSSEIM
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, cells, common_title
 from attn_faithful.reports.figures.compose import draw, letters, png, write
+from attn_faithful.reports.figures.jain_wallace import FIGURES as JAIN_WALLACE
+from attn_faithful.reports.figures.meister import FIGURES as MEISTER
+from attn_faithful.reports.figures.serrano_smith import FIGURES as SERRANO_SMITH
 from attn_faithful.reports.figures.style import style
 
 FIGURES: dict[str, Figure] = {
-    figure.name: figure for paper in (jain_wallace, serrano_smith, amini_kosseim, meister) for figure in paper.FIGURES
+    figure.name: figure for paper in (JAIN_WALLACE, SERRANO_SMITH, AMINI_KOSSEIM, MEISTER) for figure in paper
 }
 
 __all__ = [

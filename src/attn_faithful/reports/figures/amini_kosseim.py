@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,7 +36,7 @@ def _attefa(cells: Sequence[Cell]) -> list[Panel]:
                 continue
             gone, of = twin["collapsed"], len(twin["by_seed"])
             note = f"{of} twin{'s' if of > 1 else ''}" + (f", {gone} collapsed" if gone else "")
-            name = ", ".join([cell.name or cell.title, *([variant] if len(kinds) > 1 else [])])
+            name = ", ".join([cell.name or cell.title, *([_kind(variant)[0]] if len(kinds) > 1 else [])])
             values, hue = np.concatenate(parts), hue_of("adversarial").light
             rows.append(Group(name, values, hue, note, twin["attefa"]["mean"], pale=gone == of))
     if not rows:
@@ -53,7 +55,8 @@ def _tradeoff(cells: Sequence[Cell]) -> list[Panel]:
             for row in twin["by_seed"]:
                 path = f"{row['base_seed']}, {row['seed']}"
                 if row["tvd"] is not None and row["jsd"] is not None:
-                    twins.append(Twin(_kind(variant), path, row["jsd"], row["tvd"], row["collapsed"]))
+                    kind, weight = _kind(variant)
+                    twins.append(Twin(kind, path, weight, row["jsd"], row["tvd"], row["collapsed"]))
             limits.append(twin["constant_tvd"]["mean"])
         if twins:
             bases = base_pairs(cell.runs) if cell.record["base_pairs"]["tvd"]["n"] else []
@@ -66,12 +69,21 @@ def _tradeoff(cells: Sequence[Cell]) -> list[Panel]:
     return panels
 
 
-def _kind(variant: str) -> str:
-    """A variant in words: "attefa" is the objective at weight 1."""
-    kind, _, rest = variant.partition("-")
-    if kind != ATTEFA:
-        return variant
-    return f"weight {rest}" if rest[:1].isdigit() else f"weight 1{', ' + rest if rest else ''}"
+_VARIANT = re.compile(r"attefa(?:-(\d\S*?))?(?:-(from-\w+))?")
+
+
+def _kind(variant: str) -> tuple[str, float]:
+    """A variant in words and its weight, which is 1 where none is named; NaN for another objective.
+
+    Example:
+        >>> _kind("attefa"), _kind("attefa-1e-05-from-base"), _kind("constrained-0.05")
+        (('weight 1', 1.0), ('weight 1e-05, from-base', 1e-05), ('constrained-0.05', nan))
+    """
+    found = _VARIANT.fullmatch(variant)
+    if found is None:
+        return variant, math.nan
+    weight, start = found[1] or "1", found[2]
+    return f"weight {weight}" + (f", {start}" if start else ""), float(weight)
 
 
 def base_pairs(runs: Sequence[Run]) -> list[tuple[float, float]]:

@@ -117,12 +117,14 @@ class Twin(NamedTuple):
     Attributes:
         kind: its objective and weight, in words.
         path: what joins it to others by a line: twins of one base and seed.
+        weight: of the JSD in its objective; NaN where there is none, and it is joined to no other.
         jsd, tvd: of its attention (nats) and predictions from the base's.
         collapsed: whether it gave up predicting.
     """
 
     kind: str
     path: str
+    weight: float
     jsd: float
     tvd: float
     collapsed: bool
@@ -135,7 +137,7 @@ def tradeoff(
 
     Args:
         ax: where to draw.
-        twins: points; those of one path are joined in the order of their JSD.
+        twins: points; those of one path are joined in the order of their weights.
         bases: (JSD, TVD) between two bases that differ in their seed alone, a pair each: what chance does.
         constant: TVD of the best constant prediction.
     """
@@ -153,8 +155,10 @@ def tradeoff(
         ax.annotate("constant prediction", (LN2, constant), xytext=(-3, 2), textcoords="offset points", fontsize=7,
                     color=MUTED, ha="right")  # fmt: skip
     for path in dict.fromkeys(twin.path for twin in twins):
-        joined = sorted((twin.jsd, twin.tvd) for twin in twins if twin.path == path)
-        ax.plot(*zip(*joined, strict=True), color=tint(hue, 0.45), linewidth=1, zorder=1)
+        joined = sorted((t.weight, t.jsd, t.tvd) for t in twins if t.path == path and math.isfinite(t.weight))
+        if joined:
+            _, *line = zip(*joined, strict=True)
+            ax.plot(*line, color=tint(hue, 0.45), linewidth=1, zorder=1)
     kinds = list(dict.fromkeys(twin.kind for twin in twins))
     for i, kind in enumerate(kinds):
         marker, drawn = _MARKERS[i % len(_MARKERS)], [twin for twin in twins if twin.kind == kind]
