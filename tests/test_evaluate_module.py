@@ -213,7 +213,7 @@ def without_network(cache, installed, tmp_path_factory):
     environment |= {
         "HF_HOME": str(place / "home"),
         "HF_MODULES_CACHE": str(cache / "modules"),
-        "PYTHONPATH": str(Path(hub.__file__).parents[1]),
+        "PYTHONPATH": str(Path(hub.__file__).parents[2]),
     }
     command = [sys.executable, "-c", WITHOUT_NETWORK, *(str(card(name)) for name in NAMES)]
     run = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300)

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 from attn_faithful._checks import InputError
 from attn_faithful.reports import report as module
-from attn_faithful.reports.figures import FIGURES
+from attn_faithful.reports.figures import FIGURES, draw, style, write
 from attn_faithful.reports.report import Names, Report, report
 from attn_faithful.reports.result import Result
 from attn_faithful.store import RunFolder
@@ -21,14 +21,34 @@ from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, relabelled
 from tests.reports.golden.make import COMPARED, EXPECTED
 
 
+SAVED = ("tau_histograms", "fraction_removed")
+
+
+def saved_or_not(figure, panels, folder, stem, found):
+    """Two figures as they are; the others, which test_figures.py draws, as files that say nothing."""
+    if figure.name in SAVED:
+        return write(figure, panels, folder, stem, found)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{stem}.svg").write_bytes(b"<?xml")
+    (folder / f"{stem}.png").write_bytes(b"\x89PNG")
+    return [folder / f"{stem}.png"]
+
+
 @pytest.fixture(scope="module")
 def golden(tmp_path_factory):
-    return report([CELLS], tmp_path_factory.mktemp("golden") / "report", pages=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "write", saved_or_not)
+        return report([CELLS], tmp_path_factory.mktemp("golden") / "report", pages=False)
 
 
 @pytest.fixture
 def no_figures(monkeypatch):
     monkeypatch.setattr(module, "FIGURES", {})
+
+
+@pytest.fixture
+def few_figures(monkeypatch):
+    monkeypatch.setattr(module, "write", saved_or_not)
 
 
 def read(made, name):
@@ -96,7 +116,7 @@ def test_reports_need_no_torch(tmp_path):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("labels", [EVIL, FOREIGN])
-def test_names_are_text_everywhere(tmp_path, labels):
+def test_names_are_text_everywhere(tmp_path, labels, few_figures):
     path = relabelled(tmp_path / "cell", labels, data=labels[0], encoder=labels[1])
     made = report([path], pages=False)
     assert made.path == path / "report"
@@ -108,14 +128,13 @@ def test_names_are_text_everywhere(tmp_path, labels):
         assert any(labels[0] in text for text in shown)
         assert "<b>" not in reader.render(read(made, name))
     assert labels[0] in {row[0] for row in csv.reader(read(made, "tables/data.csv").splitlines())}
-    assert "<b>" not in made._repr_html_().replace("<b>", "", 0)
 
 
 @pytest.mark.filterwarnings("error")
 def test_undefined_metrics_are_told_and_not_drawn(tmp_path):
     made = report([undefined(tmp_path / "cell", reason="a | reason")], pages=False)
     assert made.figures == {}
-    assert {what for what, _ in made.left_out} == {f"figure {name}" for name in FIGURES}
+    assert {what for what, _ in made.left_out} >= {f"figure {name}" for name in FIGURES}
     assert "a | reason" in str(made)
     assert "a \\| reason" in read(made, "report.md")
     rows = read(made, "tables/attention_correlation.md").splitlines()
@@ -124,9 +143,15 @@ def test_undefined_metrics_are_told_and_not_drawn(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_one_text(tmp_path):
+def test_one_text(tmp_path, monkeypatch):
+    def drawn(figure, panels, folder, stem, found):
+        with style():
+            draw(figure, panels)
+        return []
+
+    monkeypatch.setattr(module, "write", drawn)
     made = report([single(tmp_path / "cell")], pages=False)
-    assert "tau_histograms" in made.figures
+    assert set(made.figures) == {name for name in FIGURES if "setting" not in name}
     assert "| - | " in read(made, "tables/attention_correlation.md")  # no interval of one text
 
 

@@ -318,7 +318,7 @@ def _move(passing: Path, target: Path, files: Sequence[str]) -> None:
 
 def _earlier(target: Path) -> set[str]:
     try:
-        return set(json.loads((target / INDEX).read_text(encoding="utf-8"))["files"])
+        return {str(name) for name in json.loads((target / INDEX).read_text(encoding="utf-8"))["files"]}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
 
