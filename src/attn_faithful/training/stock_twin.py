@@ -42,8 +42,8 @@ class StockTwinSettings(TwinSettings):
             the mass in many heads.
         freeze_embeddings: leave tables of words, positions and segments as they are.
         perturbation: standard deviation of that disturbance, as a multiple of the weights' own. What is found depends
-            on it: of MiniLM on short texts of SST, JSD after 24 steps was 0.15 nats with 0.5, 0.24 with 1 and 0.38 with
-            2, at a TVD of 0.13, 0.15 and 0.18.
+            on it: of MiniLM on short texts of SST, JSD after 24 steps was 0.15 nats with 0.5 and 0.38 with 2, at a TVD
+            of 0.13 and 0.18.
         sample: training texts that the assignments are found on.
         lora_rank: train adapters of this rank in place of the weights (needs peft): of the weights there is then one
             copy during training, and gradients and Adam's moments are of the adapters alone.
