@@ -244,12 +244,12 @@ def run_recipe(
         data_dir: where local copies of the data sets lie.
 
     Returns:
-        one record a group of cells that differ in nothing but the seed; see `attn_faithful.experiments.aggregate`.
+        one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.aggregate`.
     """
-    from attn_faithful.experiments.aggregate import aggregate
     from attn_faithful.experiments.launch import processes, run_cells
     from attn_faithful.experiments.plan import expand
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
+    from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.progress import Progress
 
     if isinstance(recipe, Mapping):

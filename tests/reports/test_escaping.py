@@ -16,7 +16,8 @@ from tests.reports.altered import EVIL, FOREIGN
 TEXTS = [
     *EVIL, *FOREIGN, "a|b", "a\\|b", "**bold** _it_ a_b _x", "`code`", "<script>alert(1)</script>", "&lt;", "~~gone~~",
     "[x](http://y)", "[x]: http://y", "[x][y]", "![x](y)", "[0.1, 0.2]", "# head", "- list", "> quote", "$x$ $$y$$",
-    "a  b\nc\td\x00e", "--- '' ,, \"q\"", "é ß ł ± τ \u2013 … “x” \u2019", "emoji 😀", "\u202egnp.exe", "http://x.y", "1 < 2 > 0",
+    "a  b\nc\td\x00e", "--- '' ,, \"q\"", "é ß ł ± τ \u2013 … “x” \u2019", "emoji 😀", "\u202egnp.exe",
+    "http://x.y", "1 < 2 > 0",
 ]  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from attn_faithful.store import RunFolder
 from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, relabelled, single, undefined
 from tests.reports.golden.make import COMPARED, EXPECTED
 
-
 SAVED = ("tau_histograms", "fraction_removed")
 
 
@@ -138,7 +137,7 @@ def test_undefined_metrics_are_told_and_not_drawn(tmp_path):
     assert "a | reason" in str(made)
     assert "a \\| reason" in read(made, "report.md")
     rows = read(made, "tables/attention_correlation.md").splitlines()
-    assert sum("| - | - | - | 0 | 10 |" in row for row in rows) == 2
+    assert sum("| - | - | - | 0 | 10 |" in row for row in rows) == 3
     assert "Undefined, left out of the means: a \\| reason (10)." in rows
 
 

@@ -120,12 +120,13 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
     from dataclasses import asdict
     from pathlib import Path
 
-    from attn_faithful.experiments.aggregate import aggregate
     from attn_faithful.experiments.launch import processes, run_cells
     from attn_faithful.experiments.plan import expand
-    from attn_faithful.experiments.trends import trends
+    from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.progress import Progress
     from attn_faithful.reports.recipes import recipe_tables
+    from attn_faithful.reports.runs import write_recipe
+    from attn_faithful.reports.trends import trends
 
     with processes(given.processes, given.parallel) as team:
         cells = expand(recipe, getattr(given, "data_dir", None), only(getattr(given, "only", [])))
@@ -134,6 +135,7 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
         if team.main:
             records = aggregate(folders)
             show(recipe_tables(records, trends(records), asdict(recipe)))
+            write_recipe(Path(given.output) / recipe.name, asdict(recipe))
             print(f"Run folders: {Path(given.output) / recipe.name}")
 
 

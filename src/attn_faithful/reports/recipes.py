@@ -17,8 +17,8 @@ def recipe_tables(
     """Data, bases and twins, the tests of each cell, what moves with a number, seeds, and the paper beside ours.
 
     Args:
-        records: of `experiments.aggregate.aggregate`.
-        trends: of `experiments.trends.trends`.
+        records: of `aggregate.aggregate`.
+        trends: of `trends.trends`.
         recipe: with ``expected`` and ``claim``.
     """
     shown = [

@@ -7,8 +7,8 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators import attefa
-from attn_faithful.experiments.aggregate import aggregate
 from attn_faithful.functional import faithfulness
+from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.store import RunFolder
 from tests.reference import divergences as slow
 

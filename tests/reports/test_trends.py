@@ -7,8 +7,7 @@ import math
 import pytest
 from scipy.stats import kendalltau
 
-from attn_faithful.experiments.trends import trends
-from attn_faithful.reports.trends import trend_tables
+from attn_faithful.reports.trends import trend_tables, trends
 
 
 def record(projection, accuracy, entropy, data="SST"):
