@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from attn_faithful._checks import InputError, check_choice
-from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item, outcome
+from attn_faithful._checks import InputError
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item, outcome, reached
 from attn_faithful.attributions.gradients import analysing, row_parts
 from attn_faithful.functional.flow import attention_flow as flow_of
 from attn_faithful.functional.rollout import over_heads, positive_part, relevance
 from attn_faithful.functional.rollout import rollout as rollout_of
 from attn_faithful.models.interface import Call, Trace
+from attn_faithful.models.layers import patched
 from attn_faithful.models.protocol import JOINT
+from attn_faithful.models.slots import keys_of_text
 from attn_faithful.models.stock import StockModel
 
 NUMBERS = 2**24  # that the transformed vectors of some rows may hold
@@ -39,7 +41,7 @@ def raw_attention(request: Request) -> Attribution:
 
     def take(n: int, weights: Tensor) -> Tensor:
         chosen = over_heads(_heads_of(model, weights), request.settings.heads)
-        return _to_text(model, n, (shares[n][:, None].to(chosen.dtype) @ chosen)[:, 0])
+        return _to_text(model, n, inputs, (shares[n][:, None].to(chosen.dtype) @ chosen)[:, 0])
 
     return Attribution(by_item(request, _taken(model, inputs, calls, take).mean(1)))
 
@@ -73,7 +75,7 @@ def value_norm(request: Request) -> Attribution:
                 f"{type(model.model).__name__} goes into; choose 'raw_attention'."
             )
         shares = _start(model, n, inputs)
-        norms.append(_to_text(model, n, _norms(model, trace.seen[n], shares, maps[n])))
+        norms.append(_to_text(model, n, inputs, _norms(model, trace.seen[n], shares, maps[n])))
     return Attribution(by_item(request, torch.stack(norms).mean(0)))
 
 
@@ -109,9 +111,7 @@ def attention_flow(request: Request) -> Attribution:
         Abnar and Zuidema (2020), section 3, attention flow.
     """
     attention, start = _maps(request, "attention_flow")
-    members = request.encoded.members
-    sinks = request.encoded.content if members is None else members >= 0
-    return Attribution(by_item(request, flow_of(attention, start, sinks).nan_to_num(0.0)))
+    return Attribution(by_item(request, flow_of(attention, start, reached(request)).nan_to_num(0.0)))
 
 
 @SOURCES.register("attention_relevance")
@@ -175,10 +175,8 @@ def _calls_at(request: Request, model: StockModel, source: str) -> list[int]:
     """The layers of the site that are read."""
     if not request.site:
         raise InputError(f"The source {source!r} is of one site; pass its name, one of {', '.join(model.sites)}.")
-    check_choice("site", request.site, model.sites)
-    if request.site == JOINT:
-        return list(model.layers) if request.settings.layers == "all" else list(model.layers[-1:])
-    return [model.layers[model.sites.index(request.site)]]
+    calls = model.calls(request.site)
+    return calls[-1:] if request.site == JOINT and request.settings.layers == "last" else calls
 
 
 def _start(model: StockModel, call: int, inputs: dict[str, Tensor]) -> Tensor:
@@ -220,9 +218,11 @@ def _heads_of(model: StockModel, values: Tensor) -> Tensor:
     return values if model.heads is None else values[:, list(model.heads)]
 
 
-def _to_text(model: StockModel, call: int, values: Tensor) -> Tensor:
+def _to_text(model: StockModel, call: int, inputs: dict[str, Tensor], values: Tensor) -> Tensor:
     """Values at a layer's keys (B, T) at the text's tokens: a decoder's input is the text one position later."""
-    return values.roll(-int(model.probe.shifted[call]), -1)
+    if not model.probe.shifted[call]:
+        return values
+    return values.gather(1, keys_of_text(inputs["attention_mask"].bool()))
 
 
 @contextmanager
@@ -248,19 +248,9 @@ def _projections(model: StockModel, trace: Trace, calls: Sequence[int]) -> Itera
 
         return called
 
-    held = []
-    try:
-        for module in model.model.modules():
-            if any(True for _ in module.parameters()):
-                held.append((module, module.__dict__.get("forward")))
-                module.forward = wrapped(module.forward)
+    weighted = [module for module in model.model.modules() if any(True for _ in module.parameters())]
+    with patched(weighted, lambda module: wrapped(module.forward)):
         yield found
-    finally:
-        for module, own in held:
-            if own is None:
-                module.__dict__.pop("forward", None)
-            else:
-                module.forward = own
 
 
 def _is_output(given: Any, call: Call) -> bool:

@@ -24,6 +24,10 @@ SPARSE = ("sparsemax", "sparsegen", "entmax15", "entmax")  # projections that ar
 SOFTMAX = ("None", "eager", "sdpa", "flash", "flex")  # how the names of transformers' own begin
 SPARSEGEN_LAMBDA, ENTMAX_ALPHA = "sparsegen_lambda", "entmax_alpha"  # of a model's config
 
+WORKING = (
+    "models such as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."
+)
+
 Alter = Callable[[Tensor, Tensor], Tensor]  # weights, allowed (B, H, Q, T) -> weights
 
 
@@ -55,7 +59,7 @@ class Trace:
     Attributes:
         read: calls to keep; None for all.
         alter: call -> what becomes of its weights.
-        values: call -> values (B, H, T, D) and weights (B, H, Q, T) that make its output, whatever the layer gives.
+        values: call -> its output (B, Q, H, D), whatever the layer gives.
         projection: what makes weights of scores.
         seen: the calls that were kept.
         count: calls so far.
@@ -178,8 +182,7 @@ def check_model(model: nn.Module) -> None:
         raise InputError(f"Expected a transformers model, but got {name}; for one of your own pass encode= to wrap.")
     if not type(model)._can_set_attn_implementation():
         raise InputError(
-            f"{name} does not use transformers' attention interface, so its attention cannot be replaced; models such "
-            "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."
+            f"{name} does not use transformers' attention interface, so its attention cannot be replaced; {WORKING}"
         )
     if model.config.num_labels < 2 or model.config.problem_type == "regression":
         raise InputError(f"Expected a classifier of two classes or more, but {name} has num_labels=1 (a regression).")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,19 +34,17 @@ class Blocks:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.members: list[tuple[int, nn.Module]] = []
-        self._collect(model, set())
+        self.members: dict[nn.Module, int] = {}  # -> their stack
+        self._collect(model)
         self.steps: list[Step] = []
 
-    def _collect(self, module: nn.Module, seen: set[int]) -> None:
+    def _collect(self, module: nn.Module) -> None:
         for child in module.children():
             if isinstance(child, nn.ModuleList):
                 for member in child:
-                    if id(member) not in seen:
-                        seen.add(id(member))
-                        self.members.append((id(child), member))
+                    self.members.setdefault(member, id(child))
             else:
-                self._collect(child, seen)
+                self._collect(child)
 
     @contextmanager
     def learning(self, trace: Trace) -> Iterator[None]:
@@ -88,7 +86,7 @@ class Blocks:
 
             return called
 
-        with self._patched(wrapped) if count else _nothing():
+        with self._patched(wrapped) if count else nullcontext():
             yield
 
     @contextmanager
@@ -107,27 +105,27 @@ class Blocks:
 
             return called
 
-        with self._patched(wrapped) if count else _nothing():
+        with self._patched(wrapped) if count else nullcontext():
             yield
 
-    @contextmanager
-    def _patched(self, wrapped: Wrapped) -> Iterator[None]:
-        held = [(member, member.__dict__.get("forward")) for _, member in self.members]
-        try:
-            for stack, member in self.members:
-                member.forward = wrapped(stack, member.forward)
-            yield
-        finally:
-            for member, own in held:
-                if own is None:
-                    member.__dict__.pop("forward", None)
-                else:
-                    member.forward = own
+    def _patched(self, wrapped: Wrapped) -> Any:
+        return patched(self.members, lambda member: wrapped(self.members[member], member.forward))
 
 
 @contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+def patched(modules: Iterable[nn.Module], wrapped: Callable[[nn.Module], Callable[..., Any]]) -> Iterator[None]:
+    """``wrapped(module)`` in place of each module's forward inside; afterwards the class's, or its own, is back."""
+    held = [(module, module.__dict__.get("forward")) for module in modules]
+    try:
+        for module, _ in held:
+            module.forward = wrapped(module)
+        yield
+    finally:
+        for module, own in held:
+            if own is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.forward = own
 
 
 def taken(output: Any, rows: Tensor, texts: int, place: Tensor | None = None) -> Any:

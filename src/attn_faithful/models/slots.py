@@ -41,7 +41,6 @@ class Slots:
         self.size = call.attention.shape[1]  # heads of the layer
         attention = self._to_text(call.attention)
         allowed = self._to_text(call.allowed).expand_as(attention)
-        self.pooled = self._mean(attention[:, self.heads]).mean(1)
         if reading == "token":
             text, place = torch.arange(len(rows), device=rows.device), rows.int().argmax(1)
             self.own = attention[text, :, place]  # (B, H, T)
@@ -57,6 +56,7 @@ class Slots:
             self.allowed = (allowed & read)[:, self.heads].flatten(1, 2)
             self.scores = self._to_text(call.scores)[:, self.heads].flatten(1, 2)
         self.count = self.attention.shape[1]
+        self.pooled = (self._mean(attention[:, self.heads]) if reading == "all" else self.attention).mean(1)
 
     def project(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """Weights of scores (..., T)."""

@@ -10,7 +10,7 @@ from torch import nn
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.functional.projections import project
-from attn_faithful.models.interface import ENTMAX_ALPHA, SPARSE, SPARSEGEN_LAMBDA, configs_of, register
+from attn_faithful.models.interface import ENTMAX_ALPHA, SPARSE, SPARSEGEN_LAMBDA, WORKING, configs_of, register
 
 PROJECTION = "attention_projection"  # of a model's config, where it is saved
 BASE = "transformers.modeling_utils"
@@ -90,6 +90,5 @@ def check_asks(model: Any) -> None:
     asks = any(hasattr(sys.modules.get(s), "ALL_ATTENTION_FUNCTIONS") for s in sources - {BASE})
     if not asks or not type(model)._can_set_attn_implementation():
         raise InputError(
-            f"{name} does not use transformers' attention interface, so its projection cannot be replaced; models such "
-            "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."
+            f"{name} does not use transformers' attention interface, so its projection cannot be replaced; {WORKING}"
         )

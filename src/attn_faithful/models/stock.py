@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.decoder import Decoder
+from attn_faithful.models.embedding import embedding
 from attn_faithful.models.interface import (
     KEYWORD,
     Alter,
@@ -46,11 +47,10 @@ class StockOutput:
 
 @dataclass
 class Seen:
-    """One forward: its logits, the attention calls that were read, and outputs of blocks that were kept."""
+    """One forward: its logits, and the attention calls that were read."""
 
     logits: Tensor
     calls: dict[int, Call]
-    kept: dict[int, Any] = field(default_factory=dict)
 
 
 class StockModel(nn.Module):
@@ -132,6 +132,11 @@ class StockModel(nn.Module):
         return self.config.problem_type == "multi_label_classification"
 
     @property
+    def projection(self) -> str:
+        """What makes its attention of scores."""
+        return projection_of(self.configs[0]._attn_implementation)
+
+    @property
     def pad_token_id(self) -> int:
         """What padding is filled with."""
         found = self.config.get_text_config().pad_token_id
@@ -173,7 +178,7 @@ class StockModel(nn.Module):
         if attention_weights is not None:
             held = attention_weights.unbind(1)
             trace.alter = {n: _instead(weights) for n, weights in enumerate(held)}
-        with self._padded(inputs) as whole, self._embedding(whole["input_ids"], inputs_embeds):
+        with self._padded(inputs) as whole, embedding(self.model, whole["input_ids"], inputs_embeds):
             return StockOutput(self.run(whole, trace))
 
     def inputs(self, batch: Batch) -> dict[str, Tensor]:
@@ -186,7 +191,7 @@ class StockModel(nn.Module):
 
     def run(self, inputs: dict[str, Tensor], trace: Trace) -> Tensor:
         """Logits (B, C) of one forward with a trace."""
-        trace.projection = projection_of(self.configs[0]._attn_implementation)
+        trace.projection = self.projection
         further = {"use_cache": False} if "use_cache" in self.takes else {}
         with traced(self.configs), self._padded(inputs) as whole:
             output = self.model(**whole, **further, **{KEYWORD: trace})
@@ -212,30 +217,6 @@ class StockModel(nn.Module):
         finally:
             config.pad_token_id = None
 
-    @contextmanager
-    def _embedding(self, ids: Tensor, embedded: Tensor | None) -> Iterator[None]:
-        """Embeddings (B, T, E) in place of those of the ids, wherever the model looks them up."""
-        if embedded is None:
-            yield
-            return
-        own = self.get_input_embeddings()
-        tied = [m for m in self.model.modules() if getattr(m, "weight", None) is own.weight and m is not own]
-        tables = [own, *(m for m in tied if isinstance(m, nn.Embedding))]
-        held, used = [(table, table.__dict__.get("forward")) for table in tables], [False]
-        try:
-            for table in tables:
-                scale = getattr(table, "embed_scale", 1.0) / getattr(own, "embed_scale", 1.0)
-                table.forward = _embeddings(table.forward, ids, embedded, scale, used)
-            yield
-            if not used[0]:
-                raise InputError(f"{type(self.model).__name__} never looks up the texts' ids in its input embeddings.")
-        finally:
-            for table, forward in held:
-                if forward is None:
-                    table.__dict__.pop("forward", None)
-                else:
-                    table.forward = forward
-
     def seen(self, batch: Batch, calls: set[int] | None = None) -> Seen:
         """One forward in eval mode, with the attention calls asked for (all for None), gradients as outside."""
         trace = Trace(read=calls)
@@ -248,6 +229,15 @@ class StockModel(nn.Module):
         with torch.no_grad():
             calls = self.seen(batch).calls
         return {"attention_weights": torch.stack([calls[n].attention for n in sorted(calls)], dim=1)}
+
+    def calls(self, site: str) -> list[int]:
+        """The layers of a site, by number.
+
+        Raises:
+            InputError: there is no such site.
+        """
+        place = self.sites.index(check_choice("site", site, self.sites))
+        return list(self.layers) if site == JOINT else [self.layers[place]]
 
     def reading(self, call: int) -> str:
         """Whose rows make the slots of a layer: "token", "mean" or "all"."""
@@ -288,10 +278,7 @@ class StockModel(nn.Module):
                 that no test may move; `word_ids` (B, T), the word of each token, for words as units.
             site: one of `sites`.
         """
-        calls = (
-            self.layers if site == JOINT else [self.layers[self.sites.index(check_choice("site", site, self.sites))]]
-        )
-        inputs = self.inputs(batch)
+        calls, inputs = self.calls(site), self.inputs(batch)
         count = self.blocks.before(calls[0]) if self.skips else 0
         kept: dict[int, Any] = {}
         trace = Trace(read=set(calls))
@@ -310,8 +297,7 @@ class StockModel(nn.Module):
             place = self.probe.place(inputs, self.config)
             rows = torch.zeros_like(rows).scatter(1, place[:, None], True)
         heads = list(range(self.probe.heads[n])) if self.heads is None else list(self.heads)
-        projection = projection_of(self.configs[0]._attn_implementation)
-        return Slots(call, rows, reading, heads, self.probe.shifted[n], projection)
+        return Slots(call, rows, reading, heads, self.probe.shifted[n], self.projection)
 
     def _encoded(
         self, batch: Batch, inputs: dict[str, Tensor], slots: list[Slots], logits: Tensor, decoder: Decoder
@@ -323,7 +309,7 @@ class StockModel(nn.Module):
         scores = [s.scores for s in slots]
         known = all(s is not None for s in scores)
         project = slots[0].project if known else None
-        softmax = known and projection_of(self.configs[0]._attn_implementation) == "softmax"
+        softmax = known and self.projection == "softmax"
         every = torch.cat(scores, dim=1) if known else None
         logs = every.masked_fill(~allowed, -torch.inf).log_softmax(-1) if softmax else None
         return Encoded(
@@ -349,10 +335,14 @@ class StockModel(nn.Module):
         check_shape("keep", keep, "B K T")
         inputs = self.inputs(batch)
         read = inputs["attention_mask"].bool()[:, None] & keep  # (B, K, T)
+        # a whole text may be asked for many times, and is run once
+        whole = (read == inputs["attention_mask"].bool()[:, None]).all(-1)  # (B, K)
+        again = whole & (whole.cumsum(1) > 1)
         lengths = read.sum(-1).flatten()
         texts = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])
         order = lengths.argsort(descending=True, stable=True)
-        logits = torch.zeros(len(order), self.config.num_labels, device=keep.device, dtype=torch.float64)
+        order = order[~again.flatten()[order]]
+        logits = torch.zeros(len(lengths), self.config.num_labels, device=keep.device, dtype=torch.float64)
         at = 0
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             while at < len(order):
@@ -366,26 +356,16 @@ class StockModel(nn.Module):
                 own["input_ids"] = torch.where(there, own["input_ids"], self.pad_token_id)
                 logits[rows] = self.run(own, Trace()).double()
                 at += len(rows)
-        return logits.view(*keep.shape[:2], self.config.num_labels)
+        logits = logits.view(*keep.shape[:2], self.config.num_labels)
+        if bool(again.any()):
+            first = whole.int().argmax(1)
+            own = logits[torch.arange(len(logits), device=logits.device), first]  # (B, C)
+            logits = torch.where(again[:, :, None], own[:, None], logits)
+        return logits
 
 
 def _instead(weights: Tensor) -> Alter:
     return lambda own, allowed: weights.to(own.dtype)
-
-
-def _embeddings(
-    forward: Callable[..., Tensor], ids: Tensor, embedded: Tensor, scale: float, used: list[bool]
-) -> Callable[..., Tensor]:
-    def looked_up(asked: Tensor) -> Tensor:
-        if asked.shape == ids.shape and torch.equal(asked, ids):
-            used[0] = True
-            return embedded * scale
-        if asked.shape == ids.shape and torch.equal(asked[:, 1:], ids[:, :-1]):
-            # a decoder's input: the same text, one position later
-            return torch.cat([forward(asked[:, :1]), embedded[:, :-1] * scale], dim=1)
-        return forward(asked)  # what is no text, such as the types of GPT-2's tokens
-
-    return looked_up
 
 
 def _chosen(what: str, asked: Sequence[int] | None, count: int) -> list[int]:
