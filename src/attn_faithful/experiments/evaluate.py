@@ -61,13 +61,13 @@ class Task:
         """Its run folder: named by what it is and by a hash of everything that could change its numbers."""
         held = None if self.source_file is None else digest(Path(self.source_file))
         examples = list(self.texts.splits[self.split]["example"])
-        facts = [SCHEMA_VERSION, _weights(self.model), self.texts.fingerprint, self.split, examples, held]
+        facts = [SCHEMA_VERSION, weights_digest(self.model), self.texts.fingerprint, self.split, examples, held]
         text = json.dumps([*facts, asdict(self.settings)], sort_keys=True)
         short = hashlib.sha256(text.encode()).hexdigest()[:8]
         return RunFolder(Path(output) / f"{slug([self.texts.name, self.name, self.split])}-{short}")
 
 
-def _weights(model: Any) -> str:
+def weights_digest(model: Any) -> str:
     """A digest of a model's weights and configuration."""
     seen = hashlib.sha256(repr(getattr(model, "config", "")).encode())
     for name, weight in sorted(model.state_dict().items()):
@@ -104,7 +104,7 @@ def make_task(
         )
     if hasattr(model, "choosing"):
         model = model.choosing(settings.queries, settings.heads or None)
-    texts = _read(model, data, rows)
+    texts = labelled_texts(model, data, rows, "evaluate")
     asks = getattr(model.config, "query", False) or getattr(model, "reads_pairs", False)
     if not asks:  # a model of single texts reads the one that pairs attend to
         texts.splits = {
@@ -198,14 +198,24 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
     })  # fmt: skip
 
 
-def _read(model: Any, data: DataSettings, rows: Any) -> TextData:
-    """The texts, with labels by the model's names; by those of the data where the model was never told any."""
+def labelled_texts(model: Any, data: DataSettings, rows: Any, purpose: str = "train") -> TextData:
+    """The texts, with labels by the model's names; by those of the data where the model was never told any.
+
+    Args:
+        model: trained.
+        data: where the texts come from.
+        rows: the data itself, where it is not read from a source.
+        purpose: "train", which needs a split for it, or "evaluate".
+
+    Raises:
+        InputError: what is wrong with the data, or classes of the model that cannot be told apart.
+    """
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     if any(name != f"LABEL_{i}" for i, name in enumerate(names)):
-        return read_texts(data, rows=rows, purpose="evaluate", label_names=names)
-    texts = read_texts(data, rows=rows, purpose="evaluate")
+        return read_texts(data, rows=rows, purpose=purpose, label_names=names)
+    texts = read_texts(data, rows=rows, purpose=purpose)
     if not texts.label_names:
-        return read_texts(data, rows=rows, purpose="evaluate", label_names=names)
+        return read_texts(data, rows=rows, purpose=purpose, label_names=names)
     if len(texts.label_names) != len(names):
         raise InputError(
             f"The model names its classes {names[0]} to {names[-1]}, and {texts.name} has {len(texts.label_names)} "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
@@ -22,14 +20,15 @@ from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, collator, prepare
 from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.team import SOLO, Team
+from attn_faithful.experiments.trained import trained
 from attn_faithful.experiments.writing import Writer
-from attn_faithful.models.architectures import load_model, new_model
+from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs
 from attn_faithful.store import RunFolder, strict
 from attn_faithful.training.base import train_base
 from attn_faithful.training.controls import imposed_control, uniform_control
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.trainer import disk_errors, seeded
+from attn_faithful.training.trainer import seeded
 from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
@@ -128,7 +127,7 @@ def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team)
 
     metric = f"eval_{settings.select_by}"
     sign = 1 if settings.select_by == "loss" else -1
-    return _trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], team)
+    return trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], team)
 
 
 def _twin(
@@ -147,44 +146,7 @@ def _twin(
         )  # fmt: skip
         return twin, history
 
-    return _trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row["eval_selection"], team)
-
-
-def _trained(
-    name: str, folder: RunFolder, tokenizer: Any, fit: Callable[[Path], Any], rank: Callable[[dict[str, Any]], float],
-    team: Team,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
-    """The model in ``name`` with its record: from the folder where it was finished, else by ``fit``."""
-    path = folder / name
-    if not path.is_dir():
-        start = time.time()
-        model, history = fit(folder / f".{name}.checkpoints")
-        ranked = [row for row in history if not math.isnan(rank(row))]
-        if not ranked:
-            raise InputError(
-                f"{name}: no epoch could be chosen, since what it is chosen by is undefined in all of them (a class is "
-                "missing in the selection split?); set train.select_by to accuracy or loss."
-            )
-        record = {
-            "epoch": round(min(ranked, key=rank)["epoch"]),
-            "seconds": round(time.time() - start, 1),
-            "history": history,
-        }
-
-        def save(target: Path) -> None:
-            with disk_errors(target):
-                model.save_pretrained(target)
-            tokenizer.save_pretrained(target)
-            (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
-
-        if team.main:
-            folder.place_folder(name, save)
-        team.wait(name)
-    try:
-        record = json.loads((path / "training.json").read_text())
-        return load_model(path), record
-    except (OSError, ValueError, SafetensorError) as error:
-        raise InputError(f"{path} is damaged ({error}); remove that folder and run again.") from error
+    return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row["eval_selection"], team)
 
 
 def _saved_tokenizer(path: Path) -> Any:

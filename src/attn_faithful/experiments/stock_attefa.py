@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
@@ -20,24 +19,24 @@ from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators import attefa
-from attn_faithful.experiments.evaluate import _weights
+from attn_faithful.experiments.evaluate import labelled_texts, weights_digest
 from attn_faithful.experiments.outputs import hardware, long_history, versions
 from attn_faithful.experiments.plan import slug
-from attn_faithful.experiments.prepare import collator, read_texts, split_facts
+from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.scoring import ALL, metric_facts, score_records
 from attn_faithful.experiments.stages import quiet
 from attn_faithful.experiments.strict import build
 from attn_faithful.experiments.team import SOLO
+from attn_faithful.experiments.trained import trained
 from attn_faithful.functional import faithfulness
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock import StockModel
 from attn_faithful.schema import SCHEMA_VERSION
-from attn_faithful.store import RunFolder, strict
+from attn_faithful.store import RunFolder
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.stock_pair import StockOutputs, stock_twin_outputs
 from attn_faithful.training.stock_twin import StockTwinSettings, train_stock_twin
-from attn_faithful.training.trainer import disk_errors
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
 
@@ -92,9 +91,9 @@ def stock_attefa(
     if not seeds or len(set(seeds)) != len(seeds):
         raise InputError(f"seeds must be a list of different numbers, but is {list(seeds)}.")
     base = model if isinstance(model, StockModel) else StockModel(model)
-    texts = _texts(base, data, rows)
+    texts = labelled_texts(base, data, rows)
     name = name or base.config.model_type
-    facts = [SCHEMA_VERSION, _weights(base), texts.fingerprint, asdict(settings), list(seeds)]
+    facts = [SCHEMA_VERSION, weights_digest(base), texts.fingerprint, asdict(settings), list(seeds)]
     short = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
     folder = RunFolder(Path(output) / f"{slug([texts.name, name, 'attefa'])}-{short}")
     if folder.done:
@@ -232,42 +231,20 @@ def _twin(
 ) -> tuple[StockModel, dict[str, Any]]:  # fmt: skip
     """A twin with its record: from the folder where it was finished, else trained."""
     name = f"twin-{seed}" if settings.variant == "attefa" else f"twin-{settings.variant}-{seed}"
-    path, start = folder / name, time.time()
-    if not path.is_dir():
-        collate = collator(rows["train"], pad_token_id=base.pad_token_id)
+    collate = collator(rows["train"], pad_token_id=base.pad_token_id)
+
+    def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
         twin, history = train_stock_twin(
             base, rows["train"], rows[settings.select_on], collate, settings, seed_for(seed, "twin") % 2**31,
-            folder / f".{name}.checkpoints", lambda epoch, epochs, metrics: tell(name, epoch, epochs, metrics),
+            checkpoints, lambda epoch, epochs, metrics: tell(name, epoch, epochs, metrics),
         )  # fmt: skip
-        best = min(history, key=lambda row: row["eval_selection"])
-        record = {"epoch": round(best["epoch"]), "seconds": round(time.time() - start, 1), "history": history}
+        return twin.model, history
 
-        def save(target: Path) -> None:
-            with disk_errors(target):
-                twin.model.save_pretrained(target)
-            tokenizer.save_pretrained(target)
-            (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
-
-        folder.place_folder(name, save)
-    try:
-        record = json.loads((path / "training.json").read_text())
+    def load(path: Path) -> StockModel:
         saved = type(base.model).from_pretrained(path, dtype=base.model.dtype).to(base.device).eval()
-    except (OSError, ValueError, SafetensorError) as error:
-        raise InputError(f"{path} is damaged ({error}); remove that folder and run again.") from error
-    return StockModel(saved, base.queries, base.heads, base.layers), record
+        return StockModel(saved, base.queries, base.heads, base.layers)
 
-
-def _texts(base: StockModel, data: DataSettings, rows: Any) -> TextData:
-    """The texts, with labels by the model's names; by those of the data where the model was never told any."""
-    names = [base.config.id2label[i] for i in range(base.config.num_labels)]
-    named = any(name != f"LABEL_{i}" for i, name in enumerate(names))
-    texts = read_texts(data, rows=rows, **({"label_names": names} if named else {}))
-    if len(texts.label_names) != len(names):
-        raise InputError(
-            f"The model has {len(names)} classes without names, and {texts.name} has {len(texts.label_names)}; set the "
-            "model's config.id2label."
-        )
-    return texts
+    return trained(name, folder, tokenizer, fit, lambda row: row["eval_selection"], SOLO, load)
 
 
 def _notes(settings: StockTwinSettings) -> list[str]:
