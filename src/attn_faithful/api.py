@@ -246,16 +246,48 @@ def run_recipe(
     Returns:
         one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.aggregate`.
     """
-    from attn_faithful.experiments.launch import processes, run_cells
-    from attn_faithful.experiments.plan import expand
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
-    from attn_faithful.reports.aggregate import aggregate
-    from attn_faithful.reports.progress import Progress
 
     if isinstance(recipe, Mapping):
         found = make_recipe(recipe, "recipe", overrides, smoke)
     else:
         found = load_recipe(recipe, overrides, smoke)
-    cells = expand(found, data_dir)
-    with processes() as team, Progress(cells, team.rank, team.world) as progress:
-        return aggregate(run_cells(cells, Path(output), progress.tell, team))
+    return carry_out(found, output, data_dir)[0]
+
+
+def carry_out(
+    recipe: Any,
+    output: str | Path,
+    data_dir: str | Path | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,
+    world: int | None = None,
+    parallel: str = "cells",
+) -> tuple[list[dict[str, Any]], bool]:
+    """Run the cells of a recipe that was read already, and leave in them what the paper expects.
+
+    Args:
+        recipe: see `experiments.recipe.load_recipe`.
+        output, data_dir: as for :func:`run_recipe`.
+        only: axis -> labels of the cells to run; None for all.
+        world: how many processes there should be; None for whatever was started.
+        parallel: what several share, "cells" or "data".
+
+    Returns:
+        the records of :func:`run_recipe`, and whether this is the process that shows them.
+    """
+    from dataclasses import asdict
+
+    from attn_faithful.experiments.launch import processes, run_cells
+    from attn_faithful.experiments.plan import expand
+    from attn_faithful.reports.aggregate import aggregate
+    from attn_faithful.reports.progress import Progress
+    from attn_faithful.reports.runs import write_recipe
+
+    with processes(world, parallel) as team:
+        cells = expand(recipe, data_dir, only)
+        with Progress(cells, team.rank, team.world) as progress:
+            folders = run_cells(cells, Path(output), progress.tell, team)
+        if team.main:
+            for folder in folders:
+                write_recipe(folder, asdict(recipe))
+        return aggregate(folders), team.main

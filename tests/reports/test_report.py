@@ -254,6 +254,7 @@ def test_names_of_files():
 
 def test_numbers_beside_the_paper_come_with_the_recipe(tmp_path, no_figures):
     copied(tmp_path / "cell")
+    (tmp_path / "cell" / "recipe.json").unlink()
     made = report([tmp_path], pages=False)
     assert "beside_the_paper" not in made.tables
     assert any("holds no recipe.json; attn-faithful run RECIPE writes it" in why for _, why in made.left_out)

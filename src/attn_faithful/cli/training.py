@@ -30,13 +30,16 @@ def attefa(given: argparse.Namespace) -> None:
 
 def _stock_attefa(given: argparse.Namespace) -> None:
     """Twins of a transformers classifier that is trained already."""
+    from functools import partial
     from pathlib import Path
+    from types import SimpleNamespace
 
     from attn_faithful.api import load
     from attn_faithful.experiments.recipe import make_recipe
     from attn_faithful.experiments.stages import quiet
     from attn_faithful.experiments.stock_attefa import stock_attefa, twin_settings
     from attn_faithful.reports.aggregate import aggregate
+    from attn_faithful.reports.progress import Progress
     from attn_faithful.reports.result import Result
     from attn_faithful.reports.tables import attefa_table, base_table
 
@@ -63,19 +66,16 @@ def _stock_attefa(given: argparse.Namespace) -> None:
         raise InputError(
             f"{given.model} is one of our own models; leave --model out, and attefa trains it and its twin."
         )
-    folder = stock_attefa(
-        model, tokenizer, recipe.data, settings, seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
-        output=Path(given.output) / (given.name or "attefa"), origin=given.model, tell=_tell,
-    )  # fmt: skip
+    cell = SimpleNamespace(title=f"{model.config.model_type} on {given.data}")
+    with Progress([cell]) as progress:
+        folder = stock_attefa(
+            model, tokenizer, recipe.data, settings, seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
+            output=Path(given.output) / (given.name or "attefa"), origin=given.model,
+            tell=partial(progress.tell, cell),
+        )  # fmt: skip
     records = aggregate([folder])
     show([base_table(records), attefa_table(records), *Result(folder.path).tables()])
     print(f"Run folder: {folder.path}")
-
-
-def _tell(stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
-    shown = {"F1": "eval_f1", "TVD": "eval_tvd", "JSD": "eval_jsd"}
-    values = "  ".join(f"{name} {metrics[key]:.3f}" for name, key in shown.items() if key in metrics)
-    print(f"{stage} epoch {epoch}/{epochs}  {values}", flush=True)
 
 
 def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:
@@ -120,23 +120,16 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
     from dataclasses import asdict
     from pathlib import Path
 
-    from attn_faithful.experiments.launch import processes, run_cells
-    from attn_faithful.experiments.plan import expand
-    from attn_faithful.reports.aggregate import aggregate
-    from attn_faithful.reports.progress import Progress
+    from attn_faithful.api import carry_out
     from attn_faithful.reports.recipes import recipe_tables
-    from attn_faithful.reports.runs import write_recipe
     from attn_faithful.reports.trends import trends
 
-    with processes(given.processes, given.parallel) as team:
-        cells = expand(recipe, getattr(given, "data_dir", None), only(getattr(given, "only", [])))
-        with Progress(cells, team.rank, team.world) as progress:
-            folders = run_cells(cells, Path(given.output), progress.tell, team)
-        if team.main:
-            records = aggregate(folders)
-            show(recipe_tables(records, trends(records), asdict(recipe)))
-            write_recipe(Path(given.output) / recipe.name, asdict(recipe))
-            print(f"Run folders: {Path(given.output) / recipe.name}")
+    chosen = only(getattr(given, "only", []))
+    data_dir = getattr(given, "data_dir", None)
+    records, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
+    if main:
+        show(recipe_tables(records, trends(records), asdict(recipe)))
+        print(f"Run folders: {Path(given.output) / recipe.name}")
 
 
 def check(given: argparse.Namespace) -> None:

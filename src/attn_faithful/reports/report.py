@@ -185,8 +185,9 @@ def _beside(
         folders.setdefault(by_path[record["runs"][0]].path.parent, []).append(record)
     found = []
     for folder, own in folders.items():
-        told = recipe if recipe is not None else read_recipe(folder)
-        claim = by_path[own[0]["runs"][0]].meta.get("recipe", {}).get("claim", "")
+        run = by_path[own[0]["runs"][0]]
+        told = recipe if recipe is not None else read_recipe(run.path)
+        claim = run.meta.get("recipe", {}).get("claim", "")
         if told is not None and told["expected"] is not None:
             table = tables.expected_table(own, told["expected"], told["claim"])
             if table is None:
@@ -194,9 +195,8 @@ def _beside(
             else:
                 found.append(table)
         elif told is None and claim:
-            why = (
-                f"{folder} holds no {RECIPE}; attn-faithful run RECIPE writes it and does not run finished cells again"
-            )
+            again = "attn-faithful run RECIPE writes it and does not run finished cells again"
+            why = f"{run.path} holds no {RECIPE}; {again}"
             left_out.append((f"{claim} beside the paper", why))
     return found
 

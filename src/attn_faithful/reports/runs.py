@@ -18,7 +18,7 @@ from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.store import META, SUMMARY, RunFolder
 
 ALL = "all"  # the class of records over all examples
-RECIPE = "recipe.json"  # beside the cells of a recipe: what the paper says
+RECIPE = "recipe.json"  # in a run of a recipe: what the paper says
 _NOT_COMPUTED = "not computed"
 
 
@@ -322,19 +322,20 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     return find(paths).runs
 
 
-def write_recipe(folder: str | Path, recipe: Mapping[str, Any]) -> None:
-    """Leave beside a recipe's cells what stands in no cell: its ``claim`` and what the paper ``expected``."""
+def write_recipe(run: str | Path | RunFolder, recipe: Mapping[str, Any]) -> None:
+    """Leave in a run of a recipe what is of the whole recipe: its ``claim`` and what the paper ``expected``."""
     text = json.dumps({name: recipe[name] for name in ("claim", "expected")}, indent=1, ensure_ascii=False) + "\n"
-    RunFolder(folder).place(Path(folder) / RECIPE, lambda path: path.write_text(text, encoding="utf-8"))
+    folder = run if isinstance(run, RunFolder) else RunFolder(run)
+    folder.place(folder / RECIPE, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def read_recipe(folder: str | Path) -> dict[str, Any] | None:
+def read_recipe(run: str | Path) -> dict[str, Any] | None:
     """What `write_recipe` left there; None where it left nothing.
 
     Raises:
         InputError: the file is damaged.
     """
-    path = Path(folder) / RECIPE
+    path = Path(run) / RECIPE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return {"claim": str(found["claim"]), "expected": found["expected"]}

@@ -56,7 +56,7 @@ def make_runs() -> None:
             for name in ("summary.json", "meta.json"):
                 text = json.dumps(json.loads((meta.parent / name).read_text()), ensure_ascii=False)
                 (target / name).write_text(text + "\n")
-    write_recipe(CELLS, RECIPE)
+            write_recipe(target, RECIPE)
 
 
 def make_expected() -> None:
