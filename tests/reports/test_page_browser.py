@@ -63,6 +63,15 @@ def opened(browser, folder):
     assert wrong == []
 
 
+def eventually(page, expression):
+    """Wait for what is true a frame or a scroll later; the page's policy lets nothing be evaluated inside it."""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {expression}")
+
+
 def rows(page):
     """What the list shows, a list of cells a row."""
     return page.eval_on_selector_all(
@@ -151,7 +160,7 @@ def test_keyboard(opened):
     assert page.locator("#rows tr[aria-selected=true]").count() == page.locator("#rows tr[tabindex='0']").count() == 1
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "example-title"
-    page.wait_for_function("document.getElementById('example-title').getBoundingClientRect().top < innerHeight / 2")
+    eventually(page, "document.getElementById('example-title').getBoundingClientRect().top < innerHeight / 2")
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.cells[0].textContent") == "2"
     page.keyboard.press("End")
@@ -165,7 +174,7 @@ def test_the_list_grows_as_it_is_read(opened):
     before = len(rows(page))
     assert before < 200
     page.evaluate("document.getElementById('list').scrollTop = 1e6")
-    page.wait_for_function(f"document.querySelectorAll('#rows tr').length > {before}")
+    eventually(page, f"document.querySelectorAll('#rows tr').length > {before}")
 
 
 def test_an_example_stands_word_under_word(opened):
@@ -281,4 +290,4 @@ def test_prints_without_colours(opened):
 def test_fits_small_screens(opened, width):
     page = opened("many")
     page.set_viewport_size({"width": width, "height": 800})
-    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")  # once the lines are broken anew
+    eventually(page, "document.documentElement.scrollWidth <= innerWidth")  # once the lines are broken anew

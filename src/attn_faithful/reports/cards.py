@@ -144,15 +144,6 @@ def _move(scores: Scores) -> Card | None:
     exact = bound == bound and math.isclose(bound, jsd, abs_tol=1e-9)
     kind = "exact" if exact else f"found; at most {number(bound, 2)}" if bound == bound else "the best found"
     share, most, n = _completely_different(scores)
-    sentence: list[Part] = []
-    if n and scores.single:
-        which = "another attention, completely different," if share else "no completely different attention"
-        sentence = ["Here ", ("move", which), " gives the same answer" + ("." if exact or share else " so far found.")]
-    elif n:
-        sentence = [
-            "In " if exact else "In at least ", ("move", f"{percent(share)} of the texts"),
-            " a completely different attention gives the same answer.",
-        ]  # fmt: skip
     reading = f"0.693 means wholly different {scores.noun}s, for p that changes by {_eps(scores):g} at most"
     proof = scores.mean("attention_proof")
     if proof > 0 and not scores.single:
@@ -161,8 +152,23 @@ def _move(scores: Scores) -> Card | None:
         "move", "adversarial", "How far can attention move while the answer stays?", number(jsd, 2),
         ", ".join(filter(None, (interval_of(record), kind))),
         histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"), reading + ".",
-        counts_of(record), sentence, _says_of_moves(share, most, n),
+        counts_of(record), _about_moves(scores, share, n, exact), _says_of_moves(share, most, n),
     )  # fmt: skip
+
+
+def _about_moves(scores: Scores, share: float, n: int, exact: bool) -> list[Part]:
+    if not n:
+        return []
+    if not share and not exact:
+        where = "" if scores.single else " in any text"
+        return ["No completely different attention that gives the same answer was ", ("move", f"found{where}"), "."]
+    if scores.single:
+        which = "another attention, completely different," if share else "no completely different attention"
+        return ["Here ", ("move", which), " gives the same answer."]
+    least = "In " if exact else "In at least "
+    return [
+        least, ("move", f"{percent(share)} of the texts"), " a completely different attention gives the same answer."
+    ]  # fmt: skip
 
 
 def _eps(scores: Scores) -> float:

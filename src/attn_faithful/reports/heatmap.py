@@ -144,7 +144,7 @@ def _weight(i: int, line: Line) -> tuple[float, float]:
     values = line.values
     if values is None or i >= len(values):
         return math.nan, 0.0
-    largest = float(np.nanmax(np.abs(values)))
+    largest = float(np.fmax.reduce(np.abs(values)))  # NaN where all are
     value = float(values[i])
     return value, abs(value) / largest if largest > 0 and value == value else 0.0
 

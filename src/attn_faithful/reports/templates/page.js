@@ -2,7 +2,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
-  const CHUNK = 60; // rows that are made at a time
+  const CHUNK = 40; // rows that are made at a time
   const TOP = 254, ZERO = 127, UNDEFINED = 255;
 
   const element = (tag, className, text) => {
@@ -83,7 +83,7 @@
     made.setAttribute("aria-selected", example === state.chosen);
     const cell = (className, text) => made.appendChild(element("td", className, text));
     cell("number", example.place + 1);
-    const text = cell("text", example.plain || "(no text)");
+    const text = cell("text", example.plain.slice(0, 200) || "(no text)"); // more than a row holds
     text.dir = "auto";
     text.title = example.plain.length > 400 ? example.plain.slice(0, 400) + "\u2026" : example.plain;
     const prediction = cell("");
