@@ -143,6 +143,24 @@ def test_without_an_affine_readout_the_search_alone(block, reason):
         run(block, AdversarialSettings(method="exact"))
 
 
+def test_what_is_fast_finds_as_much_as_the_papers_search():
+    block = random_block((8, 6, 9, 4), seed=2, affine=False)
+    fast, paper = (
+        values(run(block, AdversarialSettings(method=method, eps=0.05)), "adversarial_attention")[0]
+        for method in ("auto", "adam")
+    )  # fmt: skip
+    assert sum(fast.values()) > sum(paper.values())
+
+
+def test_no_search_under_a_control_unless_it_is_asked_for():
+    block = controlled(random_block((5, 6, 0), affine=False), "uniform")
+    found, reasons = values(run(block, AdversarialSettings()), "adversarial_attention")
+    assert all(math.isnan(value) for value in found.values())
+    assert list(reasons.values()) == ["not searched under a control"] * 2 + ["no content token"]
+    asked, _ = values(run(block, AdversarialSettings(method="adam", search=QUICK)), "adversarial_attention")
+    assert asked["e0"] >= 0
+
+
 def test_controls_have_names_of_their_own_and_no_linear_programs():
     block = random_block((5, 6), classes=3)
     found = run(controlled(block, "random"), AdversarialSettings(eps=0.05))

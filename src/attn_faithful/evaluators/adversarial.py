@@ -7,14 +7,14 @@ the decision, and the nearest that changes it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
-from attn_faithful.evaluators.search import SearchSettings, output_change, search
+from attn_faithful.evaluators.search import FAST, SearchSettings, output_change, search
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
 from attn_faithful.functional.adversary_classes import STARTS, adversary_interval, decision_keeping_interval
 from attn_faithful.functional.divergences import LN2, jsd, kl, largest_jsd
@@ -84,13 +84,14 @@ class AdversarialSettings:
             more; "adam" is the paper's gradient search; "auto" takes what is exact where it can.
         eps: largest change of the prediction, TVD; the paper has 0.01, and 0.05 for question answering.
         k: alternatives that are stored; exact ones share no token of their support with one another.
-        search: of the gradient search; its eps and k are these.
+        search: of the gradient search; its eps and k are these. None takes the paper's for "adam" and fewer, longer
+            steps (`search.FAST`) for "auto", where it may have to run a whole stack of layers at each.
     """
 
     method: str = "auto"
     eps: float = 0.01
     k: int = 1
-    search: SearchSettings = field(default_factory=SearchSettings)
+    search: SearchSettings | None = None
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -124,7 +125,9 @@ def run(block: Block, settings: AdversarialSettings) -> Found:
     if settings.method == "exact" and affine is None:
         raise InputError("method exact needs a read-out that is affine in one attention; choose adam or auto.")
     found = Found()
-    if settings.method == "adam" or affine is None:
+    if affine is None and settings.method == "auto" and block.attention != "attention":
+        _score_alternatives(found, block, _not_searched(block, settings))
+    elif settings.method == "adam" or affine is None:
         _score_alternatives(found, block, _searched(block, settings))
     else:
         _score_alternatives(found, block, _solved(block, affine, settings))
@@ -161,9 +164,16 @@ def _starts(block: Block) -> int:
     return STARTS if block.attention == "attention" else 0
 
 
+def _not_searched(block: Block, settings: AdversarialSettings) -> Alternatives:
+    """Nothing: a search through a stack of layers is worth its time for the model's own attention alone."""
+    nothing = torch.full((len(block), settings.k), math.nan, dtype=torch.float64)
+    attention = torch.full((*nothing.shape, *block.items.shape[1:]), math.nan, dtype=torch.float64)
+    return Alternatives(attention, nothing, nothing[:, 0], "adam")
+
+
 def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
-    given = replace(settings.search, eps=settings.eps, k=max(settings.k, settings.search.k))
-    attention = search(block, given).double()
+    chosen = settings.search or (SearchSettings() if settings.method == "adam" else FAST)
+    attention = search(block, replace(chosen, eps=settings.eps, k=max(settings.k, chosen.k))).double()
     encoded = block.encoded
     with torch.no_grad():
         after = probabilities(encoded.decode(attention.to(encoded.attention.dtype)).double(), encoded.multi_label)
