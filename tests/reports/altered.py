@@ -58,6 +58,22 @@ def undefined(path, reason="constant attention") -> Path:
     return target
 
 
+def older(path) -> Path:
+    """A copy without the columns and entries that came later than the first version of the schema."""
+    target = copied(path)
+    lacking = {
+        "scores": ["slot", "reason"], "variants": ["slot", "exact", "removed", "changes", "probabilities"],
+        "tokens": ["slot", "offsets", "attention_gradient", "informative"],
+    }  # fmt: skip
+    for name, columns in lacking.items():
+        table = pq.read_table(target / f"{name}.parquet")
+        pq.write_table(table.drop_columns(columns), target / f"{name}.parquet")
+    summary = json.loads((target / "summary.json").read_text(encoding="utf-8"))
+    del summary["facts"]
+    (target / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    return target
+
+
 def single(path) -> Path:
     """A copy with one text."""
     target = copied(path)

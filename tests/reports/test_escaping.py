@@ -12,6 +12,7 @@ from attn_faithful.reports import escaping
 from attn_faithful.reports.escaping import latex, markdown, plain, preamble
 from attn_faithful.reports.tables import Table
 from tests.reports.altered import EVIL, FOREIGN
+from tests.reports.latex import faults
 
 TEXTS = [
     *EVIL, *FOREIGN, "a|b", "a\\|b", "**bold** _it_ a_b _x", "`code`", "<script>alert(1)</script>", "&lt;", "~~gone~~",
@@ -67,6 +68,20 @@ def test_latex_has_no_sign_of_its_own_left(text):
     # pdflatex has a letter for whatever is not given as code points too
     rest = re.sub(r"\\unicodetext\{[^}]*\}\{[^}]*\}", "", latex(text))
     assert all(ord(c) < 0x180 for c in rest)
+
+
+def test_a_table_of_texts_in_latex():
+    table = Table(" ".join(TEXTS), ["data", "text", *TEXTS], [[a, a[::-1], *TEXTS] for a in TEXTS], TEXTS)
+    assert faults(table.latex()) == []
+    long = Table("t", ["data", "why", "F1"], [["a", "not here: " * 9, "0.5"]])
+    assert r"\begin{tabular}{lp{0.4\linewidth}r}" in long.latex()
+    assert faults(long.latex()) == []
+
+
+@pytest.mark.parametrize("cell", ["[x] y", "*"])
+def test_a_row_is_no_argument_of_the_rule_before_it(cell):
+    lines = Table("t", ["data", "F1"], [[cell, "0.5"]] * 2).latex().splitlines()
+    assert lines.count(f"{{}}{cell} & 0.5 \\\\") == 2
 
 
 def test_the_preamble_stands_where_it_is_needed():

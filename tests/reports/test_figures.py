@@ -15,7 +15,7 @@ from attn_faithful.reports import palette
 from attn_faithful.reports.figures import FIGURES, Missing, cells, common_title, draw, letters, style, write
 from attn_faithful.reports.figures.base import Panel
 from attn_faithful.reports.figures.compose import columns_of, sheets
-from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class, violins
+from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class, stacked, violins
 from attn_faithful.reports.figures.relations import Line, Twin, counts_by_bin, curves, scatter_by_class, tradeoff
 from attn_faithful.reports.figures.style import safe
 from attn_faithful.reports.runs import read_runs
@@ -129,6 +129,32 @@ def test_counts_by_bin(ax):
     assert said(ax) == ["2 of\n5", "0 of\n1,000", "n = 1,005"]
 
 
+def test_stacked_parts_make_a_whole(ax):
+    parts = [("both", "#000000"), ("neither", "#eeeeee")]
+    shares = np.array([[25.0, 75.0], [0.0, 100.0]])
+    assert stacked(ax, ["one", "$two$"], shares, ["n = 4", "n = 3"], parts, label="texts, %") is ax
+    rendered(ax)
+    assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(0, 25), (0, 0), (25, 75), (0, 100)]
+    assert [(t.get_text(), t.get_color()) for t in ax.texts[:3]] == [
+        ("25", "white"),
+        ("75", palette.INK),
+        ("100", palette.INK),
+    ]
+    assert said(ax)[3:] == ["n = 4", "n = 3"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", r"\$two\$"]
+    assert legend(ax) == ["both", "neither"]
+
+
+def test_outcomes_are_the_shares_of_the_run(golden):
+    (panel, _) = FIGURES["flip_outcomes"].read(golden)
+    facts = {f["source"]: f for f in golden[0].record["facts"] if f["fact"] == "flip_contingency"}
+    assert len(panel.data["shares"]) == len(facts)
+    names = ("flip_both", "flip_top_only", "flip_random_only", "flip_neither")
+    for shares, fact in zip(panel.data["shares"], facts.values(), strict=True):
+        assert shares.tolist() == pytest.approx([100 * fact[name] for name in names])
+        assert shares.sum() == pytest.approx(100)
+
+
 def test_tradeoff_joins_weights_of_a_seed_and_draws_the_spread_of_bases(ax):
     twins = [
         Twin("weight 1", "2, 5", 1.0, 0.6, 0.3, False), Twin("weight 0.1", "2, 5", 0.1, 0.65, 0.1, True),
@@ -138,7 +164,13 @@ def test_tradeoff_joins_weights_of_a_seed_and_draws_the_spread_of_bases(ax):
     rendered(ax)
     joined = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2]
     assert (0.65, 0.6) in [tuple(x) for x in joined]  # by weight, not by JSD
-    named = ["weight 1", "weight 0.1", "constrained-0.05", "hollow: collapsed", "bases of other seeds, mean ± sd of 2"]
+    named = [
+        "weight 1",
+        "weight 0.1",
+        "constrained-0.05",
+        "hollow: collapsed",
+        "bases of other seeds, mean ± sd of 2 pairs",
+    ]
     assert legend(ax) == named
     assert any(line.get_marker() == "P" and list(line.get_xdata()) == [0.2] for line in ax.lines)
     assert tradeoff(Page().add_subplot(), twins[:1]) is not None

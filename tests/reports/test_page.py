@@ -270,12 +270,17 @@ def test_undefined_weights(tmp_path):
 
 def test_figures(tmp_path):
     run = made(tmp_path / "run", ["a b"])
-    for name, content in (("a.png", PNG), ("b.svg", b"<svg/>"), ("big.png", b"x" * 400_000)):
+    for name, content in (
+        ("a.png", PNG),
+        ("b.svg", b'<?xml?><svg height="9pt" width="600.5pt"/>'),
+        ("big.png", b"x" * 400_000),
+    ):
         (tmp_path / name).write_bytes(content)
     figures = {"A <first> one": tmp_path / "a.png", "B": tmp_path / "b.svg", "Large": tmp_path / "big.png"}
     html = page(run, figures, budget=500_000)
     assert re.findall(r'<img src="data:image/(png|svg\+xml|svg&#43;xml);base64', html) == ["png", "svg+xml"]
     assert "<figcaption>A &lt;first&gt; one</figcaption>" in html
+    assert re.findall(r"<figure(.*?)><img", html) == ["", ' class="wide"']
     assert "Too large for this page, see the files beside it: Large." in text_of(html)
     with pytest.raises(InputError, match=r"Expected the figure 'C' as an SVG or PNG file, but .*none\.png is none"):
         page(run, {"C": tmp_path / "none.png"})

@@ -14,6 +14,10 @@ CHROMIUM = next(
 )
 WHY = "no Chromium is installed; on Debian: apt-get install chromium"
 LOOKS = ("light", "dark")
+FIGURE = (  # as ours: ink on white
+    '<svg xmlns="http://www.w3.org/2000/svg" width="60pt" height="40pt" viewBox="0 0 60 40">'
+    '<rect width="60" height="40" fill="white"/><rect width="20" height="40" fill="#22252e"/></svg>'
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,38 +32,58 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Pages of a run of many texts, of one with several sites, and of one whose texts are hard to show."""
-    folder = tmp_path_factory.mktemp("pages")
-    hard = [ARABIC + " كان" * 40, *MARKUP, "x" * 3000, ""]
-    write_page(made(folder / "a", long_texts(200, 20), labels=("bad", "good")), folder / "many.html")
-    write_page(made(folder / "b", long_texts(8), sites=("layer.0", "layer.1"), twins=True), folder / "sites.html")
-    write_page(made(folder / "c", hard, queries=["who <b>?"] * len(hard)), folder / "hard.html")
-    write_page(made(folder / "d", long_texts(8), undefined="constant attention"), folder / "undefined.html")
-    write_page(made(folder / "e", ["one. two."], sites=("sentence",)), folder / "sentence.html")
-    return folder
-
-
-@pytest.fixture
-def opened(browser, folder):
-    """Opens a page and watches it: nothing may be logged, and nothing asked of any network."""
-    pages, wrong = [], []
-
-    def open_page(name, **options):
-        page = browser.new_page(viewport={"width": 1100, "height": 900}, reduced_motion="reduce", **options)
+def windows(browser):
+    """One a look, shared by all tests, and what they complain of: loading a page takes it back to its beginning."""
+    wrong, found = [], {}
+    for look in LOOKS:
+        page = browser.new_page(color_scheme=look, reduced_motion="reduce")
         page.set_default_timeout(10_000)
         page.on("console", lambda message: wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(dialog.message))
         page.on("request", lambda request: request.url.startswith(("file:", "data:")) or wrong.append(request.url))
+        found[look] = page
+    return found, wrong
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Pages of a run of many texts, of one with several sites, and of one whose texts are hard to show.
+
+    What axe reads word by word is kept short.
+    """
+    folder = tmp_path_factory.mktemp("pages")
+    hard = [ARABIC + " كان" * 8, *MARKUP, "x" * 3000, ""]
+    (folder / "figure.svg").write_text(FIGURE)
+    drawn = {"A figure": folder / "figure.svg"}
+    write_page(made(folder / "a", long_texts(200, 20), labels=("bad", "good")), folder / "many.html")
+    write_page(
+        made(folder / "b", long_texts(8, 6), sites=("layer.0", "layer.1"), twins=True), folder / "sites.html", drawn
+    )
+    write_page(made(folder / "c", hard, queries=["who <b>?"] * len(hard)), folder / "hard.html")
+    write_page(made(folder / "d", long_texts(8, 6), undefined="constant attention"), folder / "undefined.html")
+    write_page(made(folder / "e", ["one. two."], sites=("sentence",)), folder / "sentence.html")
+    return folder
+
+
+@pytest.fixture
+def opened(windows, folder):
+    """Opens a page and watches it: nothing may be logged, and nothing asked of any network."""
+    pages, wrong = windows
+
+    def open_page(name, look="light"):
+        page = pages[look]
+        page.emulate_media(media="screen")
+        page.set_viewport_size({"width": 1100, "height": 900})
         page.goto((folder / f"{name}.html").as_uri())
         page.wait_for_selector("html[data-ready]")
-        pages.append(page)
         return page
 
+    wrong.clear()
     yield open_page
-    for page in pages:
-        page.close()
+    for page in pages.values():
+        if page.url.startswith("file:"):
+            page.evaluate("localStorage.clear()")  # the look that was chosen
     assert wrong == []
 
 
@@ -91,11 +115,11 @@ def title(page):
 
 @pytest.mark.parametrize(
     ("name", "look"),
-    [("many", "light"), ("many", "dark"), ("hard", "light"), ("sites", "dark"), ("undefined", "light"), ("sentence", "dark")],  # noqa: E501
-)  # fmt: skip
+    [("sites", "light"), ("sites", "dark"), ("hard", "light"), ("undefined", "light"), ("sentence", "dark")],
+)
 def test_loads_in_silence_and_shuts_nobody_out(opened, name, look):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = opened(name, color_scheme=look)
+    page = opened(name, look)
     if page.is_visible("#values > summary") and not page.get_attribute("#values", "open"):
         page.click("#values > summary")
     found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
@@ -263,7 +287,7 @@ def test_right_to_left_and_markup(opened):
 
 
 def test_light_and_dark(opened):
-    grounds = {look: opened("many", color_scheme=look) for look in LOOKS}
+    grounds = {look: opened("many", look) for look in LOOKS}
     ground = "getComputedStyle(document.body).backgroundColor"
     first = {look: page.evaluate(ground) for look, page in grounds.items()}
     assert first["light"] != first["dark"]
@@ -272,8 +296,24 @@ def test_light_and_dark(opened):
         assert page.evaluate(ground) == first[LOOKS[1 - LOOKS.index(look)]]
 
 
+def test_figures_are_drawn_for_the_ground(opened):
+    """Black on white as they are: light on the card's dark ground in the dark, and never in print."""
+    found = {}
+    for look, media in (("light", "screen"), ("dark", "screen"), ("dark", "print")):
+        page = opened("sites", look)
+        page.emulate_media(media=media)
+        found[look, media] = page.eval_on_selector(
+            "figure img",
+            "e => [getComputedStyle(e).filter, getComputedStyle(e).mixBlendMode, getComputedStyle(e.parentElement)"
+            ".backgroundColor]",
+        )
+    assert found["light", "screen"] == ["none", "normal", "rgb(255, 255, 255)"]
+    assert found["dark", "screen"] == ["invert(1) hue-rotate(180deg)", "screen", "rgb(27, 31, 36)"]
+    assert found["dark", "print"] == ["grayscale(1)", "normal", "rgb(255, 255, 255)"]
+
+
 def test_prints_without_colours(opened):
-    page = opened("many", color_scheme="dark")
+    page = opened("many", "dark")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     assert page.is_hidden("#search")

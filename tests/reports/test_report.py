@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -16,9 +17,12 @@ from attn_faithful.reports import report as module
 from attn_faithful.reports.figures import FIGURES, draw, style, write
 from attn_faithful.reports.report import Names, Report, report
 from attn_faithful.reports.result import Result
+from attn_faithful.reports.tables import Table
 from attn_faithful.store import RunFolder
-from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, relabelled, single, undefined
+from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, edit, older, relabelled, single, undefined
 from tests.reports.golden.make import COMPARED, EXPECTED
+from tests.reports.latex import faults
+from tests.reports.test_escaping import TEXTS
 
 SAVED = ("tau_histograms", "fraction_removed")
 
@@ -93,10 +97,22 @@ def test_every_table_is_well_formed(golden):
         assert [token.type for token in tokens].count("table_open") == 1, name
         rows = list(csv.reader(path.with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
         assert len({len(row) for row in rows}) == 1, name
-        latex = path.with_suffix(".tex").read_text(encoding="utf-8")
-        body = latex[latex.index(r"\midrule") : latex.index(r"\bottomrule")].splitlines()[1:]
-        columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", latex)[1]
-        assert {len(re.split(r"(?<!\\)&", line)) for line in body} == {len(columns)}, name
+        assert faults(path.with_suffix(".tex").read_text(encoding="utf-8")) == [], name
+
+
+def test_pdflatex_sets_every_table(golden, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("no pdflatex is installed; on Debian: apt-get install texlive-latex-recommended")
+    texts = Table(" ".join(TEXTS), ["data", "text", "F_1"], [[a, a[::-1], "0.5"] for a in TEXTS], TEXTS).latex()
+    tables = [texts, *(path.with_suffix(".tex").read_text(encoding="utf-8") for path in golden.tables.values())]
+    lines = [r"\documentclass{article}", r"\usepackage[T1]{fontenc}", r"\usepackage{booktabs}", r"\begin{document}"]
+    source = "\n".join([*lines, *(table + r"\clearpage" for table in tables), r"\end{document}"])
+    (tmp_path / "all.tex").write_text(source, encoding="utf-8")
+    run = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"],
+                         capture_output=True, cwd=tmp_path, timeout=120)  # fmt: skip
+    said = run.stdout.decode("utf-8", "replace")
+    assert run.returncode == 0, said[-2000:]
+    assert "Missing character" not in said
 
 
 def test_reports_need_no_torch(tmp_path):
@@ -152,6 +168,15 @@ def test_one_text(tmp_path, monkeypatch):
     made = report([single(tmp_path / "cell")], pages=False)
     assert set(made.figures) == {name for name in FIGURES if "setting" not in name}
     assert "| - | " in read(made, "tables/attention_correlation.md")  # no interval of one text
+
+
+@pytest.mark.filterwarnings("error")
+def test_columns_of_an_older_version(tmp_path, few_figures):
+    made = report([older(tmp_path / "cell")])
+    assert made.pages[0].is_file()
+    lacking = {what for what, _ in made.left_out}
+    assert lacking == {"figure negative_differences", "figure entropy_by_setting", "figure correlation_by_setting"}
+    assert "an older version wrote the run" in str(made)
 
 
 def test_some_runs_are_finished(tmp_path, no_figures):
@@ -265,6 +290,29 @@ def test_numbers_beside_the_paper_come_with_the_recipe(tmp_path, no_figures):
     assert any("none of its rows was run" in why for _, why in made.left_out)
 
 
+def test_what_cannot_be_had_says_so_in_its_row(tmp_path, no_figures):
+    claim = "Amini and Kosseim, tables 2 and 3"
+    path = copied(tmp_path / "cell", recipe={"claim": claim})
+    rows = {"Mock-1 lstm": [0.5, 0.03], "SST mlp": [0.8, 0.3], "Anemia mlp": [0.915, None]}
+    expected = {"key": ["data", "encoder"], "metrics": ["base_f1", "attefa"], "band": {}, "rows": rows}
+    edit(path / "recipe.json", claim=claim, expected=expected)
+    made = report([tmp_path], pages=False)
+    table = read(made, "tables/beside_the_paper.md")
+    command = "attn-faithful run recipes/papers/amini_kosseim.yaml --only data=Anemia --data-dir DIR"
+    why = f"not here: MIMIC-III needs PhysioNet credentials; with a folder of it: {command}"
+    assert f"| Anemia mlp | {why} | - | - | - | - | - |" in table
+    assert "Printed and not run: SST mlp; attn-faithful run recipes/papers/amini_kosseim.yaml runs them." in table
+    held = list(csv.DictReader(read(made, "tables/beside_the_paper.csv").splitlines()))
+    assert [(row["cell"], row["metric"], row["paper"], row["why"]) for row in held if row["why"]] == [
+        ("Anemia mlp", "base_f1", "0.915", why)
+    ]
+    assert faults(read(made, "tables/beside_the_paper.tex")) == []
+    # and every number of the paper is looked for
+    assert "## Number by number: Amini and Kosseim" in read(made, "report.md")
+    assert re.search(r"\| table 3 \| .* \| \[attefa\]\(tables/attefa.md\), \[beside", read(made, "report.md"))
+    assert "| figure 1 | distribution of AtteFa | not here: what it needs was not run |" in read(made, "report.md")
+
+
 # --- in words and in a notebook
 
 
@@ -272,7 +320,7 @@ def test_what_is_printed(golden):
     lines = str(golden).splitlines()
     assert lines[0].startswith("lstm: In 50% of 10 texts no attention at all could change the decision")
     assert any(line.startswith("Left out: figure entropy_by_setting: needs the test entropy") for line in lines)
-    assert lines[-1] == f"Report: {golden.path / 'report.md'} ({len(golden.tables)} tables, 12 figures, 0 pages)"
+    assert lines[-1] == f"Report: {golden.path / 'report.md'} ({len(golden.tables)} tables, 13 figures, 0 pages)"
 
 
 def test_one_reason_is_told_once(tmp_path):
@@ -301,7 +349,7 @@ def test_figures_as_html(monkeypatch):
 
     monkeypatch.setattr(display.Figures, "__getitem__", lambda self, name: b"png")
     html = Result(LSTM).figures._repr_html_()
-    assert html.count("<figure>") == 12
+    assert html.count("<figure>") == 13
     assert 'src="data:image/png;base64,cG5n"' in html
     assert "Not drawn" in html
 

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from attn_faithful.reports import tables
+from attn_faithful.reports.beside import expected_table
 from attn_faithful.reports.tables import Table, number, spread
 from attn_faithful.store import RunFolder
 
@@ -185,7 +186,7 @@ def test_expected_table():
         "band": {"base_f1": 0.01, "tvd": 0.01, "attefa": 0.1, "jsd": 0.1},
         "rows": {"Mock-1 lstm": [0.82, 0.5, 0.2, None, 0.24], "Mock-1 gru": [1, 1, 1, 1, 1]},
     }  # fmt: skip
-    table = tables.expected_table([record(), record("mlp")], expected, "Amini and Kosseim, table 3")
+    table = expected_table([record(), record("mlp")], expected, "Amini and Kosseim, table 3")
     assert "Amini and Kosseim, table 3" in table.title
     within = {row[1]: row[2:] for row in table.rows}
     assert within == {
@@ -194,15 +195,15 @@ def test_expected_table():
         "tvd": ["0.100 ±0.020", "0.2000", "±0.01", "no", "0 of 2"],
         "attefa": ["0.250 ±0.050", "0.2400", "±0.1", "yes", "0 of 2"],
     }
-    assert tables.expected_table([record("mlp")], expected, "x") is None
+    assert expected_table([record("mlp")], expected, "x") is None
     unlabelled = record(base=dict.fromkeys(("accuracy", "f1", "roc_auc"), NOTHING), twins={})
-    assert tables.expected_table([unlabelled], expected, "x").rows == [
+    assert expected_table([unlabelled], expected, "x").rows == [
         ["Mock-1 lstm", "base_f1", "-", "0.8200", "±0.01", "-", "-"]
     ]
     collapsed = record(
         twins={"attefa-from-base": twin(collapsed=2)}
     )  # whatever its name, the first is the recipe's own
-    assert [row[-1] for row in tables.expected_table([collapsed], expected, "x").rows] == ["-", *["2 of 2"] * 3]
+    assert [row[-1] for row in expected_table([collapsed], expected, "x").rows] == ["-", *["2 of 2"] * 3]
 
 
 def test_seeds_table():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ BUDGET = 5_000_000  # bytes of a page
 _OF_FIGURES = 0.4  # what figures may take of it
 _NOTE = 600  # bytes that are kept for the note on what was left out
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+_WIDTH, _HEAD = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"'), 1000  # where an SVG says how wide it is
+_WIDE = 450  # points, above which its letters would be too small in one column
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -118,18 +121,20 @@ def _notes(run: Run) -> list[str]:
     return [note for note in data.get("notes", []) if not note.startswith(others)]
 
 
-def _images(figures: Mapping[str, Path], budget: int) -> tuple[list[tuple[str, str]], list[str]]:
-    """Caption and data URI of the figures that fit, and the captions of those that do not."""
-    held: list[tuple[str, str]] = []
+def _images(figures: Mapping[str, Path], budget: int) -> tuple[list[tuple[str, str, bool]], list[str]]:
+    """Caption, data URI and whether it is wide, of the figures that fit, and the captions of those that do not."""
+    held: list[tuple[str, str, bool]] = []
     left_out: Sequence[str] = []
     for caption, path in figures.items():
         kind = _TYPES.get(Path(path).suffix.lower())
         if kind is None or not Path(path).is_file():
             raise InputError(f"Expected the figure {caption!r} as an SVG or PNG file, but {path} is none.")
-        uri = f"data:{kind};base64,{base64.b64encode(Path(path).read_bytes()).decode()}"
+        content = Path(path).read_bytes()
+        width = _WIDTH.search(content[:_HEAD])
+        uri = f"data:{kind};base64,{base64.b64encode(content).decode()}"
         if len(uri) <= budget:
             budget -= len(uri)
-            held.append((caption, uri))
+            held.append((caption, uri, width is not None and float(width[1]) > _WIDE))
         else:
             left_out = [*left_out, caption]
     return held, list(left_out)

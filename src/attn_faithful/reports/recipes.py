@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attn_faithful.reports import tables
+from attn_faithful.reports.beside import expected_table
 from attn_faithful.reports.flips import tables_of_flips
 from attn_faithful.reports.tests import tables_of_tests
 from attn_faithful.reports.trends import trend_tables
@@ -37,5 +38,5 @@ def recipe_tables(
     if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
         shown.append(tables.seeds_table(records))
     if recipe["expected"] is not None:
-        shown.append(tables.expected_table(records, recipe["expected"], recipe["claim"]))
+        shown.append(expected_table(records, recipe["expected"], recipe["claim"]))
     return shown

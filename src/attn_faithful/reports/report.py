@@ -16,11 +16,13 @@ from typing import Any
 from attn_faithful._checks import InputError
 from attn_faithful.reports import tables
 from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.reports.beside import expected_table
 from attn_faithful.reports.comparison import metric_tables, paired_tables
 from attn_faithful.reports.display import figure_html
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.figures import FIGURES, Cell, Missing, cells, write
 from attn_faithful.reports.flips import tables_of_flips
+from attn_faithful.reports.papers import PAGE, number_by_number, paper_of
 from attn_faithful.reports.runs import RECIPE, Run, find, read_recipe
 from attn_faithful.reports.tables import Table
 from attn_faithful.reports.tests import first_lines, tables_of_tests
@@ -189,7 +191,7 @@ def _beside(
         told = recipe if recipe is not None else read_recipe(run.path)
         claim = run.meta.get("recipe", {}).get("claim", "")
         if told is not None and told["expected"] is not None:
-            table = tables.expected_table(own, told["expected"], told["claim"])
+            table = expected_table(own, told["expected"], told["claim"])
             if table is None:
                 left_out.append((f"{claim or folder} beside the paper", "none of its rows was run"))
             else:
@@ -284,10 +286,28 @@ def _text(made: Report, found: Sequence[Cell]) -> str:
         figure = FIGURES[name]
         parts += [f"### {figure.title}", *(f"![{figure.title}]({link(path)})" for path in paths)]
         parts.append(f"{figure.reading} ({figure.paper}; {', '.join(_links(path, link, 'svg') for path in paths)})")
+    claims = dict.fromkeys(paper_of(run.meta.get("recipe", {}).get("claim", "")) for run in runs)
+    for paper in (paper for paper in claims if paper is not None):
+        table = number_by_number(paper, lambda name: _found(made, name, link))
+        parts += [f"## Number by number: {paper.name}", table]
     listed = [f"- {name}: {_links(path, link, 'md', 'tex', 'csv')}" for name, path in made.tables.items()]
     parts += ["## Tables", "\n".join(listed)]
     parts += ["## Runs", "\n".join(f"- {markdown(_run_title(run))}: {markdown(str(run.path))}" for run in runs)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _found(made: Report, name: str, link: Any) -> tuple[list[str], str]:
+    """Links to a figure or to tables of that name, and why there is none."""
+    if name == PAGE:
+        return [f"[{page.name}]({link(page)})" for page in made.pages[:1]], "the report was made without pages"
+    paths = made.figures.get(name, [])
+    if not paths:
+        paths = [path for table, path in made.tables.items() if name in re.split(r"/|-\d+$", table)]
+    links = [f"[{path.stem}]({link(path)})" for path in paths[:1]]
+    if len(paths) > 1:
+        links.append(f"{len(paths) - 1} more beside it")
+    left_out = dict(made.left_out)
+    return links, left_out.get(f"figure {name}", "" if name in FIGURES else "what it needs was not run")
 
 
 def _links(path: Path, link: Any, *endings: str) -> str:

@@ -12,6 +12,9 @@ from typing import Any
 
 from attn_faithful.reports.escaping import latex, markdown, preamble
 
+_LONG = 60  # letters of a name, from which its column is set in several lines
+_WIDE = r"p{0.4\linewidth}"
+
 
 @dataclass
 class Table:
@@ -46,11 +49,13 @@ class Table:
 
     def latex(self) -> str:
         """The table in LaTeX, for the package booktabs; whatever a cell holds is text and no markup."""
-        rows = [" & ".join(row) + r" \\" for row in self._marked(latex, r"\textbf{{{}}}")]
+        rows = [_latex_row(row) for row in self._marked(latex, r"\textbf{{{}}}")]
+        columns = zip(self.head, *self.rows, strict=True)
+        names = (_WIDE if max(map(len, c)) > _LONG else "l" for c in itertools.islice(columns, self.names))
         body = [
             r"\begin{table}", r"\centering", rf"\caption{{{latex(self.title)}}}",
-            rf"\begin{{tabular}}{{{'l' * self.names}{'r' * (len(self.head) - self.names)}}}", r"\toprule",
-            " & ".join(map(latex, self.head)) + r" \\", r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
+            rf"\begin{{tabular}}{{{''.join(names)}{'r' * (len(self.head) - self.names)}}}", r"\toprule",
+            _latex_row(map(latex, self.head)), r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
             *(rf"\par\smallskip{{\footnotesize {latex(note)}\par}}" for note in self.notes), r"\end{table}",
         ]  # fmt: skip
         return "\n".join([*preamble(body), *body]) + "\n"
@@ -80,6 +85,12 @@ class Table:
         for i, row in enumerate(self.rows):
             table.add_row(*(Text(cell, style="bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
         return table
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    r"""A row; what follows ``\\`` or a rule and begins with "[" or "*" would be taken for its argument."""
+    row = " & ".join(cells) + r" \\"
+    return "{}" + row if row[0] in "[*" else row
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -221,44 +232,6 @@ def data_table(records: Sequence[dict[str, Any]]) -> Table:
                     number(facts["tokens_std"], 1), str(facts["truncated"]), str(facts["empty"]),
                 ])  # fmt: skip
     return Table("Data", ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"], rows, notes, "data")
-
-
-def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], claim: str) -> Table | None:
-    """Ours beside the paper's numbers, and whether ours lies within the band; None where no row matches."""
-    rows = []
-    for record in records:
-        key = " ".join(record["axes"].get(axis, "-") for axis in expected["key"])
-        for metric, paper in zip(expected["metrics"], expected["rows"].get(key, []), strict=False):
-            ours = _measure(record, metric)
-            if paper is None or ours is None:
-                continue
-            band = expected["band"].get(metric.split(" ")[0])
-            far = abs(ours["mean"] - paper)
-            within = "-" if band is None or not ours["n"] else "yes" if far <= band + 1e-12 else "no"
-            rows.append([
-                key, metric, spread(ours), number(paper, 4), "-" if band is None else f"±{band:g}", within,
-                "-" if metric.startswith("base_") or " " in metric else collapsed(next(iter(record["twins"].values()))),
-            ])  # fmt: skip
-    head = ["cell", "metric", "Ours", "Paper", "Band", "Within", "Collapsed"]
-    return Table(f"Beside the paper: {claim}", head, rows, name="beside_the_paper") if rows else None
-
-
-def _measure(record: dict[str, Any], metric: str) -> dict[str, Any] | None:
-    """Ours for a name of `expected`: base_f1, attefa, or "metric source class", the class a name, an index or all."""
-    if " " in metric:
-        name, source, group = metric.split(" ", 2)
-        if group.isdigit() and int(group) < len(record["label_names"]):
-            group = record["label_names"][int(group)]
-        for test in record["tests"]:
-            if (test["metric"], test["source"], test["class"]) == (name, source, group):
-                several = len(record["seeds"])
-                return {"mean": test["mean"], "std": test["std_seeds"], "n": several if test["n"] else 0}
-        return None
-    if metric.startswith("base_"):
-        found: dict[str, Any] | None = record["base"].get(metric.removeprefix("base_"))
-        return found
-    twin = next(iter(record["twins"].values()), {})  # the recipe's own twin stands first
-    return twin.get(metric.removeprefix("twin_"))
 
 
 def seeds_table(records: Sequence[dict[str, Any]]) -> Table | None:

@@ -13,6 +13,7 @@ from attn_faithful.reports.palette import INK, MUTED, RULE, tint
 
 CLASSES = 4  # drawn apart; more of them are drawn as one
 _FEW = 8  # texts, below which they are drawn one by one
+_TOLD = 5  # percent, below which a part of a bar has no room for its number
 
 
 class Group(NamedTuple):
@@ -146,6 +147,43 @@ def violins(ax: Any, groups: Sequence[Group], *, limits: tuple[float, float], la
     return _rows(ax, groups, limits, label)
 
 
+def stacked(
+    ax: Any, names: Sequence[str], shares: np.ndarray, notes: Sequence[str], parts: Sequence[tuple[str, str]], *,
+    label: str,
+) -> Any:  # fmt: skip
+    """One bar a row, from the top, of parts that make a whole; a part of 5% or more says how much it is.
+
+    Args:
+        ax: where to draw.
+        names: of the rows.
+        shares: (rows, parts), percent.
+        notes: what stands at each row's end.
+        parts: name and ``#rrggbb`` of each; they differ in lightness, for print without colours.
+        label: what the shares are of.
+    """
+    shares = np.asarray(shares, dtype=float)
+    starts = np.cumsum(shares, 1) - shares
+    handles = []
+    for i, (_, hue) in enumerate(parts):
+        bars = ax.barh(range(len(names)), shares[:, i], 0.56, starts[:, i], color=hue, edgecolor="white")
+        handles.append(bars)
+        for row, share in enumerate(shares[:, i]):
+            if share >= _TOLD:
+                ink = "white" if _dark(hue) else INK
+                ax.text(
+                    starts[row, i] + share / 2, row, f"{share:.0f}", ha="center", va="center", fontsize=7, color=ink
+                )
+    for row, note in enumerate(notes):
+        _noted(ax, row, note)
+    _rows(ax, [Group(name, np.zeros(0), "") for name in names], (0.0, 100.0), label)
+    beneath(ax, handles, [name for name, _ in parts])
+    return ax
+
+
+def _dark(hue: str) -> bool:
+    return sum(int(hue[i : i + 2], 16) for i in (1, 3, 5)) < 3 * 0x90
+
+
 def _density(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Half the height of a violin: a Gaussian density, mirrored at the limits so that its mass stays inside."""
     n = len(values)
@@ -166,7 +204,10 @@ def _mark(ax: Any, row: int, group: Group) -> None:
 
 def _end(ax: Any, row: int, group: Group, n: int) -> None:
     undefined = len(group.values) - n
-    note = group.note or (counted(n, undefined) if n else "no defined text")
+    _noted(ax, row, group.note or (counted(n, undefined) if n else "no defined text"))
+
+
+def _noted(ax: Any, row: int, note: str) -> None:
     place = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points", "xytext": (4, 0)}
     ax.annotate(note, (1.0, row), **place, va="center", fontsize=7.5, color=MUTED, annotation_clip=False)
 

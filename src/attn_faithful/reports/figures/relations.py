@@ -152,8 +152,8 @@ def tradeoff(
                     fontsize=6.5, color=MUTED, va="bottom", zorder=0)  # fmt: skip
     if math.isfinite(constant):
         ax.axhline(constant, color=MUTED, linewidth=0.9, linestyle="--", zorder=0)
-        ax.annotate("constant prediction", (LN2, constant), xytext=(-3, 2), textcoords="offset points", fontsize=7,
-                    color=MUTED, ha="right")  # fmt: skip
+        ax.annotate("constant prediction", (0, constant), xytext=(0, 2), textcoords="offset points", fontsize=7,
+                    color=MUTED)  # fmt: skip
     for path in dict.fromkeys(twin.path for twin in twins):
         joined = sorted((t.weight, t.jsd, t.tvd) for t in twins if t.path == path and math.isfinite(t.weight))
         if joined:
@@ -171,7 +171,9 @@ def tradeoff(
     if bases:
         jsd, tvd = np.array(bases).T
         ax.errorbar([jsd.mean()], [tvd.mean()], [tvd.std()], [jsd.std()], fmt="P", color=own, markersize=7, capsize=3,
-                    zorder=4, label=f"bases of other seeds, mean ± sd of {len(bases)}")  # fmt: skip
+                    zorder=4)  # fmt: skip
+        told = f"mean ± sd of {len(bases)} pairs" if len(bases) > 1 else "one pair"
+        ax.plot([], [], "P", color=own, markersize=7, label=f"bases of other seeds, {told}")
         ax.plot(jsd, tvd, ".", color=tint(own, 0.6), markersize=4, zorder=2)
     ax.set_xlim(-0.015, 0.72)
     ax.set_ylim(-0.02 * top, 1.06 * top)

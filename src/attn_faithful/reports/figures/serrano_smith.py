@@ -7,15 +7,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_text, titled
-from attn_faithful.reports.figures.distributions import Group, boxes
+from attn_faithful.reports.figures.distributions import Group, boxes, stacked
 from attn_faithful.reports.figures.relations import LN2, counts_by_bin, scatter_by_class
-from attn_faithful.reports.palette import hue_of, title_of
+from attn_faithful.reports.palette import hue_of, tint, title_of
 from attn_faithful.reports.tables import number
 
 PAPER = "Serrano and Smith 2019"
 FRACTION, MASS, NEVER = "decision_flip", "flip_mass", "flip_never"
+OUTCOMES = ("flip_both", "flip_top_only", "flip_random_only", "flip_neither")
 CHANGE, GAP = "js_difference", "attention_difference"
 _ROW = (2.9, 0.42)  # inches of a box
+_PARTS = (
+    ("both flip it", tint(hue_of("attention").light, 0.5)), ("the top one alone", hue_of("attention").light),
+    ("the random one alone", hue_of("adversarial").light), ("neither", tint(hue_of("random").light, 0.25)),
+)  # fmt: skip
 
 
 def _single(cells: Sequence[Cell]) -> list[Panel]:
@@ -50,7 +55,32 @@ def _negative(cells: Sequence[Cell]) -> list[Panel]:
             site = fact["site"] if len({f["site"] for f in own}) > 1 else ""
             seed = fact["source"].removeprefix("attention").removeprefix(", ")
             panels.append(Panel(titled(cell, site, seed), data))
+    if not panels and any(cell.sites(CHANGE) for cell in cells):
+        raise Missing("the run holds no counts of it: no text has two items, or an older version wrote the run")
     return panels
+
+
+def _outcomes(cells: Sequence[Cell]) -> list[Panel]:
+    """One panel a cell and site, one row a ranking."""
+    found, reasons = [], []
+    for cell in cells:
+        sites = cell.sites(OUTCOMES[0])
+        for site in sites:
+            rows = {s: [cell.values(name, s, site) for name in OUTCOMES] for s in cell.sources(OUTCOMES[0], site)}
+            known = {source: own for source, own in rows.items() if np.isfinite(own[0]).any()}
+            if not known:
+                reasons.append(f"{cell.title}: {cell.why(OUTCOMES[0], 'attention', site) or 'undefined'}")
+                continue
+            data = {
+                "names": [title_of(source) for source in known],
+                "shares": np.array([[100 * np.nanmean(values) for values in own] for own in known.values()]),
+                "notes": [f"n = {int(np.isfinite(own[0]).sum()):,}" for own in known.values()],
+                "parts": _PARTS, "label": "texts, %",
+            }  # fmt: skip
+            found.append(Panel(titled(cell, site if len(sites) > 1 else ""), data, len(known)))
+    if not found and reasons:
+        raise Missing(f"undefined in all texts: {reasons[0]}")
+    return found
 
 
 def _removed(metric: str, label: str) -> Callable[[Sequence[Cell]], list[Panel]]:
@@ -105,6 +135,18 @@ FIGURES = (
         test="flips",
         panels=_negative,
         draw=counts_by_bin,
+    ),
+    Figure(
+        name="flip_outcomes",
+        title="Does the top word decide, or would another do?",
+        paper=f"{PAPER}, figures 9, 12 and 13, table 2",
+        reading="Texts whose decision changes without the first item of each ranking, without a random other one, "
+        "without either alone, or in neither case. Texts with two items or more.",
+        metrics=OUTCOMES,
+        test="flips",
+        panels=_outcomes,
+        draw=stacked,
+        size=_ROW,
     ),
     Figure(
         name="fraction_removed",

@@ -25,6 +25,8 @@ _STYLE: dict[str, Any] = {
     "axes.spines.right": False, "axes.linewidth": 0.8, "axes.grid": False, "grid.color": RULE, "grid.linewidth": 0.7,
     "axes.axisbelow": True, "lines.linewidth": 1.5, "patch.linewidth": 0.8, "hatch.linewidth": 0.6,
     "svg.fonttype": "none", "svg.hashsalt": "attn_faithful", "axes.unicode_minus": True,
+    "font.sans-serif": [FONT, "Verdana", "Arial"],  # an SVG's letters where the first is not installed; as wide
+    "text.hinting": "none",  # or words are wider in the file than where they were measured
 }  # fmt: skip
 
 
@@ -33,7 +35,7 @@ def style(texts: Iterable[str] = ()) -> Iterator[None]:
     """The look of our figures, with fonts for the letters of ``texts`` where some are installed."""
     import matplotlib as mpl
 
-    with mpl.rc_context({**_STYLE, "font.family": [FONT, *_fonts_for(frozenset("".join(texts)))]}):
+    with mpl.rc_context({**_STYLE, "font.family": [FONT, *_fonts_for(frozenset("".join(texts))), "sans-serif"]}):
         yield
 
 
