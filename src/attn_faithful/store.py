@@ -124,10 +124,8 @@ class RunFolder:
         for shard in shards:
             self._table(name, shard).unlink()
 
-    def table_parts(
-        self, name: str, columns: Sequence[str] | None = None, rows: int = 65536
-    ) -> Iterator[pa.RecordBatch]:
-        """A table some rows at a time.
+    def table_parts(self, name: str, columns: Sequence[str], rows: int = 65536) -> Iterator[pa.RecordBatch]:
+        """Columns of a table, some rows at a time.
 
         Raises:
             InputError: the file is missing or damaged; it is named.

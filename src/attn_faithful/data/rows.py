@@ -45,6 +45,24 @@ class Ragged(Sequence[Any]):
         return np.diff(self.bounds)
 
 
+class Texts(Sequence[str]):
+    """A column of texts that stay in arrow's memory: one is made when it is asked for.
+
+    Args:
+        dataset: a datasets.Dataset.
+        name: of the column.
+    """
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self._column = dataset.with_format("arrow")[:].column(name)
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._column[key].as_py() if isinstance(key, int) else self._column[key].to_pylist()
+
+
 class Rows:
     """Columns of equal length, a row at a time without conversion.
 
