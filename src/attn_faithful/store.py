@@ -6,14 +6,12 @@ last and means "done".
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
 import shutil
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attn_faithful._checks import InputError, did_you_mean
+from attn_faithful._shards import join_shards
 from attn_faithful.schema import SCHEMA_VERSION, TABLES
 
 Shard = int | str
@@ -114,30 +113,31 @@ class RunFolder:
         Raises:
             InputError: an example is missing, unknown or stands in two shards; a shard is missing or damaged.
         """
-        parts = [_read_parquet(self._table(name, shard)) for shard in shards]
-        held = [part.column("example").to_pylist() for part in parts]
-        rank = {example: i for i, example in enumerate(examples)}
-        if unknown := set(itertools.chain(*held)) - rank.keys():
-            raise InputError(f"The example {min(unknown)!r} of a shard of {name!r} is not in the data set.")
-        if name in ("predictions", "tokens"):
-            self._check_whole(name, rank, held if name == "predictions" else [sorted(set(part)) for part in held])
-        found = list(itertools.chain(*held))
-        if found:
-            merged = _typed(pa.concat_tables(parts, promote_options="permissive"))
-            merged = merged.take(sorted(range(len(found)), key=lambda row: rank[found[row]]))
-            self.place(self._table(name, None), lambda path: pq.write_table(merged, path))
+        found = (_read_parquet(self._table(name, shard)) for shard in shards)
+        target, passing = self._table(name, None), _passing(self._table(name, None))
+        try:
+            if join_shards(found, passing, examples, name, whole=name in ("predictions", "tokens")):
+                _sync(passing)
+                os.replace(passing, target)
+        finally:
+            passing.unlink(missing_ok=True)
         for shard in shards:
             self._table(name, shard).unlink()
 
-    @staticmethod
-    def _check_whole(name: str, rank: Mapping[str, int], held: Sequence[Sequence[str]]) -> None:
-        counts = Counter(itertools.chain(*held))
-        if twice := [example for example, n in counts.items() if n > 1]:
-            raise InputError(f"The example {twice[0]!r} stands in two shards of {name!r}; the run is inconsistent.")
-        if missing := rank.keys() - counts.keys():
-            raise InputError(
-                f"{len(missing)} examples are in no shard of {name!r}, first {min(missing, key=rank.__getitem__)!r}."
-            )
+    def table_parts(self, name: str, columns: Sequence[str], rows: int = 65536) -> Iterator[pa.RecordBatch]:
+        """Columns of a table, some rows at a time.
+
+        Raises:
+            InputError: the file is missing or damaged; it is named.
+        """
+        path = self._table(name, None)
+        try:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(rows, columns=list(columns))
+        except FileNotFoundError:
+            raise InputError(f"{self.path} holds no {path.name}; the run did not get that far.") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            raise _damaged(path, error) from error
 
     def _table(self, name: str, shard: Shard | None) -> Path:
         return self.path / (f"{name}.parquet" if shard is None else f"{name}.{shard}.parquet")
@@ -237,15 +237,11 @@ def _read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     except FileNotFoundError:
         raise InputError(f"There is no {path}; run again to make it anew.") from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.") from error
+        raise _damaged(path, error) from error
 
 
-def _typed(table: pa.Table) -> pa.Table:
-    """Without the columns that hold nothing but nulls, which have no type; reasons are text."""
-    if "reason" in table.column_names:
-        place = table.column_names.index("reason")
-        table = table.set_column(place, "reason", table.column("reason").cast(pa.string()))
-    return table.select([field.name for field in table.schema if not pa.types.is_null(field.type)])
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.")
 
 
 def _passing(target: Path) -> Path:

@@ -288,7 +288,11 @@ def encode_texts(
     plain = [name for name in PLAIN if name in dataset.column_names]
     asked = [name for name in ("query",) if name in dataset.column_names]
     dataset = dataset.with_format(None).select_columns(["text", *asked, *plain, *per_word])
-    tables: list[dict[str, Any]] = []
+    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids", "sentence_ids", "word_ids")}
+    types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "token_type_ids", "candidates")}
+    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", "sentence_ids", "n_sentences"]
+    names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", "token_type_ids", "word_ids"]
+    parts: list[pa.Table] = []
     specials = False
     for start in range(0, max(len(dataset), 1), 1000):
         batch = dataset[start : start + 1000]
@@ -330,14 +334,11 @@ def encode_texts(
             rows["query_truncated"] = query["truncated"]
         for name in plain:
             rows["labels" if name == "label" else name] = batch[name]
-        tables.append(rows)
-    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids", "sentence_ids", "word_ids")}
-    types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "token_type_ids", "candidates")}
-    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", "sentence_ids", "n_sentences"]
-    names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", "token_type_ids", "word_ids"]
-    names = [name for name in (*names, *per_word) if name in tables[0]] + (["special_tokens_mask"] if specials else [])
-    parts = [pa.table({name: pa.array(rows[name], type=types.get(name)) for name in names}) for rows in tables]
-    return datasets.Dataset(pa.concat_tables(parts, promote_options="permissive"))
+        held = [name for name in (*names, *per_word, "special_tokens_mask") if name in rows]
+        parts.append(pa.table({name: pa.array(rows[name], type=types.get(name)) for name in held}))
+    names = [name for name in (*names, *per_word) if name in parts[0].column_names]
+    names += ["special_tokens_mask"] if specials else []
+    return datasets.Dataset(pa.concat_tables([part.select(names) for part in parts], promote_options="permissive"))
 
 
 def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None) -> None:

@@ -3,10 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+
+
+class Ragged(Sequence[Any]):
+    """Lists of numbers end to end: a row is a view, and nothing is held a row.
+
+    Args:
+        values: all of them, one dimension.
+        bounds: (n + 1,) where each row begins, and the end.
+
+    Example:
+        >>> rows = Ragged(np.array([5, 6, 7]), np.array([0, 2, 3]))
+        >>> [row.tolist() for row in rows]
+        [[5, 6], [7]]
+    """
+
+    def __init__(self, values: np.ndarray, bounds: np.ndarray) -> None:
+        self.values, self.bounds = values, bounds
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @overload
+    def __getitem__(self, key: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, key: int | slice) -> np.ndarray | list[np.ndarray]:
+        if isinstance(key, slice):
+            return [self[i] for i in range(*key.indices(len(self)))]
+        if not -len(self) <= key < len(self):
+            raise IndexError(key)
+        key %= max(len(self), 1)
+        return self.values[self.bounds[key] : self.bounds[key + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Numbers in each row."""
+        return np.diff(self.bounds)
+
+
+class Texts(Sequence[str]):
+    """A column of texts that stay in arrow's memory: one is made when it is asked for.
+
+    Args:
+        dataset: a datasets.Dataset.
+        name: of the column.
+    """
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self._column = dataset.with_format("arrow")[:].column(name)
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._column[key].as_py() if isinstance(key, int) else self._column[key].to_pylist()
 
 
 class Rows:
@@ -32,7 +86,8 @@ class Rows:
     @classmethod
     def of(cls, dataset: Any) -> Rows:
         """The columns of a datasets.Dataset."""
-        return cls({name: dataset[name][:] for name in dataset.column_names})
+        table = dataset.with_format("arrow")[:]
+        return cls({name: _column(table.column(name)) for name in dataset.column_names})
 
     def __len__(self) -> int:
         return self._size
@@ -62,8 +117,27 @@ class Rows:
         return taken
 
 
-def _flat(values: Sequence[Any]) -> list[Any]:
+def _column(column: Any) -> Sequence[Any]:
+    """A column of arrow: lists of numbers without a copy, anything else as a list."""
+    import pyarrow as pa
+
+    kind = column.type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    numbers = lists and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type))
+    if not numbers or column.null_count or not len(column):
+        return column.to_pylist()
+    whole = column.combine_chunks()
+    flat = whole.flatten()
+    if flat.null_count:
+        return column.to_pylist()
+    bounds = np.asarray(whole.offsets).astype(np.int64)
+    return Ragged(flat.to_numpy(), bounds - bounds[0])
+
+
+def _flat(values: Sequence[Any]) -> Sequence[Any]:
     """Lists of numbers as views of one array; anything else as it is."""
+    if isinstance(values, Ragged):
+        return values
     values = list(values)
     if not values or not isinstance(values[0], list | np.ndarray):
         return values
@@ -71,4 +145,4 @@ def _flat(values: Sequence[Any]) -> list[Any]:
     flat = np.concatenate([np.asarray(v) for v in values if len(v)]) if bounds[-1] else np.zeros(0)
     if flat.ndim != 1 or flat.dtype.kind not in "iufb":
         return values
-    return [flat[a:b] for a, b in pairwise(bounds)]
+    return Ragged(flat, bounds)

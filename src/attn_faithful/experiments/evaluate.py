@@ -16,7 +16,7 @@ from attn_faithful._checks import InputError, check_choice
 from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.given import read_importance
 from attn_faithful.data.rationales import RATIONALE
-from attn_faithful.data.rows import Rows
+from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
@@ -152,12 +152,13 @@ def evaluate_task(
     padding = getattr(task.model, "pad_token_id", 0)
     subject = Subject(task.model, collator(rows, (), padding), task.texts.label_names, token_ids(task.tokenizer))
     asked = queries(texts)
-    tokens = token_finder(task.tokenizer, texts["text"][:], rows, asked if joined else None)
+    said = Texts(texts, "text")
+    tokens = token_finder(task.tokenizer, said, rows, asked if joined else None)
     given, missing = None, 0
     if task.source_file is not None:
         listed = [tokens(i)[0] for i in range(len(rows))]
         given, missing = read_importance(task.source_file, rows["example"], listed)
-    items = item_finder(tokens, texts["text"][:], rows, words="word_ids" in rows.column_names)
+    items = item_finder(tokens, said, rows, words="word_ids" in rows.column_names)
     writer = Writer(folder, rows, items, asked, team, held)
     evaluate_rows(subject, rows, task.settings, writer, given, team, tell)
     writer.close()
@@ -169,7 +170,8 @@ def evaluate_task(
 
 def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: float, team: Team) -> None:
     """Score what was written, and say how it came about."""
-    chances = np.asarray(folder.read_table("predictions", ["probabilities"]).column("probabilities").to_pylist())
+    listed = folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
+    chances = listed.flatten().to_numpy().reshape(len(rows), -1)
     records = records_of(folder, rows["example"], chances, task.texts.label_names)
     multi_label = bool(getattr(task.model.config, "problem_type", None) == "multi_label_classification")
     labels = np.asarray(rows["labels"]) if "labels" in rows.column_names else np.full(len(rows), -1)

@@ -16,7 +16,7 @@ import transformers
 
 from attn_faithful import __version__
 from attn_faithful.data.encoding import in_pieces, span_finder
-from attn_faithful.data.rows import Rows
+from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.tokenized import tokenize
 from attn_faithful.data.words import Span, shown_spans
 from attn_faithful.experiments.plan import Cell
@@ -137,9 +137,9 @@ def item_finder(tokens: Tokens, texts: Sequence[str], rows: Rows, words: bool = 
     return items
 
 
-def queries(texts: Any) -> list[str] | None:
+def queries(texts: Any) -> Texts | None:
     """Of pairs, the texts that ask."""
-    return texts["query"][:] if "query" in texts.column_names else None
+    return Texts(texts, "query") if "query" in texts.column_names else None
 
 
 def long_history(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from attn_faithful.evaluators.base import EVALUATORS, MetricSpec
+from attn_faithful.experiments.collecting import COLUMNS, Collected, Key, Parts, as_table, keys_of
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.store import RunFolder
 
 ALL = "all"
+HELD = 64 * 2**20  # bytes of scores that are held at once
+
+Columns = dict[Key, tuple[np.ndarray, list[str | None]]]
 
 
 def records_of(
     folder: RunFolder, examples: Sequence[str], chances: np.ndarray, label_names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The records of all tests of one model, from its stored scores; those of twins are made elsewhere."""
+    """The records of all tests of one model, from its stored scores; those of twins are made elsewhere.
+
+    The scores are read again for every group of numbers that fits into `HELD`.
+    """
     if not folder.has_table("scores"):
         return []
-    return score_records(_own_scores(folder), examples, chances.argmax(1).tolist(), label_names)
+    keys = [key for key in keys_of(folder.table_parts("scores", COLUMNS)) if key[2] not in _of_twins()]
+    return _records(lambda: folder.table_parts("scores", COLUMNS), keys, examples, chances.argmax(1), label_names)
 
 
 def facts_of(folder: RunFolder, examples: Sequence[str]) -> list[dict[str, Any]]:
     """What the tests of one model say beside means and shares (see `Evaluator.facts`), from its stored scores."""
     if not folder.has_table("scores"):
         return []
-    columns = _columns(_own_scores(folder), {example: i for i, example in enumerate(examples)})
+    keys = keys_of(folder.table_parts("scores", COLUMNS))
     specs, unknown = _specs(), (0, None)
     found: list[dict[str, Any]] = []
     for test in EVALUATORS:
-        if (facts := EVALUATORS[test].facts) is not None:
-            found += facts({key: column for key, column in columns.items() if specs.get(key[2], unknown)[1] == test})
+        own = [key for key in keys if specs.get(key[2], unknown)[1] == test]
+        if (facts := EVALUATORS[test].facts) is not None and own:
+            held = Collected(own, examples)
+            for part in folder.table_parts("scores", COLUMNS):
+                held.add(part)
+            found += facts({key: (held.values(key), held.reasons(key)) for key in own})
     return found
 
 
-def _own_scores(folder: RunFolder) -> dict[str, list[Any]]:
-    """The stored scores but for those of twins."""
-    scores = folder.read_table("scores").to_pydict()
-    twins = {spec.name for name in EVALUATORS if EVALUATORS[name].twin for spec in EVALUATORS[name].metrics}
-    own = [i for i, metric in enumerate(scores["metric"]) if metric not in twins]
-    return {name: [values[i] for i in own] for name, values in scores.items()}
+def _of_twins() -> set[str]:
+    """The metrics of twins."""
+    return {spec.name for name in EVALUATORS if EVALUATORS[name].twin for spec in EVALUATORS[name].metrics}
 
 
 def score_records(
@@ -61,51 +69,35 @@ def score_records(
         records with ``test``, ``metric``, ``site``, ``source``, ``class`` ("all" or a name), ``mean``, ``std``,
         ``low``, ``high``, ``n``, ``n_undefined``, ``reasons``, in the order of the metric table.
     """
-    columns = _columns(scores, {example: i for i, example in enumerate(examples)})
+    part = as_table(scores)
+    return _records(lambda: [part], keys_of([part]), examples, np.asarray(predicted), label_names)
+
+
+def _records(
+    parts: Callable[[], Parts], keys: list[Key], examples: Sequence[str], predicted: np.ndarray,
+    label_names: Sequence[str],
+) -> list[dict[str, Any]]:  # fmt: skip
     specs = _specs()
     unknown = len(specs), None
     # stable: sources stay in the order they came
-    keys = sorted(columns, key=lambda key: specs.get(key[2], unknown)[0])
-    if not keys:
-        return []
-    values = np.stack([columns[key][0] for key in keys], axis=1)
-    reasons = [columns[key][1] for key in keys]
-    groups: dict[str, list[int]] = {ALL: list(range(len(examples)))}
-    for c, name in enumerate(label_names):
-        groups[name] = [i for i, found in enumerate(predicted) if found == c]
-    records = []
-    for name, index in groups.items():
-        found = summarize(values[index], [[row[i] for i in index] for row in reasons])
-        for (site, source, metric), summary in zip(keys, found, strict=True):
-            test = specs.get(metric, unknown)[1]
-            where = {"test": test, "metric": metric, "site": site, "source": source, "class": name}
-            records.append({**where, **asdict(summary)})
-    return records
-
-
-Key = tuple[str, str, str]  # site, source, metric
-Column = tuple[np.ndarray, list[str | None]]
-
-
-def _columns(scores: Mapping[str, Sequence[Any]], place: Mapping[str, int]) -> dict[Key, Column]:
-    sums: dict[Key, np.ndarray] = {}
-    counts: dict[Key, np.ndarray] = {}
-    reasons: dict[Key, list[str | None]] = {}
-    names = ("example", "site", "source", "metric", "value", "reason")
-    for example, site, source, metric, value, reason in zip(*(scores[name] for name in names), strict=True):
-        key = (site, source, metric)
-        if key not in sums:
-            sums[key], counts[key] = np.zeros(len(place)), np.zeros(len(place))
-            reasons[key] = ["not computed"] * len(place)
-        i = place[example]
-        if math.isnan(value):
-            reasons[key][i] = reason if not counts[key][i] else None
-        else:
-            sums[key][i] += value
-            counts[key][i] += 1
-            reasons[key][i] = None
-    with np.errstate(invalid="ignore"):
-        return {key: (sums[key] / np.where(counts[key] > 0, counts[key], math.nan), reasons[key]) for key in sums}
+    keys = sorted(keys, key=lambda key: specs.get(key[2], unknown)[0])
+    groups = {ALL: np.arange(len(examples))}
+    groups |= {name: np.flatnonzero(predicted == c) for c, name in enumerate(label_names)}
+    records: dict[str, list[dict[str, Any]]] = {name: [] for name in groups}
+    step = max(1, HELD // (24 * max(1, len(examples))))
+    for start in range(0, len(keys), step):
+        some = keys[start : start + step]
+        held = Collected(some, examples)
+        for part in parts():
+            held.add(part)
+        values = np.stack([held.values(key) for key in some], axis=1)
+        for name, index in groups.items():
+            for key, summary in zip(some, summarize(values[index]), strict=True):
+                site, source, metric = key
+                where = {"test": specs.get(metric, unknown)[1], "metric": metric, "site": site, "source": source}
+                why = dict(sorted(held.why(key, index).items()))
+                records[name].append({**where, "class": name, **asdict(summary), "reasons": why})
+    return [record for own in records.values() for record in own]
 
 
 def metric_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

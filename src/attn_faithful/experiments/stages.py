@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.rows import Rows
+from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
 from attn_faithful.experiments.outputs import item_finder, long_history, meta_of, queries, token_finder
@@ -64,8 +64,9 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             "twins": {},
             "controls": _controls(cell, data, outputs, folder, tell, team),
         }
-        tokens = token_finder(data.tokenizer, data.texts.splits["test"]["text"][:], test)
-        items = item_finder(tokens, data.texts.splits["test"]["text"][:], test)
+        texts = Texts(data.texts.splits["test"], "text")
+        tokens = token_finder(data.tokenizer, texts, test)
+        items = item_finder(tokens, texts, test)
         writer = Writer(folder, test, items, queries(data.texts.splits["test"]), team)
         for settings, seed in cell.twins:
             twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)

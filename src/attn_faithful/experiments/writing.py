@@ -16,6 +16,7 @@ from attn_faithful.store import RunFolder
 
 NAMES = ("predictions", "tokens", "scores", "variants")
 HELD = 1024  # examples whose results are held before they are written
+CELLS = 2**17  # their tokens, at most: numbers of a token take some hundred bytes until then
 
 
 class Writer:
@@ -43,7 +44,7 @@ class Writer:
     def _clear(self) -> None:
         self.parts: dict[str, dict[str, list[Any]]] = {name: {column: [] for column in TABLES[name]} for name in NAMES}
         self.attended: dict[tuple[int, str], dict[str, Any]] = {}
-        self.waiting = 0
+        self.waiting = self.cells = 0
 
     def add(self, site: str, outputs: Sequence[Row]) -> None:
         """Take the predictions of one block, and its attention to the tokens."""
@@ -78,9 +79,10 @@ class Writer:
         """A block of n examples is complete."""
         for (i, _), entry in self.attended.items():
             self._put("tokens", i, **entry)
+            self.cells += len(entry["tokens"])
         self.attended = {}
         self.waiting += n
-        if self.waiting >= self.held:
+        if self.waiting >= self.held or self.cells >= CELLS:
             self.flush()
 
     def extend(self, scores: Mapping[str, Sequence[Any]], variants: Mapping[str, Sequence[Any]]) -> None:

@@ -38,13 +38,17 @@ class Summary:
 
 
 def summarize(
-    values: Array, reasons: Sequence[Sequence[str | None]], n_resamples: int = 1000, level: float = 0.95, seed: int = 0
+    values: Array,
+    reasons: Sequence[Sequence[str | None]] | None = None,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> list[Summary]:
     r"""Mean, spread and percentile-bootstrap interval of several columns over the same examples.
 
     Args:
         values: (n, M), NaN where undefined.
-        reasons: M rows of n: why a value is undefined, else None.
+        reasons: M rows of n: why a value is undefined, else None; none at all where nobody asks.
         n_resamples: draws of n examples with replacement; all columns share them.
         level: of the interval.
         seed: of the draws.
@@ -60,9 +64,11 @@ def summarize(
         >>> found.mean, found.std, found.n, found.n_undefined, found.reasons
         (0.5, 0.5, 2, 1, {'n<2': 1})
     """
-    if values.ndim != 2 or len(reasons) != values.shape[1] or any(len(row) != len(values) for row in reasons):
+    rows: Sequence[Sequence[str | None]] = [()] * values.shape[-1] if reasons is None else reasons
+    short = reasons is not None and any(len(row) != len(values) for row in rows)
+    if values.ndim != 2 or len(rows) != values.shape[1] or short:
         raise InputError(
-            f"Expected `values` (n, M) and M rows of n reasons, but got {values.shape} and {len(reasons)} rows."
+            f"Expected `values` (n, M) and M rows of n reasons, but got {values.shape} and {len(rows)} rows."
         )
     if not 0 < level < 1:
         raise InputError(f"Expected `level` between 0 and 1, but got {level}.")
@@ -73,7 +79,7 @@ def summarize(
     found = []
     for column in range(values.shape[1]):
         kept = values[defined[:, column], column]
-        why = Counter(reason for reason in reasons[column] if reason is not None)
+        why = Counter(reason for reason in rows[column] if reason is not None)
         found.append(
             Summary(
                 float(kept.mean()) if len(kept) else math.nan,
