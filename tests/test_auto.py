@@ -77,6 +77,54 @@ def test_load_checks_what_it_loads(saved, tmp_path):
         af.load(tmp_path / "other")
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"encodr": "mlp"}, r"Unknown setting 'encodr' of AttentionClassifierConfig\. Did you mean 'encoder'\?"),
+        ({"mixing": 2}, r"Unknown setting 'mixing'.*Known: activation, .*pip install -U attn-faithful"),
+        ({"mixing": 2, "attn_faithful_version": "99.0"}, r"sets mixing, .*attn_faithful 99\.0 wrote it, .*install -U"),
+        ({"projection": "cubemax", "attn_faithful_version": "99.0"}, r"'cubemax'.*attn_faithful 99\.0 wrote it"),
+        ({"projecton": "softmax", "attn_faithful_version": "0.0.1"}, "Did you mean 'projection'"),
+    ],
+)
+def test_settings_of_no_version_are_refused(given, says):
+    """Case C32, a newer configuration: the name, and what to do."""
+    import attn_faithful as af
+
+    with pytest.raises(af.InputError, match=says):
+        AttentionClassifierConfig(vocab_size=9, **given)
+
+
+def test_a_users_own_note_survives(saved, tmp_path):
+    """In a configuration that this version wrote, and so do the numbers; nothing is left of how classes are found."""
+    model, _, _ = saved
+    model.config.note = "of mine"
+    try:
+        model.save_pretrained(tmp_path)
+    finally:
+        del model.config.note
+    loaded = AttentionClassifier.from_pretrained(tmp_path)
+    assert loaded.config.note == "of mine"
+    written = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert written["auto_map"]["AutoConfig"] == "attn_faithful_model.AttentionClassifierConfig"
+    assert (tmp_path / "attn_faithful_model.py").is_file()
+    assert loaded.config.to_dict().keys() - {"note"} == model.config.to_dict().keys()
+
+
+def test_a_checkpoint_of_a_stock_model_without_its_head(tmp_path):
+    """Case C32: transformers prints a report and goes on with a random head."""
+    from transformers import BertConfig, BertForSequenceClassification, BertModel
+
+    import attn_faithful as af
+
+    small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = BertConfig(vocab_size=9, **small)
+    BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(af.InputError, match=r"lacks the weights classifier\.bias, classifier\.weight"):
+        af.load(tmp_path)
+    assert BertForSequenceClassification.from_pretrained(tmp_path) is not None
+
+
 def test_a_wrapped_model_speaks_the_protocol():
     import attn_faithful as af
 

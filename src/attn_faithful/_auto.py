@@ -12,6 +12,7 @@ from typing import Any
 
 _CONFIGURATION = "transformers.models.auto.configuration_auto"
 _MODELING = "transformers.models.auto.modeling_auto"
+_TOKENIZATION = "transformers.models.auto.tokenization_auto"
 _MODEL_BASE = "transformers.modeling_utils"  # imports modeling_auto itself, half-way through
 _OUR_BASE = "attn_faithful.models.base"
 _CLASSES = {"attn_faithful.models.modeling": "AttentionClassifier", "attn_faithful.models.han": "HANClassifier"}
@@ -45,6 +46,13 @@ def register_model() -> None:
         auto.register(model.config_class, model, exist_ok=True)
 
 
+def _register_tokenizer() -> None:
+    """The tokenizer that hierarchical models are saved with; AutoTokenizer knows a class by its name."""
+    configuration = import_module("attn_faithful.models.han_configuration").HANConfig
+    tokenizer = import_module("attn_faithful.data.sentence_tokenizer").SentenceTokenizer
+    sys.modules[_TOKENIZATION].AutoTokenizer.register(configuration, tokenizer, exist_ok=True)
+
+
 def _register_attention() -> None:
     from attn_faithful.models.interface import register
 
@@ -58,6 +66,7 @@ def _register_on_base() -> None:
 
 _AFTER: dict[str, Callable[[], None]] = {
     _CONFIGURATION: _register_configuration,
+    _TOKENIZATION: _register_tokenizer,
     _MODELING: register_model,
     _MODEL_BASE: _register_on_base,
 }

@@ -1,7 +1,10 @@
-"""The page of each metric's Space starts and answers a request. gradio belongs to the Spaces, not to the package."""
+"""The page of each metric's Space starts and answers a request. gradio belongs to the Spaces, not to the package.
+
+Where it is not installed, test_hub has what the pages compute, with a stand-in for its three names.
+"""
 
 import importlib.util
-import math
+import json
 
 import pytest
 
@@ -21,8 +24,9 @@ def test_space_is_whole_and_short(name):
 
 
 @pytest.fixture
-def app(cache, name):
+def app(request, name):
     pytest.importorskip("gradio", reason="gradio is not installed; only the Spaces need it")
+    request.getfixturevalue("cache")
     spec = importlib.util.spec_from_file_location(f"app_of_{name}", hub._MODULES / name / "app.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -30,23 +34,14 @@ def app(cache, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_app_computes_its_own_tables(app, name):
-    found = app.compute(app.FIRST, app.SECOND)
-    first = next(iter(found.values()))
-    assert math.isfinite(first)
-    assert found["n"] >= 1
-    with pytest.raises(Exception, match="Expected rows with the columns"):
-        app.compute(app.FIRST.split("\n")[0], app.SECOND)
-
-
-@pytest.mark.parametrize("name", ["attefa"])
 def test_app_answers_a_request(app):
     client = pytest.importorskip("gradio_client", reason="gradio is not installed; only the Spaces need it")
     app.page.launch(prevent_thread_lock=True, server_name="127.0.0.1", quiet=True)
     try:
         asked = client.Client(app.page.local_url, verbose=False)
-        assert asked.predict(app.FIRST, app.SECOND, api_name="/compute")["attefa"] == pytest.approx(0.1074, abs=1e-4)
-        with pytest.raises(Exception, match="could not convert"):
-            asked.predict(app.FIRST, "references\nno number", api_name="/compute")
+        found = asked.predict(app.FIRST, app.SECOND, api_name="/compute")
+        assert found == json.loads(json.dumps(app.compute(app.FIRST, app.SECOND)))
+        with pytest.raises(Exception, match="Expected rows with the columns"):
+            asked.predict(app.FIRST.split("\n")[0], app.SECOND, api_name="/compute")
     finally:
         app.page.close()

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 
 def push(given: argparse.Namespace) -> None:
+    from attn_faithful._checks import InputError
     from attn_faithful.hub import push as pushing
 
+    results, into = getattr(given, "results", None) or [], getattr(given, "into", None)
     if given.kind == "model":
-        card = _card_of(given.what, given.to)
+        card = _card_of(given.what, given.to, results)
+        if into is not None:
+            print(pushing.write_model(given.what, given.to, into, card=card))
+            return
         address = pushing.push_model(given.what, given.to, card=card, private=given.private)
     else:
+        if results or into is not None:
+            raise InputError(f"--results and --into belong to push model, but this is push {given.kind}.")
         address = getattr(pushing, f"push_{given.kind}")(given.what, given.to, private=given.private)
     print(address)
 
 
-def _card_of(what: str, to: str) -> str | None:
-    """The card of a run's model; None for a model that is no part of a run."""
+def _card_of(what: str, to: str, results: Sequence[str]) -> str | None:
+    """The card of a run's model, or of a model that runs of evaluate have tested; None where there is no run."""
     from attn_faithful.reports.model_card import model_card
     from attn_faithful.reports.runs import read_runs
     from attn_faithful.store import RunFolder
 
-    if not RunFolder(what).done:
-        return None
-    (run,) = read_runs([what])
-    return model_card(run, to=to)
+    others = read_runs(results) if results else []
+    if RunFolder(what).done:
+        return model_card(*read_runs([what]), *others, to=to)
+    return model_card(*others, to=to, model=what) if others else None
 
 
 def install_metrics(given: argparse.Namespace) -> None:

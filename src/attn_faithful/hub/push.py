@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.hub import _MODULES, metric_names
-from attn_faithful.hub.upload import Files, upload
+from attn_faithful.hub.upload import Files, card_of, check_card, check_place, put_aside, upload
 
-_CODE = "attn_faithful_model"  # the file that travels with the weights
-# model type -> its configuration and its model, for readers that have not imported the package
-_CLASSES = {
-    "attention_classifier": ("configuration.AttentionClassifierConfig", "modeling.AttentionClassifier"),
-    "hierarchical_attention_classifier": ("han_configuration.HANConfig", "han.HANClassifier"),
-}
 _OF_TRAINING = (".pt", ".pth", "training_args.bin")
 
 
@@ -24,7 +19,7 @@ def push_model(
     run_or_folder: str | Path, to: str, *, card: str | None = None, private: bool = False, token: str | None = None,
     wait: float = 60,
 ) -> str:  # fmt: skip
-    """Push a model with its card: weights, configuration, tokenizer, and a few lines of code that find its class.
+    """Push a model with its card: weights, configuration, tokenizer, and the module that finds its class.
 
     Whoever has the package installed can load it with ``trust_remote_code=True`` and without importing the package;
     without the package, transformers says in one line what to install. Nobody runs code without asking for it.
@@ -46,6 +41,36 @@ def push_model(
             reached or does not answer. Where an upload was lost, all files lie in the folder that the message names.
     """
     given = Path(run_or_folder)
+    files = _model_files(given, to, card)
+    aside = (given if (given / "model").is_dir() else given.parent) / "hub" / f"model-{to.rpartition('/')[2]}"
+    return upload("model", to, files, aside, private=private, token=token, wait=wait)
+
+
+def write_model(run_or_folder: str | Path, to: str, into: str | Path, *, card: str | None = None) -> Path:
+    """Write what :func:`push_model` would push into a folder, and push nothing.
+
+    Args:
+        run_or_folder, to, card: see :func:`push_model`.
+        into: a folder that is new or empty.
+
+    Returns:
+        the folder.
+
+    Raises:
+        InputError: no saved model, a card that is not valid, or a folder that holds something.
+    """
+    check_place(to)
+    folder = Path(into)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"Expected a new or empty folder to write into, but {folder} is there already.")
+    files = _model_files(Path(run_or_folder), to, card)
+    check_card(card_of(files))
+    put_aside(files, folder)
+    return folder
+
+
+def _model_files(given: Path, to: str, card: str | None) -> Files:
+    """What a model's repository holds."""
     model = given / "model" if (given / "model" / "config.json").is_file() else given
     if not (model / "config.json").is_file():
         raise InputError(f"{given} holds no saved model; give a run that trained one, or the folder of a model.")
@@ -53,28 +78,29 @@ def push_model(
     if not any(path.suffix in (".safetensors", ".bin") for path in found if path.name not in _OF_TRAINING):
         raise InputError(f"{model} holds no weights (model.safetensors); save the model again before pushing it.")
     files: Files = {path.name: path for path in found if not path.name.endswith(_OF_TRAINING)}
-    files |= _code((model / "config.json").read_text(encoding="utf-8"), to)
+    files |= _as_saved_now(model)
     if card is None:
         own = model / "README.md"
         card = own.read_text(encoding="utf-8") if own.is_file() else _short_card(to)
-    files["README.md"] = card.encode()
-    aside = (given if model != given else given.parent) / "hub" / f"model-{to.rpartition('/')[2]}"
-    return upload("model", to, files, aside, private=private, token=token, wait=wait)
+    return files | {"README.md": card.encode()}
 
 
-def _code(configuration: str, to: str) -> dict[str, bytes]:
-    """config.json and the module that it names, for models of ours."""
-    read = json.loads(configuration)
-    if read.get("model_type") not in _CLASSES:
+def _as_saved_now(model: Path) -> Files:
+    """Of a model of ours that an earlier version saved: its configuration with the module that finds the classes."""
+    read = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    if "auto_map" in read or not str(read.get("model_type")).endswith("attention_classifier"):
         return {}
-    places = [f"attn_faithful.models.{place}" for place in _CLASSES[read["model_type"]]]
-    lines = [f"from {module} import {name}" for module, _, name in (place.rpartition(".") for place in places)]
-    names = [place.rpartition(".")[2] for place in places]
-    autos = ("AutoConfig", "AutoModelForSequenceClassification")
-    read["auto_map"] = {auto: f"{_CODE}.{name}" for auto, name in zip(autos, names, strict=True)}
-    about = f'"""Finds the classes of {to} in the package attn_faithful (pip install attn-faithful)."""\n\n'
-    module = about + "\n".join(lines) + f"\n\n__all__ = {json.dumps(names)}\n"
-    return {"config.json": (json.dumps(read, indent=2) + "\n").encode(), f"{_CODE}.py": module.encode()}
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(model)
+    with TemporaryDirectory() as place:
+        config.save_pretrained(place)
+        files: Files = {path.name: path.read_bytes() for path in Path(place).iterdir()}
+    tokenizer = model / "tokenizer_config.json"
+    if config.model_type.startswith("hierarchical") and tokenizer.is_file():
+        told = json.loads(tokenizer.read_text(encoding="utf-8")) | {"tokenizer_class": "SentenceTokenizer"}
+        files[tokenizer.name] = json.dumps(told, indent=2).encode()
+    return files
 
 
 def _short_card(to: str) -> str:
@@ -103,12 +129,27 @@ def push_metric(name: str, to: str, *, private: bool = False, token: str | None 
     folder = _MODULES / check_choice("metric", name, metric_names())
     files: Files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".pyc"}
     # evaluate looks for a script of the repository's name
-    files[f"{to.rpartition('/')[2]}.py"] = folder / f"{name}.py"
+    files[f"{to.rpartition('/')[2]}.py"] = files[f"{name}.py"] = _stamped(folder / f"{name}.py").encode()
     # the script calls functions that other versions may lack
     needs = (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
     pinned = [f"{line}~={version(line)}" if line == "attn-faithful" else line for line in needs]
     files["requirements.txt"] = "\n".join([*pinned, ""]).encode()
     return upload("space", to, files, Path("hub") / f"metric-{name}", "gradio", private=private, token=token, wait=wait)
+
+
+def _stamped(script: Path) -> str:
+    """The code of a metric that leaves the package: with another version of it the code says so and stops."""
+    own = version("attn-faithful")
+    check = f"""import attn_faithful
+
+if attn_faithful.__version__.split(".")[:2] != "{own}".split(".")[:2]:
+    raise ImportError(
+        f"The metric {script.stem} was made with attn-faithful {own}, but {{attn_faithful.__version__}} is installed: "
+        "pip install attn-faithful~={own}, or attn-faithful install-metrics for the metric that fits."
+    )
+"""
+    before, found, after = script.read_text(encoding="utf-8").partition("import attn_faithful.")
+    return before + check + found + after
 
 
 def push_data(run: str | Path, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:

@@ -49,7 +49,7 @@ def upload(
     token = token or get_token()
     if token is None:
         raise InputError("There is no token for the Hub; log in with `hf auth login`, set HF_TOKEN, or pass token=.")
-    check_card(_card(files))
+    check_card(card_of(files))
     api = HfApi(token=token)
     http = import_module(type(get_session()).__module__.partition(".")[0])  # httpx, or what has followed it
     with _bounded(get_session(), http.Timeout(wait)):
@@ -73,7 +73,7 @@ def upload(
             except ValueError as error:  # the Hub's own check of the card
                 raise InputError(f"{to} was not pushed: {' '.join(str(error).split())}") from error
     if aside is not None:
-        _put_aside(files, aside)
+        put_aside(files, aside)
     whole = "the run folder is as it was" if aside is None else f"all files of the repository lie in {aside}"
     raise InputError(f"{to} was not pushed: {lost}; {whole}, and the same command tries again.")
 
@@ -128,7 +128,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _send(api: Any, kind: str, to: str, files: Files, sdk: str | None, private: bool) -> str:
     from huggingface_hub import CommitOperationAdd, RepoCard
 
-    RepoCard(_card(files)).validate(repo_type=kind)  # before there is a repository
+    RepoCard(card_of(files)).validate(repo_type=kind)  # before there is a repository
     url = api.create_repo(to, repo_type=kind, private=private or None, exist_ok=True, space_sdk=sdk)
     if private and not api.repo_info(to, repo_type=kind).private:
         raise InputError(f"{to} exists already and is public; choose another name, or make it private on the Hub.")
@@ -139,7 +139,8 @@ def _send(api: Any, kind: str, to: str, files: Files, sdk: str | None, private: 
     return str(url)
 
 
-def _card(files: Files) -> str:
+def card_of(files: Files) -> str:
+    """The text of README.md."""
     held = files["README.md"]
     return (held if isinstance(held, bytes) else held.read_bytes()).decode("utf-8")
 
@@ -167,7 +168,7 @@ def _refused(to: str, error: Any) -> str:
     return f"The Hub refused {to}: {' '.join(str(error).split())}"
 
 
-def _put_aside(files: Files, folder: Path) -> None:
+def put_aside(files: Files, folder: Path) -> None:
     """All files of the repository in a folder that ``hf upload`` could push."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -58,6 +58,10 @@ class EmbeddingClassifier(PreTrainedModel):
         model.freeze()
         return (model, info) if output_loading_info else model
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class: Any = "AutoModel") -> None:
+        """Nothing to do: what finds the class is saved with the configuration."""
+
     def _init_weights(self, module: nn.Module) -> None:
         # PyTorch's own initialisation, which the papers' numbers stand on; transformers' default is N(0, 0.02)
         if hasattr(module, "reset_parameters"):

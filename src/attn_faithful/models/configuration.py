@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
+from difflib import get_close_matches
+from inspect import get_annotations
+from pathlib import Path
 from typing import Any, ClassVar
 
+from packaging.version import InvalidVersion, Version
 from transformers import PreTrainedConfig
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful import __version__
+from attn_faithful._checks import InputError, check_choice, did_you_mean
 
 OUTPUTS = ("sigmoid", "softmax", "multi_label")
 ACTIVATIONS = ("tanh", "relu")
 POSITIONS = ("learned", "sinusoidal")
 READOUTS = ("affine", "tanh")
+
+_CODE = "attn_faithful_model"  # the module that travels with the weights
+_WRITER = "attn_faithful_version"  # in config.json: who wrote it
+_UPGRADE = "pip install -U attn-faithful"
+# what transformers takes beside the fields of a configuration
+_THEIRS = (
+    "model_type", "num_labels", "name_or_path", "torch_dtype", "attn_implementation", "experts_implementation",
+    "output_attentions", "use_cache", "quantization_config", "tie_word_embeddings", "per_layer_config",
+)  # fmt: skip
 
 
 class AttentionClassifierConfig(PreTrainedConfig):
@@ -50,7 +66,8 @@ class AttentionClassifierConfig(PreTrainedConfig):
         class_weights: a factor a class on its examples' loss; for "multi_label" on the positive term of each label.
 
     Raises:
-        InputError: a name that does not exist or a value out of range, with what is allowed.
+        InputError: a name that does not exist or a value out of range, with what is allowed; of a file that a newer
+            version of the package wrote, that it is to be upgraded.
 
     Example:
         >>> AttentionClassifierConfig(encoder="mlp", vocab_size=100).output
@@ -58,6 +75,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     """
 
     model_type = "attention_classifier"
+    model_class = "attn_faithful.models.modeling.AttentionClassifier"
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states", "sentence_attentions"]
 
     vocab_size: int = 2
@@ -87,6 +105,9 @@ class AttentionClassifierConfig(PreTrainedConfig):
     pad_token_id: int | None = 0
 
     def __post_init__(self, **kwargs: Any) -> None:
+        kwargs.pop("auto_map", None)
+        writer = kwargs.pop(_WRITER, None)
+        self._check_known(kwargs, writer)
         labels = kwargs.get("num_labels")
         names = self.id2label  # a field; num_labels is a property, and arrives among the rest
         if labels is not None and names is not None and labels != len(names):
@@ -96,7 +117,52 @@ class AttentionClassifierConfig(PreTrainedConfig):
         if self.output is None:
             self.output = "sigmoid" if self.num_labels == 2 else "softmax"
         self.problem_type = "multi_label_classification" if self.multi_label else "single_label_classification"
-        self._validate()
+        try:
+            self._validate()
+        except InputError as error:
+            if not _newer(writer):
+                raise
+            raise InputError(f"{error} {_too_old(writer)}") from None
+
+    @classmethod
+    def _check_known(cls, given: dict[str, Any], writer: str | None) -> None:
+        """Raise for names that are no settings; transformers keeps them without a word."""
+        unknown = sorted(name for name in given if name not in _THEIRS and not name.startswith("_"))
+        if unknown and _newer(writer):
+            raise InputError(
+                f"The configuration sets {', '.join(unknown)}, which is not known here. {_too_old(writer)}"
+            )
+        ours = {name for part in cls.__mro__ if hasattr(part, "model_class") for name in get_annotations(part)}
+        known = [field.name for field in fields(cls) if field.name in ours]
+        if writer is not None:  # we wrote it, so that what is like none of ours is a note of the user's
+            unknown = [name for name in unknown if get_close_matches(name, known, 1, 0.8)]
+        if unknown:
+            raise InputError(
+                f"Unknown setting {unknown[0]!r} of {cls.__name__}.{did_you_mean(unknown[0], known)} "
+                f"If it stands in a file of a newer version of attn_faithful: {_UPGRADE}."
+            )
+
+    @classmethod
+    def register_for_auto_class(cls, auto_class: Any = "AutoConfig") -> None:
+        """Nothing to do: what finds the classes is saved with every model, see `to_json_file`."""
+
+    def to_json_file(self, json_file_path: Any, use_diff: bool = True) -> None:
+        """Write config.json, and beside it the module by which ``trust_remote_code=True`` finds the classes.
+
+        It needs the package installed, not imported; where it is not installed, transformers says so in one line.
+        """
+        path = Path(json_file_path)
+        written = json.loads(self.to_json_string(use_diff=use_diff)) | {_WRITER: __version__}
+        own = f"{type(self).__module__}.{type(self).__name__}"
+        if own.startswith("attn_faithful."):
+            places = [place.rpartition(".") for place in (own, self.model_class)]
+            autos = ("AutoConfig", "AutoModelForSequenceClassification")
+            written["auto_map"] = {auto: f"{_CODE}.{name}" for auto, (_, _, name) in zip(autos, places, strict=True)}
+            lines = ['"""Finds the classes in the package attn_faithful (pip install attn-faithful)."""', ""]
+            lines += [f"from {module} import {name}" for module, _, name in places]
+            lines += ["", f"__all__ = {json.dumps([name for _, _, name in places])}", ""]
+            path.with_name(f"{_CODE}.py").write_text("\n".join(lines), encoding="utf-8")
+        path.write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     @property
     def multi_label(self) -> bool:
@@ -176,3 +242,15 @@ class AttentionClassifierConfig(PreTrainedConfig):
                 f"hidden_size {self.hidden_size} cannot be shared by {len(self.kernel_sizes)} kernel_sizes; "
                 f"make it a multiple of {len(self.kernel_sizes)}."
             )
+
+
+def _newer(writer: str | None) -> bool:
+    """Whether a later version of the package than this one wrote a configuration."""
+    try:
+        return writer is not None and Version(writer) > Version(__version__)
+    except InvalidVersion:
+        return False
+
+
+def _too_old(writer: str | None) -> str:
+    return f"attn_faithful {writer} wrote it, and this is {__version__}: {_UPGRADE}."

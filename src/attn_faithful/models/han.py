@@ -109,7 +109,8 @@ class HANClassifier(EmbeddingClassifier):
         if sentence_ids is None:
             raise InputError(
                 "Expected `sentence_ids`, the sentence of each token; encode the texts with "
-                "attn_faithful.data.encoding.encode_texts(..., sentences=True)."
+                "attn_faithful.data.encoding.encode_texts(..., sentences=True), or with the tokenizer of "
+                "attn_faithful.data.sentence_tokenizer.with_sentences."
             )
         sentences = split_sentences(sentence_ids, read, content)
         packed = self.dropout(sentences.pack(embedded))

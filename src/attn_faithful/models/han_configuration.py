@@ -29,6 +29,7 @@ class HANConfig(AttentionClassifierConfig):
     """
 
     model_type = "hierarchical_attention_classifier"
+    model_class = "attn_faithful.models.han.HANClassifier"
 
     embedding_size: int = 200
     encoder: str = "gru"

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attn_faithful._checks import InputError
 from attn_faithful.reports.page import TEMPLATES
 from attn_faithful.reports.runs import ALL, Run
 from attn_faithful.reports.tables import number
 from attn_faithful.reports.tests import arrow, is_control
-from attn_faithful.store import strict
+from attn_faithful.store import META, strict
 
 _TASK = "text-classification"
 # of the configuration, as far as they say what the model is
 _SETTINGS = (
     "model_type", "encoder", "embedding_size", "hidden_size", "num_layers", "attention", "projection", "temperature",
-    "sparsegen_lambda", "entmax_alpha", "readout", "output", "vocab_size",
+    "sparsegen_lambda", "entmax_alpha", "readout", "output", "num_hidden_layers", "num_attention_heads", "vocab_size",
 )  # fmt: skip
 _ONLY_OF = {"temperature": "softmax", "sparsegen_lambda": "sparsegen", "entmax_alpha": "entmax"}
 _TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "select_by", "select_on")
@@ -79,23 +81,31 @@ class Row:
         return arrow(self.direction)
 
 
-def model_card(run: Run, *others: Run, to: str = "user/name") -> str:
-    """The text of README.md for a run's model.
+def model_card(run: Run, *others: Run, to: str = "user/name", model: str | Path | None = None) -> str:
+    """The text of README.md for a model.
 
-    The numbers are those of the run's summary, and of other runs that tested the same model. What is undefined stands
-    with its reason in the text, and not in the metadata.
+    The numbers are those of the runs' summaries; where two runs have the same number of the same data, the first one's.
+    What is undefined stands with its reason in the text, and not in the metadata.
 
     Args:
-        run: the run that trained the model.
-        others: runs of ``attn-faithful evaluate`` on it.
+        run: the run that trained the model, or one of ``attn-faithful evaluate`` on it.
+        others: further runs of ``attn-faithful evaluate`` on it.
         to: its place on the Hub.
+        model: its folder; None for the one in `run`.
 
     Returns:
         metadata with a model-index, and the card in Markdown.
+
+    Raises:
+        InputError: a run that tested another model, or of which that cannot be told; see `check_tested`.
     """
     from huggingface_hub import EvalResult, ModelCardData
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    folder = run.path / "model" if model is None else Path(model)
+    for each in (run, *others):
+        if each is not run or model is not None:
+            check_tested(folder, each)
     every = [row for each in (run, *others) for row in _rows(each)]
     rows = list({(row.name, row.dataset): row for row in reversed(every)}.values())[::-1]  # the first of its name
     defined = [row for row in rows if row.value is not None]
@@ -115,13 +125,51 @@ def model_card(run: Run, *others: Run, to: str = "user/name") -> str:
         finalize=_in_a_cell,
     )  # fmt: skip
     body = environment.get_template("model_card.md.j2").render(
-        title=to.rpartition("/")[2], to=to, about=_about(run), settings=_settings(run), classes=run.label_names,
-        data=_data(run), training=_training(run), rows=defined,
+        title=to.rpartition("/")[2], to=to, about=_about(run, folder), settings=_settings(folder),
+        classes=run.label_names, data=_data(run, others), training=_training(run), rows=defined,
         meanings=list({row.title: row.meaning for row in defined}.items()),
         undefined=[row for row in rows if row.value is None],
-        unnamed=bool(defined) and not results,
+        unnamed=bool(defined) and not results, versions=_versions(run), ours="attention" in _configuration(folder),
     )  # fmt: skip
     return f"---\n{data.to_yaml()}\n---\n\n{body}"
+
+
+def check_tested(model: Path, run: Run) -> None:
+    """Raise unless a run trained or tested the model that lies in a folder.
+
+    A run that holds the digests of the weights it tested is matched by these; one that does not, by the folder that it
+    read the model from, whose weights must be no newer than the run.
+
+    Raises:
+        InputError: other weights, another folder, or weights that were written after the run.
+    """
+    if (run.path / "model").resolve() == model.resolve():
+        return
+    held = run.meta.get("weights")
+    again = f"leave it out, or run attn-faithful evaluate {model} again"
+    if held is not None:
+        if held != weights(model):
+            raise InputError(f"{run.path} tested a model whose weights are not those of {model}; {again}.")
+        return
+    origin = run.meta.get("model")
+    if origin is None or Path(origin).resolve() != model.resolve():
+        told = "does not say which model it tested" if origin is None else f"tested the model {origin}, not {model}"
+        raise InputError(f"{run.path} {told}; {again}.")
+    done = (run.path / META).stat().st_mtime
+    if any((model / name).stat().st_mtime > done for name in weights(model)):
+        raise InputError(f"{run.path} is older than the weights of {model}; {again}.")
+
+
+def weights(model: Path) -> dict[str, str]:
+    """The sha256 of each file of a model's weights, by name."""
+    found = {}
+    for path in sorted(model.glob("*.safetensors")):
+        seen = hashlib.sha256()
+        with path.open("rb") as file:
+            while part := file.read(2**20):
+                seen.update(part)
+        found[path.name] = seen.hexdigest()
+    return found
 
 
 def _in_a_cell(value: Any) -> Any:
@@ -174,23 +222,33 @@ def _dataset(run: Run) -> tuple[str, str, str] | None:
     return Path(source).name if Path(source).is_absolute() else source, name, run.meta.get("split") or "test"
 
 
-def _about(run: Run) -> str:
-    configuration = _configuration(run)
+def _about(run: Run, model: Path) -> str:
+    configuration = _configuration(model)
     encoder, attention = configuration.get("encoder"), configuration.get("attention")
-    what = f"with {attention} attention over a {encoder} encoder" if encoder and attention else "with attention"
+    what = f" ({configuration['model_type']})" if configuration.get("model_type") else ""
+    if encoder and attention:
+        levels = "at two levels, words and sentences, " if "hierarchical" in what else ""
+        what = f" with {attention} attention {levels}over a {encoder} encoder"
     on = f" on {run.axes['data']}" if run.axes.get("data") else ""
-    return f"A text classifier {what}, trained{on} (seed {run.seed}) and tested for how faithful its attention is."
+    if run.meta.get("recipe"):
+        return f"A text classifier{what}, trained{on} (seed {run.seed}) and tested for how faithful its attention is."
+    return f"A text classifier{what}, tested{on} for how faithful its attention is."
 
 
-def _configuration(run: Run) -> dict[str, Any]:
-    path = run.path / "model" / "config.json"
+def _configuration(model: Path) -> dict[str, Any]:
+    path = model / "config.json"
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
-def _settings(run: Run) -> list[tuple[str, Any]]:
-    found = _configuration(run)
+def _settings(model: Path) -> list[tuple[str, Any]]:
+    found = _configuration(model)
     used = [name for name in _SETTINGS if _ONLY_OF.get(name, found.get("projection")) == found.get("projection")]
     return [(name, found[name]) for name in used if found.get(name) is not None]
+
+
+def _versions(run: Run) -> str:
+    found = run.meta.get("versions") or {}
+    return ", ".join(f"{name} {found[name]}" for name in ("attn_faithful", "torch", "transformers") if name in found)
 
 
 def _training(run: Run) -> list[tuple[str, Any]]:
@@ -201,12 +259,23 @@ def _training(run: Run) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in [*train, *twin] if value is not None]
 
 
-def _data(run: Run) -> list[str]:
-    data = run.meta.get("data") or {}
+def _data(run: Run, others: Sequence[Run]) -> list[str]:
+    """A line a split that was used, and what was noted about the data; those of other runs by the data's name."""
     lines = []
-    for split in ("train", "validation", "test", run.meta.get("split")):
-        facts = data.get(split) if split else None
-        if facts and not any(line.startswith(f"{split}:") for line in lines):
-            classes = ", ".join(f"{name} {n:,}" for name, n in (facts.get("classes") or {}).items())
-            lines.append(f"{split}: {facts['n']:,} texts of {facts['tokens_mean']:.1f} tokens ({classes})")
-    return [*lines, *data.get("notes", [])] or ["not known"]
+    for each in (run, *others):
+        data, of = each.meta.get("data") or {}, "" if each is run else f" of {each.axes.get('data', 'other data')}"
+        splits = dict.fromkeys(("train", "validation", "test", each.meta.get("split")))
+        for split in splits:
+            if facts := data.get(split) if split else None:
+                classes = ", ".join(f"{name} {n:,}" for name, n in (facts.get("classes") or {}).items())
+                told = f"{facts['n']:,} texts of {facts['tokens_mean']:.1f} tokens ({classes})"
+                lines.append(f"{split}{of}{'' if each is run else ', for the tests'}: {told}")
+        # a run of evaluate reads one split; what was taken of the others says nothing
+        told = each.meta.get("split")
+        lines += [n for n in data.get("notes", []) if not _of_another_split(n, told)]
+    return list(dict.fromkeys(lines)) or ["not known"]
+
+
+def _of_another_split(note: str, split: str | None) -> bool:
+    named = note.partition(":")[0]
+    return split is not None and named != split and named in ("train", "validation", "test")

@@ -1,0 +1,75 @@
+"""A tokenizer that also says which sentence each token belongs to, so that hierarchical models run in a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import BatchEncoding, PreTrainedTokenizerFast
+
+from .._checks import InputError
+from .sentences import sentence_ids, sentence_spans
+
+_IDS = "sentence_ids"
+
+
+class SentenceTokenizer(PreTrainedTokenizerFast):
+    """A fast tokenizer whose output holds ``sentence_ids``, the same that ``encode_texts(..., sentences=True)`` makes.
+
+    It is saved and loaded as any other, and where this package is not imported `AutoTokenizer` takes the plain class.
+    See `with_sentences`.
+    """
+
+    def __call__(
+        self, text: Any = None, text_pair: Any = None, *, return_tensors: Any = None,
+        return_offsets_mapping: bool = False, **kwargs: Any,
+    ) -> BatchEncoding:  # fmt: skip
+        """As of any tokenizer; see the class.
+
+        Raises:
+            InputError: pairs, texts as lists of words, or long texts as several rows, which have no sentences here.
+        """
+        for name in ("is_split_into_words", "return_overflowing_tokens"):
+            if kwargs.get(name):
+                raise InputError(f"Expected whole texts, whose sentences can be told, but got {name}; leave it out.")
+        if text_pair is not None or text is None:
+            raise InputError("Expected texts without pairs: a hierarchical model reads the sentences of one text.")
+        found = super().__call__(text, return_offsets_mapping=True, **kwargs)
+        spans = found["offset_mapping"] if return_offsets_mapping else found.pop("offset_mapping")
+        if isinstance(text, str):
+            found[_IDS] = sentence_ids(sentence_spans(text), spans).tolist()
+        else:
+            pairs = zip(text, spans, strict=True)
+            found[_IDS] = [sentence_ids(sentence_spans(one), of_one).tolist() for one, of_one in pairs]
+        return found.convert_to_tensors(return_tensors, prepend_batch_axis=isinstance(text, str))
+
+    def _pad(self, encoded_inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """What collators of transformers call for each row."""
+        before = len(encoded_inputs[self.model_input_names[0]])
+        padded = super()._pad(encoded_inputs, *args, **kwargs)
+        if _IDS in padded:
+            more = [0] * (len(padded[self.model_input_names[0]]) - before)
+            left = (kwargs.get("padding_side") or self.padding_side) == "left"
+            padded[_IDS] = [*more, *padded[_IDS]] if left else [*padded[_IDS], *more]
+        return padded
+
+
+def with_sentences(tokenizer: PreTrainedTokenizerFast) -> SentenceTokenizer:
+    """The same tokenizer, saying the sentence of each token too; what to save beside a hierarchical model.
+
+    Raises:
+        InputError: a tokenizer that does not say where its tokens stand.
+
+    Example:
+        >>> from attn_faithful.data.encoding import train_tokenizer
+        >>> with_sentences(train_tokenizer(["a film"]))("A film. A bad film!")["sentence_ids"]
+        [0, 0, 0, 1, 1, 1, 1]
+    """
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"Expected a fast tokenizer, which says where its tokens stand in the text, but got a "
+            f"{type(tokenizer).__name__}."
+        )
+    options = {
+        name: value for name, value in tokenizer.init_kwargs.items() if name not in ("tokenizer_class", "backend")
+    }
+    return SentenceTokenizer(**{**options, "tokenizer_object": tokenizer.backend_tokenizer})

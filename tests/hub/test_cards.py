@@ -1,0 +1,121 @@
+"""Cards of models: whose numbers stand in them, and that the runs are of the very model (case C33 is in test_hub)."""
+
+import json
+import os
+
+import pytest
+
+from attn_faithful._checks import InputError
+from attn_faithful.hub.push import write_model
+from attn_faithful.reports.model_card import model_card, weights
+from attn_faithful.reports.runs import Run
+from attn_faithful.store import RunFolder
+
+ABOUT = {"tau": {"title": "tau-b", "meaning": "rank correlation", "direction": "higher", "shown": True}}
+VERSIONS = {"attn_faithful": "0.1.0", "torch": "2.13.0", "python": "3.11"}
+
+
+def write_run(path, mean, **meta):
+    """A finished run with one number."""
+    run = RunFolder(path)
+    run.write_table("predictions", {"example": ["a"], "label": [1], "probabilities": [[0.1, 0.9]]})
+    for table in ("tokens", "scores"):
+        run.write_table(table, {"example": ["a"]})
+    record = {"test": "correlation", "metric": "tau", "site": "pool", "source": "attention~saliency", "class": "all"}
+    numbers = {"mean": mean, "std": 0.0, "low": 0.1, "high": 0.9, "n": 1, "n_undefined": 0, "reasons": {}}
+    run.write_summary({"base": {"accuracy": 0.5}, "twins": {}, "metrics": ABOUT, "tests": [{**record, **numbers}]})
+    facts = {"n": 1, "tokens_mean": 2.0, "classes": {"bad": 0, "good": 1}}
+    notes = ["train: 1 of 9 texts taken.", "test: 1 of 9 texts taken."]
+    run.write_meta({
+        "axes": {"data": "Films", "model": "bert"}, "seed": 1, "label_names": ["bad", "good"], "split": "test",
+        "data": {"test": facts, "notes": notes}, "versions": VERSIONS, **meta,
+    })  # fmt: skip
+    return Run(path)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder that looks like a saved stock classifier."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", "hidden_size": 8}), encoding="utf-8")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    os.utime(folder / "model.safetensors", (1, 1))
+    return folder
+
+
+def test_a_card_of_evaluate_runs_alone(tmp_path, model):
+    """Of a model that nobody trained here; no line of it is about training."""
+    run = write_run(tmp_path / "run", 0.25, model=str(model))
+    card = model_card(run, to="user/bert", model=model)
+    assert "A text classifier (bert), tested on Films" in card
+    assert "| model_type | bert |" in card
+    assert "| tau-b (with saliency) | 0.250 | 0.100 to 0.900 | 1 | up |" in card
+    assert "test: 1 texts of 2.0 tokens (bad 0, good 1)" in card
+    assert "- test: 1 of 9 texts taken." in card
+    assert "train: 1 of 9" not in card  # of a split that was not read
+    assert "## Training" not in card
+    assert "trust_remote_code" not in card  # no code travels with a stock model
+    assert "Made with attn_faithful 0.1.0, torch 2.13.0." in card
+
+
+def test_numbers_of_the_first_run_come_first(tmp_path, model):
+    first, second = (write_run(tmp_path / str(i), mean, model=str(model)) for i, mean in enumerate((0.25, 0.5)))
+    assert "0.500 |" not in model_card(first, second, model=model).replace("| accuracy | 0.500 |", "")
+    assert "| tau-b (with saliency) | 0.500 |" in model_card(second, first, model=model)
+
+
+def test_a_run_is_matched_by_the_digest_of_the_weights(tmp_path, model):
+    run = write_run(tmp_path / "run", 0.25, model="elsewhere", weights=weights(model))
+    assert "tau-b" in model_card(run, model=model)
+    (model / "model.safetensors").write_bytes(b"others")
+    with pytest.raises(InputError, match=r"weights are not those of .*; leave it out, or run attn-faithful evaluate"):
+        model_card(run, model=model)
+
+
+def test_without_a_digest_a_run_is_matched_by_its_models_folder(tmp_path, model):
+    """And the weights must be no newer than the run."""
+    run = write_run(tmp_path / "run", 0.25, model=str(model))
+    other = write_run(tmp_path / "other", 0.25, model="user/bert")
+    nowhere = write_run(tmp_path / "nowhere", 0.25)
+    assert "tau-b" in model_card(run, model=model)
+    with pytest.raises(InputError, match=r"tested the model user/bert, not .*; leave it out"):
+        model_card(run, other, model=model)
+    with pytest.raises(InputError, match="does not say which model it tested"):
+        model_card(nowhere, model=model)
+    later = (run.path / "meta.json").stat().st_mtime + 10
+    os.utime(model / "model.safetensors", (later, later))
+    with pytest.raises(InputError, match="is older than the weights of"):
+        model_card(run, model=model)
+
+
+def test_write_model_pushes_nothing(tmp_path, model):
+    card = model_card(write_run(tmp_path / "run", 0.25, model=str(model)), to="user/bert", model=model)
+    (model / "training_args.bin").write_bytes(b"secret")
+    folder = write_model(model, "user/bert", tmp_path / "out", card=card)
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+    assert (folder / "README.md").read_text(encoding="utf-8") == card
+    with pytest.raises(InputError, match="new or empty folder"):
+        write_model(model, "user/bert", tmp_path / "out", card=card)
+    with pytest.raises(InputError, match='"user/name"'):
+        write_model(model, "bert", tmp_path / "other", card=card)
+    with pytest.raises(InputError, match="not finite"):
+        write_model(model, "user/bert", tmp_path / "other", card="---\nx: .nan\n---\n")
+    assert not (tmp_path / "other").exists()
+
+
+def test_sample_cards_are_valid_and_name_no_folder():
+    """Those of real runs in model_cards/, each named in its README."""
+    from pathlib import Path
+
+    from attn_faithful.hub.upload import check_card
+
+    folder = Path(__file__).parents[2] / "model_cards"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    cards = [path for path in folder.glob("*.md") if path.name != "README.md"]
+    assert len(cards) >= 4
+    for path in cards:
+        text = path.read_text(encoding="utf-8")
+        check_card(text)
+        assert f"({path.name})" in index
+        assert not [part for part in ("/work", "/home/", "/tmp", "/root", "/Users") if part in text]
