@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
 from attn_faithful._checks import InputError, did_you_mean
 from attn_faithful._shards import join_shards
@@ -26,6 +29,10 @@ Shard = int | str
 
 META = "meta.json"
 SUMMARY = "summary.json"
+LOCK = ".lock"
+
+# what a killed process leaves: files under passing names, shards that nobody joined
+_LEFT = re.compile(rf"\..+\.[0-9a-f]{{12}}|\.joining\..+|({'|'.join(TABLES)})\.\d+(-\d+)?\.parquet")
 
 
 def strict(value: Any) -> Any:
@@ -72,6 +79,32 @@ class RunFolder:
     def done(self) -> bool:
         """Whether the run was finished: its meta.json is there."""
         return (self.path / META).is_file()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only process that writes here; what a killed one left half-written is cleared away.
+
+        The lock belongs to the process and goes with it, however it ends.
+
+        Raises:
+            InputError: another process is writing here.
+            OSError: the folder cannot be written.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / LOCK, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"Another process is writing {self.path}; wait until it is finished, or choose another output folder."
+            ) from None
+        try:
+            for left in [path for path in self.path.iterdir() if _LEFT.fullmatch(path.name)]:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            yield
+        finally:
+            (self.path / LOCK).unlink(missing_ok=True)  # while it is held: nobody else may have taken it
+            lock.release()
 
     # tables
 

@@ -137,15 +137,23 @@ def evaluate_task(
         tell: ``tell(done, of)`` in examples of this process.
 
     Raises:
-        InputError: what is wrong with the data, the settings or the source file.
+        InputError: what is wrong with the data, the settings or the source file; another process writes there.
     """
     folder = task.folder(output)
     if folder.done:
         return folder
-    start = time.time()
     texts = task.texts.splits[task.split]
     if not len(texts):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
+    with team.writing(folder):
+        if not folder.done:  # another process may have been faster
+            _evaluate(task, folder, held, team, tell)
+    return folder
+
+
+def _evaluate(task: Task, folder: RunFolder, held: int | None, team: Team, tell: Callable[[int, int], None]) -> None:
+    start = time.time()
+    texts = task.texts.splits[task.split]
     joined = getattr(task.model, "reads_pairs", False)
     sentences = getattr(task.model, "reads_sentences", False)
     rows = _chosen(encode_texts(task.tokenizer, texts, _positions(task.model), sentences, joined), task.settings)
@@ -165,7 +173,6 @@ def evaluate_task(
     if team.main:
         finish(folder, task, rows, missing, time.time() - start, team)
     team.wait("evaluated")
-    return folder
 
 
 def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: float, team: Team) -> None:

@@ -46,7 +46,9 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
     if folder.done:
         return
     start = time.time()
-    with quiet():
+    with quiet(), team.writing(folder):
+        if folder.done:  # another process was faster
+            return
         tokenizer = _saved_tokenizer(folder / "model")
         data = prepare(cell.recipe, tokenizer)
         _check_selection(cell, data)

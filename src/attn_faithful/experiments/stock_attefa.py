@@ -85,7 +85,8 @@ def stock_attefa(
         on content tokens of both and the assignment of heads.
 
     Raises:
-        InputError: a model that cannot be wrapped, what is wrong with the data or a setting, an empty split.
+        InputError: a model that cannot be wrapped, what is wrong with the data or a setting, an empty split, another
+            process that writes there.
     """
     settings = settings or StockTwinSettings()
     if not seeds or len(set(seeds)) != len(seeds):
@@ -106,24 +107,24 @@ def stock_attefa(
     for split in ("test", settings.select_on):
         if not len(encoded.get(split, ())):
             raise InputError(f"The split {split!r} of {texts.name} is empty; twins need texts beside those of train.")
-    with quiet():
+    with quiet(), folder.writing():
         _compare(base, tokenizer, settings, encoded, texts, folder, list(seeds), tell)
-    folder.write_meta({
-        "axes": {"data": texts.name, "model": name},
-        "seed": seeds[0],
-        "model": origin,
-        "split": "test",
-        "twin": asdict(settings),
-        "label_names": texts.label_names,
-        "data": {
-            "fingerprint": texts.fingerprint, "notes": [*texts.notes, *_notes(settings)],
-            "vocabulary": len(tokenizer), "vector_coverage": None,
-            **{split: split_facts(texts, split, found) for split, found in encoded.items()},
-        },
-        "seconds": round(time.time() - start, 1),
-        "versions": versions(),
-        "hardware": hardware(SOLO),
-    })  # fmt: skip
+        folder.write_meta({
+            "axes": {"data": texts.name, "model": name},
+            "seed": seeds[0],
+            "model": origin,
+            "split": "test",
+            "twin": asdict(settings),
+            "label_names": texts.label_names,
+            "data": {
+                "fingerprint": texts.fingerprint, "notes": [*texts.notes, *_notes(settings)],
+                "vocabulary": len(tokenizer), "vector_coverage": None,
+                **{split: split_facts(texts, split, found) for split, found in encoded.items()},
+            },
+            "seconds": round(time.time() - start, 1),
+            "versions": versions(),
+            "hardware": hardware(SOLO),
+        })  # fmt: skip
     return folder
 
 

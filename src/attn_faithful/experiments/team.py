@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.inference import Collate, Outputs, run_share
+from attn_faithful.store import RunFolder
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,25 @@ class Team:
     @property
     def main(self) -> bool:
         return self.rank == 0
+
+    @contextmanager
+    def writing(self, folder: RunFolder) -> Iterator[None]:
+        """The run folder is this team's alone inside: the main process holds its lock.
+
+        Raises:
+            InputError: another process is writing there; in every process of the team.
+        """
+        with ExitStack() as held:
+            refused = None
+            if self.main:
+                try:
+                    held.enter_context(folder.writing())
+                except InputError as error:
+                    refused = str(error)
+            for said in self.together([refused]):
+                if said is not None:
+                    raise InputError(said)
+            yield
 
     def together(self, found: list[Any]) -> list[Any]:
         """What all processes found, one list."""

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
@@ -215,8 +216,28 @@ def last_checkpoint(folder: Path) -> str | None:
     """The newest checkpoint that was written whole; later, half-written ones are removed."""
     while folder.is_dir() and (path := get_last_checkpoint(str(folder))):
         try:
-            json.loads((Path(path) / "trainer_state.json").read_text())
-            return path
+            json.loads((Path(path) / "trainer_state.json").read_text())  # written last
         except (OSError, ValueError):
             shutil.rmtree(path)
+            continue
+        _check_readable(Path(path))
+        return path
     return None
+
+
+def _check_readable(checkpoint: Path) -> None:
+    """Raise for a file that was written whole once and is damaged now."""
+    for file in sorted(checkpoint.iterdir()):
+        try:
+            if file.suffix == ".safetensors":
+                with safe_open(file, "pt") as weights:
+                    weights.keys()
+            elif file.suffix in (".pt", ".pth"):
+                with ZipFile(file) as parts:
+                    if (broken := parts.testzip()) is not None:
+                        raise BadZipFile(f"{broken} does not match its checksum")
+        except (OSError, SafetensorError, BadZipFile) as error:
+            raise InputError(
+                f"{file} is damaged ({error}); remove {checkpoint.parent} to train from the beginning, or the "
+                "checkpoint's folder to go on from the one before."
+            ) from error
