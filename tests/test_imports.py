@@ -21,7 +21,8 @@ ALLOWED = {
     "_registry": {"_checks"},
     "_seeds": set(),
     "schema": set(),
-    "store": {"schema", "_checks"},
+    "store": {"schema", "_checks", "_shards"},
+    "_shards": {"_checks"},
     "functional": {"_checks", "_registry", "schema"},
     "models": {"", "functional", "_auto", "_checks", "_registry"},  # _auto tells transformers of them
     "data": SMALL,
@@ -31,7 +32,7 @@ ALLOWED = {
     "reports": {"store", "schema", "_checks"},
     "hub": {"_checks"},
     "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
-    "_auto": {"models"},  # once transformers is loaded
+    "_auto": {"models", "data"},  # once transformers is loaded
     "api": {"", "experiments", "reports", "data", "store", "hub", "attributions", "evaluators", "training", *TESTS},
     "cli": {"", "api", "experiments", "reports", "hub", "store", *SMALL},
     "evaluate_modules": {"functional"},

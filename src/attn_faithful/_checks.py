@@ -32,10 +32,13 @@ def check_shape(name: str, value: Any, letters: str, hint: str = "") -> None:
 
 
 def check_same_length(names: Sequence[str], values: Sequence[Any], example: object = None) -> None:
-    """Raise unless all ``values`` have one length; names both lengths and, where given, the example."""
+    """Raise unless all ``values`` are lists of one length; names both lengths and, where given, the example."""
+    where = "" if example is None else f" in example {example!r}"
+    for name, value in zip(names, values, strict=True):
+        if not hasattr(value, "__len__") or getattr(value, "shape", None) == ():
+            raise InputError(f"Expected `{name}`{where} to be a list, but got {repr(value)[:60]}.")
     lengths = [len(v) for v in values]
     if len(set(lengths)) > 1:
-        where = "" if example is None else f" in example {example!r}"
         pairs = ", ".join(f"`{n}` has {k}" for n, k in zip(names, lengths, strict=True))
         raise InputError(f"Expected equal lengths{where}, but {pairs}; they must describe the same items in order.")
 

@@ -6,6 +6,7 @@ last and means "done".
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -53,6 +54,18 @@ def strict(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value
+
+
+def weights(model: Path) -> dict[str, str]:
+    """The sha256 of each file of a model's weights, by name."""
+    found = {}
+    for path in sorted(model.glob("*.safetensors")):
+        seen = hashlib.sha256()
+        with path.open("rb") as file:
+            while part := file.read(2**20):
+                seen.update(part)
+        found[path.name] = seen.hexdigest()
+    return found
 
 
 class RunFolder:

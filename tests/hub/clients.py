@@ -194,6 +194,7 @@ def wheel():
 
     import attn_faithful
     from attn_faithful.cli import main
+    from attn_faithful.experiments.recipe import RECIPES, load_recipe
     from attn_faithful.hub import _MODULES, metric_names
     from attn_faithful.reports.page import TEMPLATES
 
@@ -214,6 +215,11 @@ def wheel():
         "loaded": {name: evaluate.load(name, keep_in_memory=True).name for name in metric_names()},
         "by_path": evaluate.load(str(_MODULES / "attefa"), keep_in_memory=True).name,
         "apps": {name: page(_MODULES / name / "app.py") for name in metric_names()},
+        "recipes": {
+            str(name): load_recipe(name.with_suffix("")).name
+            for name in (path.relative_to(RECIPES) for path in RECIPES.rglob("*.yaml"))
+        },
+        "smoke": command("check", "quickstart.yaml", "--smoke"),
         "templates": names(TEMPLATES),
         "modules": {name: names(_MODULES / name) for name in metric_names()},
     }

@@ -7,9 +7,9 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.hub.push import write_model
-from attn_faithful.reports.model_card import model_card, weights
+from attn_faithful.reports.model_card import model_card
 from attn_faithful.reports.runs import Run
-from attn_faithful.store import RunFolder
+from attn_faithful.store import RunFolder, weights
 
 ABOUT = {"tau": {"title": "tau-b", "meaning": "rank correlation", "direction": "higher", "shown": True}}
 VERSIONS = {"attn_faithful": "0.1.0", "torch": "2.13.0", "python": "3.11"}
@@ -102,6 +102,21 @@ def test_write_model_pushes_nothing(tmp_path, model):
     with pytest.raises(InputError, match="not finite"):
         write_model(model, "user/bert", tmp_path / "other", card="---\nx: .nan\n---\n")
     assert not (tmp_path / "other").exists()
+
+
+def test_the_command_takes_runs_of_evaluate(tmp_path, model, capsys):
+    from attn_faithful.cli import main
+
+    run = write_run(tmp_path / "run", 0.25, weights=weights(model))
+    out = tmp_path / "out"
+    told = ["push", "model", str(model), "--to", "user/bert", "--results", str(run.path), "--into", str(out)]
+    assert main(told) == 0
+    assert "tau-b (with saliency)" in (out / "README.md").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(told) == 2
+    assert "new or empty folder" in capsys.readouterr().err
+    assert main(["push", "metric", "attefa", "--to", "user/attefa", "--into", str(tmp_path / "other")]) == 2
+    assert "belong to push model" in capsys.readouterr().err
 
 
 def test_sample_cards_are_valid_and_name_no_folder():

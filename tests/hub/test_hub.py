@@ -221,6 +221,15 @@ def test_the_wheel_brings_pages_that_compute(offline, name):
     assert half.startswith("Error: ValueError: Expected rows with the columns")
 
 
+def test_the_wheel_brings_the_recipes(offline):
+    here = ROOT / "recipes"
+    found = offline["wheel"]["recipes"]
+    assert set(found) == {str(path.relative_to(here)) for path in here.rglob("*.yaml")}
+    status, said = offline["wheel"]["smoke"]
+    assert status == 0
+    assert "No fault found." in said
+
+
 def test_the_wheel_brings_the_templates(offline):
     here = ROOT / "src" / "attn_faithful" / "reports" / "templates"
     assert offline["wheel"]["templates"] == sorted(path.name for path in here.iterdir() if path.is_file())

@@ -17,10 +17,12 @@ def evaluate(given: argparse.Namespace) -> None:
     from attn_faithful.api import load
     from attn_faithful.experiments.evaluate import evaluate_task, make_task
     from attn_faithful.experiments.launch import processes
+    from attn_faithful.experiments.recipe import check_folder_name
     from attn_faithful.experiments.stages import quiet
     from attn_faithful.reports.progress import Counter
     from attn_faithful.reports.result import Result
 
+    check_folder_name("name", given.name)
     data, settings = _evaluation(given)
     with processes(given.processes, "data") as team:
         with quiet():

@@ -27,9 +27,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"attn-faithful: {_sentence(error)}", file=sys.stderr)
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if given.debug or not _is_of_memory(error):
+            raise
+        print("attn-faithful: there is not enough memory; take a smaller model, batch or limit.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\nattn-faithful: stopped; the same command goes on from the last whole epoch.", file=sys.stderr)
         return 130
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """torch has no error of its own for memory on the CPU."""
+    return isinstance(error, MemoryError) or any(part in str(error) for part in ("allocate memory", "out of memory"))
 
 
 def _sentence(error: Exception) -> str:
@@ -66,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run(commands: Any) -> None:
     parser = commands.add_parser("run", help="carry out a recipe and print its tables")
-    parser.add_argument("recipe", help="a YAML file")
+    parser.add_argument("recipe", help="a YAML file, or quickstart, papers/meister_2021 and so on")
     parser.set_defaults(command=run)
     _shared(parser)
     _cells(parser)
@@ -139,6 +149,10 @@ def _add_push(commands: Any) -> None:
     parser.set_defaults(command=push)
     parser.add_argument("--to", required=True, metavar="USER/NAME")
     parser.add_argument("--private", action="store_true", help="hide it from others")
+    parser.add_argument(
+        "--results", nargs="+", default=[], metavar="RUN", help="of a model: runs of evaluate on it, for its card"
+    )
+    parser.add_argument("--into", metavar="DIR", help="of a model: write what would be pushed into DIR, push nothing")
 
 
 def _add_ls(commands: Any) -> None:

@@ -10,15 +10,14 @@ def push(given: argparse.Namespace) -> None:
     from attn_faithful._checks import InputError
     from attn_faithful.hub import push as pushing
 
-    results, into = getattr(given, "results", None) or [], getattr(given, "into", None)
     if given.kind == "model":
-        card = _card_of(given.what, given.to, results)
-        if into is not None:
-            print(pushing.write_model(given.what, given.to, into, card=card))
+        card = _card_of(given.what, given.to, given.results)
+        if given.into is not None:
+            print(pushing.write_model(given.what, given.to, given.into, card=card))
             return
         address = pushing.push_model(given.what, given.to, card=card, private=given.private)
     else:
-        if results or into is not None:
+        if given.results or given.into is not None:
             raise InputError(f"--results and --into belong to push model, but this is push {given.kind}.")
         address = getattr(pushing, f"push_{given.kind}")(given.what, given.to, private=given.private)
     print(address)

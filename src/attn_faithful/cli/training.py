@@ -59,7 +59,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
         found.setdefault("data.limit", 64)
     settings = twin_settings(twin)
     data = {key: value for key, value in found.items() if key.startswith("data.")}
-    recipe = make_recipe({"name": "attefa", "data": {"source": given.data}}, "attefa", data)
+    recipe = make_recipe({"name": given.name or "attefa", "data": {"source": given.data}}, "attefa", data)
     with quiet():
         model, tokenizer = load(given.model)
     if not hasattr(model, "choosing"):
@@ -70,7 +70,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     with Progress([cell]) as progress:
         folder = stock_attefa(
             model, tokenizer, recipe.data, settings, seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
-            output=Path(given.output) / (given.name or "attefa"), origin=given.model,
+            output=Path(given.output) / recipe.name, origin=given.model,
             tell=partial(progress.tell, cell),
         )  # fmt: skip
     records = aggregate([folder])

@@ -29,7 +29,7 @@ from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.writing import Writer
 from attn_faithful.schema import SCHEMA_VERSION
-from attn_faithful.store import RunFolder
+from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
 
 
@@ -192,6 +192,7 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
         "axes": {"data": task.texts.name, "model": task.name},
         "seed": task.settings.seed,
         "model": task.origin,
+        "weights": weights(Path(task.origin)) if task.origin and Path(task.origin).is_dir() else None,
         "split": task.split,
         "evaluation": asdict(task.settings),
         "source_file": task.source_file,

@@ -17,6 +17,7 @@ from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.trainer import check_trackers
 from attn_faithful.training.twin import TwinSettings
 
+RECIPES = Path(__file__).parents[1] / "recipes"
 CONTROLS = ("uniform", "imposed")
 WITH = "with"  # of a value in the grid: further keys that go with it
 VALUE = "value"  # of a value in the grid that is no mapping, where it has a name or further keys
@@ -150,22 +151,45 @@ class Recipe:
             seeds = getattr(self, name)
             if seeds is not None and (not seeds or len(set(seeds)) != len(seeds)):
                 raise InputError(f"{name} must be a list of different numbers, but is {seeds}.")
-        if not re.fullmatch(r"[\w.-]+", self.name):
-            raise InputError(f"name must do as a folder's name (letters, digits, . _ -), but is {self.name!r}.")
+        check_folder_name("name", self.name)
+
+
+def check_folder_name(what: str, name: str) -> str:
+    """``name``, unless it could not be the name of one folder in another: it begins with a letter, a digit or _."""
+    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+        raise InputError(
+            f"{what} must do as a folder's name (at most 100 letters, digits, . _ -, the first no dot or hyphen), but "
+            f"is {name!r:.120}."
+        )
+    return name
+
+
+def find_recipe(path: str | Path) -> Path:
+    """A recipe's file; where there is none of that name, the one that travels with the package.
+
+    Example:
+        >>> find_recipe("quickstart").name, find_recipe("recipes/papers/meister_2021.yaml").name
+        ('quickstart.yaml', 'meister_2021.yaml')
+    """
+    given = Path(path)
+    inside = given.parts[1:] if given.parts[:1] == ("recipes",) else given.parts
+    own = RECIPES.joinpath(*inside).with_suffix(".yaml")
+    return own if inside and not given.exists() and own.is_file() else given
 
 
 def load_recipe(path: str | Path, overrides: Mapping[str, Any] | None = None, smoke: bool = False) -> Recipe:
     """Read, extend and check a recipe before any work.
 
     Args:
-        path: the YAML file; its key ``extends`` names another file beside it, which must not extend again.
+        path: the YAML file, or the name of one of the package's own; its key ``extends`` names another file beside
+            it, which must not extend again.
         overrides: dotted key -> value, such as ``{"twin.epochs": 5}``; applied last.
         smoke: apply the recipe's smoke overrides.
 
     Raises:
         InputError: an unknown or mistyped key, with the file, the key and the nearest valid one.
     """
-    path = Path(path)
+    path = find_recipe(path)
     raw = read_yaml(path)
     if "extends" in raw:
         parent = path.parent / str(raw.pop("extends"))

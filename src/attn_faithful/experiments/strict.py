@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
@@ -15,12 +15,34 @@ from pydantic import TypeAdapter, ValidationError
 
 from attn_faithful._checks import InputError, did_you_mean
 
+_KINDS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")}
+_DEEPEST = 30  # mappings and lists within one another
+_VALUES = 100_000  # with what aliases repeat: a few lines of them stand for billions
+_BYTES = 2**20  # of a file
+_UNREADABLE = (yaml.YAMLError, ValueError, KeyError, OSError)  # KeyError: !!bool of another word
+
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML in which 1e-3 is a number and a key that stands twice is an error."""
+    """YAML of what JSON has and no more: dates are words, 1e-3 is a number, a key that stands twice is an error."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise InputError(f"Expected at most {_DEEPEST} levels of lists and mappings, but there are more.")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
-StrictLoader.yaml_implicit_resolvers = copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers)
+StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag in _KINDS]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+StrictLoader.yaml_constructors = {
+    tag: construct for tag, construct in yaml.SafeLoader.yaml_constructors.items() if tag is None or tag in _KINDS
+}
 StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
 )
@@ -28,8 +50,8 @@ StrictLoader.add_implicit_resolver(
 
 def _mapping(loader: StrictLoader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
     keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
-    for key in keys:
-        if keys.count(key) > 1:
+    for key, times in Counter(key for key in keys if isinstance(key, Hashable)).items():
+        if times > 1:
             raise InputError(f"line {node.start_mark.line + 1}: the key {key!r} stands twice.")
     return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
 
@@ -40,12 +62,16 @@ StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _ma
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an error names the file."""
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=StrictLoader)
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_BYTES + 1)
+        if len(text) > _BYTES:
+            raise InputError(f"Expected a recipe of at most {_BYTES} characters, but it has more.")
+        value = _bounded(yaml.load(text, Loader=StrictLoader))
     except FileNotFoundError:
         raise InputError(f"There is no recipe {path}.") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    except _UNREADABLE as error:
         raise InputError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(value, dict):
         raise InputError(f"{path} must hold a mapping of keys, but holds {type(value).__name__}.")
@@ -60,9 +86,23 @@ def read_value(text: str, where: str) -> Any:
         (0.001, ['lstm', 'mlp'])
     """
     try:
-        return yaml.load(text, Loader=StrictLoader)
-    except yaml.YAMLError as error:
+        return _bounded(yaml.load(text, Loader=StrictLoader))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except _UNREADABLE as error:
         raise InputError(f"{where} is not readable YAML: {' '.join(str(error).split())}.") from None
+
+
+def _bounded(value: Any) -> Any:
+    """The value, unless aliases make more of it than a recipe can be about."""
+    left, seen = [value], 0
+    while left:
+        item = left.pop()
+        seen += 1
+        if seen > _VALUES:
+            raise InputError(f"Expected at most {_VALUES} values, but aliases (*) or long lists make it more.")
+        left.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+    return value
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

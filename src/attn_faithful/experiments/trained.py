@@ -12,6 +12,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.sentence_tokenizer import with_sentences
 from attn_faithful.experiments.team import Team
 from attn_faithful.models.architectures import load_model
 from attn_faithful.store import RunFolder, strict
@@ -55,7 +56,8 @@ def trained(
         def save(target: Path) -> None:
             with disk_errors(target):
                 model.save_pretrained(target)
-            tokenizer.save_pretrained(target)
+            reader = with_sentences(tokenizer) if getattr(model, "reads_sentences", False) else tokenizer
+            reader.save_pretrained(target)
             (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
 
         if team.main:

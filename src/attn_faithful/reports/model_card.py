@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from attn_faithful.reports.page import TEMPLATES
 from attn_faithful.reports.runs import ALL, Run
 from attn_faithful.reports.tables import number
 from attn_faithful.reports.tests import arrow, is_control
-from attn_faithful.store import META, strict
+from attn_faithful.store import META, strict, weights
 
 _TASK = "text-classification"
 # of the configuration, as far as they say what the model is
@@ -158,18 +157,6 @@ def check_tested(model: Path, run: Run) -> None:
     done = (run.path / META).stat().st_mtime
     if any((model / name).stat().st_mtime > done for name in weights(model)):
         raise InputError(f"{run.path} is older than the weights of {model}; {again}.")
-
-
-def weights(model: Path) -> dict[str, str]:
-    """The sha256 of each file of a model's weights, by name."""
-    found = {}
-    for path in sorted(model.glob("*.safetensors")):
-        seen = hashlib.sha256()
-        with path.open("rb") as file:
-            while part := file.read(2**20):
-                seen.update(part)
-        found[path.name] = seen.hexdigest()
-    return found
 
 
 def _in_a_cell(value: Any) -> Any:
