@@ -4,6 +4,14 @@ check:
 	ruff check .
 	ruff format --check .
 	mypy
+	python -m pip check
+	@if command -v pip-audit > /dev/null; then \
+	  told=$$(pip-audit --local --progress-spinner off 2>&1); status=$$?; \
+	  case "$$told" in *"known vulnerabilit"*"Fix Versions"*) echo "$$told"; exit 1;; esac; \
+	  unknown=$$(echo "$$told" | grep -c "could not be audited"); \
+	  if [ $$status = 0 ]; then echo "pip-audit: no known vulnerability; $$unknown packages could not be looked up"; \
+	  else echo "pip-audit: nothing could be looked up here: $$(echo "$$told" | tail -1)"; fi; \
+	else echo "pip-audit is not installed: known vulnerabilities were not looked up (pip install pip-audit)"; fi
 
 test:
 	pytest
@@ -12,6 +20,4 @@ smoke:
 	attn-faithful run recipes/quickstart.yaml --smoke --output $${TMPDIR:-/tmp}/attn-faithful-smoke
 
 bench:
-	python benchmarks/training.py
-	python benchmarks/counterfactuals.py
-	python benchmarks/erasure.py
+	python benchmarks/bench.py

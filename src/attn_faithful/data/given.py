@@ -58,7 +58,7 @@ def read_importance(
 def _lists(path: Any, table: Any, ids: list[str], column: str, tokens: dict[str, Sequence[str]]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for row, example in enumerate(ids):
-        values = [math.nan if value is None else float(value) for value in table[column][row] or []]
+        values = [_number(path, example, value) for value in _list(path, example, table[column][row])]
         if example in given:
             raise InputError(f"{path} holds the example {example!r} twice.")
         check_same_length(("tokens of the data set", column), (tokens[example], values), example)
@@ -66,6 +66,7 @@ def _lists(path: Any, table: Any, ids: list[str], column: str, tokens: dict[str,
         if theirs is None:
             given[example] = values
             continue
+        theirs = _list(path, example, theirs)
         check_same_length(("tokens of the data set", "tokens"), (tokens[example], theirs), example)
         if list(theirs) != list(tokens[example]):
             at = next(i for i, pair in enumerate(zip(theirs, tokens[example], strict=True)) if pair[0] != pair[1])
@@ -82,7 +83,7 @@ def _tidy(path: Any, table: Any, ids: list[str], column: str, lengths: dict[str,
         raise InputError(f"Expected a column 'token' (its place, from 0) or lists of scores in {path}.")
     given: dict[str, Any] = {}
     for example, token, value in zip(ids, table["token"], table[column], strict=True):
-        if not isinstance(token, int) or not 0 <= token < lengths[example]:
+        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < lengths[example]:
             raise InputError(
                 f"Expected `token` to be a place from 0 to {lengths[example] - 1} in the example {example!r} of "
                 f"{path}, but got {token!r}."
@@ -90,5 +91,17 @@ def _tidy(path: Any, table: Any, ids: list[str], column: str, lengths: dict[str,
         values = given.setdefault(example, [None] * lengths[example])
         if values[token] is not None:
             raise InputError(f"{path} holds token {token} of the example {example!r} twice.")
-        values[token] = math.nan if value is None else float(value)
+        values[token] = _number(path, example, value)
     return {example: [math.nan if v is None else v for v in values] for example, values in given.items()}
+
+
+def _list(path: Any, example: str, values: Any) -> list[Any]:
+    if values is not None and not isinstance(values, list | tuple):
+        raise InputError(f"Expected a list in the example {example!r} of {path}, but got {repr(values)[:60]}.")
+    return list(values or ())
+
+
+def _number(path: Any, example: str, value: Any) -> float:
+    if value is not None and not isinstance(value, int | float):
+        raise InputError(f"Expected numbers as scores, but the example {example!r} of {path} has {repr(value)[:60]}.")
+    return math.nan if value is None else float(value)

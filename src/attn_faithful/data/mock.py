@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from .._checks import InputError, check_choice, did_you_mean
+from .readers import user_path
 
 PLACEMENTS = ("random", "start", "middle", "end", "spread")
 STRENGTHS = ("any", "strong", "weak")
 STRONG_VALENCE = 2.0  # on the VADER scale, which runs from -4 to 4
+_LARGEST_LIST = 2**26  # bytes; VADER's has 4e5
 LABEL_NAMES = ["negative", "positive"]
 PAPER_SETS: dict[str, int | float] = {
     **{f"mock-{n}": n for n in (1, 2, 5, 10)},
@@ -75,7 +77,7 @@ class MockSpec:
         if self.min_length > self.max_length:
             raise InputError(f"Expected min_length <= max_length, but got {self.min_length} and {self.max_length}.")
         share = self.informative
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or share <= 0:
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not share > 0:
             raise InputError(f"Expected `informative` to be a number of words or a share in (0, 1], but got {share!r}.")
         if isinstance(share, float) and share > 1:
             raise InputError(
@@ -129,6 +131,8 @@ def _read_words(path: str | Path) -> dict[str, float | None]:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"Expected a word-list file, but there is no file {str(path)!r}.")
+    if path.stat().st_size > _LARGEST_LIST:
+        raise InputError(f"Expected a word list of at most {_LARGEST_LIST} bytes, but {str(path)!r} has more.")
     raw = path.read_bytes()
     try:
         text = raw.decode("utf-8-sig")
@@ -190,7 +194,7 @@ def mock_words(spec: MockSpec) -> tuple[list[str], list[str]]:
         >>> len(negative), len(positive)
         (3, 3)
     """
-    paths = [Path(p).expanduser() if p else _vader_path() for p in (spec.negative, spec.positive)]
+    paths = [user_path(p) if p else _vader_path() for p in (spec.negative, spec.positive)]
     negative, positive = (_class_words(path, sign, spec) for path, sign in zip(paths, (-1, 1), strict=True))
     apart = (negative - positive - {spec.filler}, positive - negative - {spec.filler})
     chosen = []

@@ -11,6 +11,7 @@ from typing import Any
 from .._checks import InputError
 
 SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
+_CELLS = 2**31  # of a parquet file: packed, billions of equal values are a few bytes
 SPLIT_NAMES = {
     "train": "train",
     "training": "train",
@@ -52,7 +53,7 @@ def read_source(source: str) -> Raw:
         InputError: for a path that is not there, a folder without splits, or a source that neither the disk nor the
             Hub has.
     """
-    path = Path(source).expanduser()
+    path = user_path(source)
     if path.is_dir():
         return _read_folder(path)
     if path.is_file():
@@ -62,6 +63,16 @@ def read_source(source: str) -> Raw:
     if source.startswith((".", "/", "~")) or len(parts) > 2 or suffix in SUFFIXES or "\\" in source or not parts[-1]:
         raise InputError(f"Expected a file or folder at {source!r}, but there is none; check the path.")
     return _read_hub(source)
+
+
+def user_path(text: str | Path) -> Path:
+    """The path with ``~`` as the user's folder; one that names nobody, or no path at all, is an error."""
+    try:
+        path = Path(text).expanduser()
+        path.exists()
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"Expected a path, but got {str(text)!r:.120}: {error}.") from None
+    return path
 
 
 def from_rows(rows: Any, name: str = "data") -> Raw:
@@ -118,7 +129,7 @@ def _read_meta(path: Path) -> tuple[list[str] | None, bool]:
         return None, False
     try:
         meta = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"Expected JSON in {path}, but it cannot be read: {error}.") from error
     if not isinstance(meta, dict):
         raise InputError(f"Expected a JSON object in {path}, but got {type(meta).__name__}.")
@@ -141,16 +152,24 @@ def read_file(path: Path) -> Any:
         raise InputError(f"Expected a parquet, csv, tsv, json or jsonl file, but got {str(path)!r}.")
     try:
         if suffix == "parquet":
+            declared = pq.read_metadata(path)
+            if declared.num_rows * declared.num_columns > _CELLS:
+                raise InputError(f"Expected at most {_CELLS} values in {path}, but it declares more; split it.")
             table = pq.read_table(path)
         elif suffix in ("csv", "tsv"):
             table = _read_csv(path, "," if suffix == "csv" else "\t")
         else:
             table = _read_json(path)
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if table.num_columns == 0 or table.num_rows == 0:
+            raise InputError(f"Expected rows in {path}, but it has none.")
+        if twice := {name for name in table.column_names if table.column_names.count(name) > 1}:
+            raise InputError(f"Expected columns of different names in {path}, but {min(twice)!r} stands twice.")
+        return datasets.Dataset(table)
+    except InputError:
+        raise
+    # datasets has no error of its own for columns that it cannot hold
+    except (pa.ArrowException, ValueError, TypeError, KeyError, OSError) as error:
         raise InputError(f"Expected a readable {suffix} file in UTF-8, but {path} is not: {error}") from error
-    if table.num_columns == 0 or table.num_rows == 0:
-        raise InputError(f"Expected rows in {path}, but it has none.")
-    return datasets.Dataset(table)
 
 
 def _read_csv(path: Path, delimiter: str) -> Any:
@@ -178,14 +197,14 @@ def _read_json(path: Path) -> Any:
     if text.lstrip().startswith("["):
         try:
             rows = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"Expected a JSON list in {path}, but it cannot be read: {error}.") from error
     else:
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 try:
                     rows.append(json.loads(line))
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise InputError(f"Expected a JSON object on line {number} of {path}, but: {error}.") from error
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
@@ -196,7 +215,7 @@ def _read_json(path: Path) -> Any:
         values = [row.get(name) for row in rows]
         try:
             columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             if any(isinstance(value, (list, dict)) for value in values):
                 raise InputError(
                     f"Expected one kind of value in column {name!r} of {path}, but it mixes kinds."

@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 
 from .._checks import InputError, check_choice
+from .readers import user_path
+
+_LINE = 2**20  # bytes: a word and 100,000 numbers
+_LEAST, _TIMES = 2**30, 100  # bytes that a packed file may hold, or how many times its own size; numbers pack 3 to 10
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,18 @@ class Vectors:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
+    """Lines, one in memory at a time; a file that a few packed bytes make endless is cut short by an error."""
     with open(path, "rb") as probe:
         zipped = probe.read(2) == b"\x1f\x8b"
+    most, read = max(_LEAST, _TIMES * path.stat().st_size), 0
     with gzip.open(path, "rb") if zipped else open(path, "rb") as file:
-        yield from file
+        while line := file.readline(_LINE + 1):
+            read += len(line)
+            if len(line) > _LINE:
+                raise InputError(f"Expected lines of at most {_LINE} bytes in {path}, but one is longer.")
+            if zipped and read > most:
+                raise InputError(f"Expected word vectors, but {path} unpacks to more than {most} bytes; unpack it.")
+            yield line
 
 
 def _is_number(field: bytes) -> bool:
@@ -48,7 +60,7 @@ def _is_number(field: bytes) -> bool:
 
 
 def _is_header(fields: list[bytes]) -> bool:
-    return len(fields) == 2 and all(field.isdigit() for field in fields)
+    return len(fields) == 2 and all(field.isdigit() and len(field) < 10 for field in fields)
 
 
 def _dimension(fields: list[bytes], where: str) -> int:
@@ -133,7 +145,7 @@ def load_vectors(path: str | Path, tokenizer_or_vocab: Any, *, missing: str = "n
         ([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0], [0.0, 0.0]], 0.5)
     """
     check_choice("way to fill missing words", missing, ("normal", "zeros"))
-    path = Path(path).expanduser()
+    path = user_path(path)
     if not path.is_file():
         raise InputError(f"Expected a file of word vectors, but there is no file {str(path)!r}.")
     if isinstance(tokenizer_or_vocab, Mapping):

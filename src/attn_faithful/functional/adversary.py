@@ -15,11 +15,13 @@ from torch import Tensor
 
 from .._checks import InputError, check_shape
 from .divergences import LN2, largest_jsd
+from .flip_distance import LARGEST
 from .ragged import NO_TOKEN
 from .rankings import NAN_SCORES
 
 _CELLS = 2**19  # pairs held at once: 4 MB a temporary
 _SLACK = 1e-12  # of the largest margin: what counts as on a bound
+_NOTHING = 1e-300  # differences of margins as small as this are rounding, whatever the largest is
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _checked(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tenso
         raise InputError(f"Expected `allowed` to be bool, but got {allowed.dtype}.")
     weights = torch.where(allowed, attention.double(), 0.0)
     values = torch.where(allowed, margins.double(), 0.0)
-    finite = (weights.isfinite() & values.isfinite()).all(-1)
+    finite = (weights.isfinite() & (values.abs() <= LARGEST)).all(-1)
     some = allowed.any(-1)
     reason: list[str | None] = [
         None if good and held else NO_TOKEN if not held else NAN_SCORES
@@ -172,7 +174,9 @@ def _farthest(
 def _best_vertex(weights: Tensor, free: Tensor, margins: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """The best vertex on the free tokens: attention (B, T) and JSD (B,); NaN where there is none."""
     size, length = weights.shape
-    slack = _SLACK * margins.abs().amax(-1, keepdim=True) if length else margins.new_zeros(size, 1)
+    slack = margins.new_zeros(size, 1)
+    if length:
+        slack = (_SLACK * margins.abs().amax(-1, keepdim=True)).clamp(min=_NOTHING)
     inside = free & (margins >= low[:, None] - slack) & (margins <= high[:, None] + slack)
     alone = torch.where(inside, _jsd(torch.ones_like(weights), weights, None), -math.inf)
     best, first = _first_largest(alone)

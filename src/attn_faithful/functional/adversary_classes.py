@@ -21,7 +21,7 @@ from torch import Tensor
 from .._checks import InputError
 from .adversary import vertex_between
 from .divergences import jsd
-from .flip_distance import checked_readout, decided
+from .flip_distance import as_distributions, checked_readout, decided
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def adversary_interval(
         :class:`Interval`; 0 to ln 2, lower speaks for the attention.
 
     Raises:
-        InputError: other shapes, or eps out of range.
+        InputError: other shapes, eps out of range, rows that are not distributions.
 
     Reference:
         Jain and Wallace (2019), section 4.2.2.
@@ -81,7 +81,7 @@ def adversary_interval(
     """
     if not 0 <= eps < 1:
         raise InputError(f"Expected `eps` of at least 0 and below 1, but got {eps}.")
-    weights, logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
+    weights, logits, bias, reason = _checked(attention, allowed, token_logits, bias)
     now = ((weights[:, :, None] * logits).sum(1) + bias).softmax(-1)
 
     def bounds(c: int, d: int) -> tuple[Tensor, Tensor]:
@@ -119,7 +119,7 @@ def decision_keeping_interval(
         :class:`Interval`; 0 to ln 2, lower speaks for the attention.
 
     Raises:
-        InputError: other shapes.
+        InputError: other shapes, rows that are not distributions.
 
     Reference:
         Jain and Wallace (2019), section 4.2.2, with the decision in place of eps.
@@ -131,7 +131,7 @@ def decision_keeping_interval(
         >>> found.attention[0].round(decimals=6).tolist()
         [1.0, 0.0]
     """
-    weights, logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
+    weights, logits, bias, reason = _checked(attention, allowed, token_logits, bias)
     decision = decided(weights, logits, bias)
     row = torch.arange(len(weights))
     own, own_bias = logits[row, :, decision], bias[row, decision]
@@ -155,6 +155,14 @@ def decision_keeping_interval(
         )
 
     return _searched(weights, allowed, bias, upper, reason, box, None, starts)
+
+
+def _checked(
+    attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, Tensor, list[str | None]]:
+    weights, logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
+    defined = torch.tensor([why is None for why in reason], dtype=torch.bool, device=weights.device)
+    return as_distributions(weights, defined), logits, bias, reason
 
 
 def _log_ratio(above: Tensor, below: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from .._checks import InputError, check_choice, check_same_length
 from .divergences import jsd, largest_jsd, tvd
 from .faithfulness import NO_EXAMPLE
-from .ragged import NAN_ATTENTION, NO_TOKEN, Array, Rows, _by_chunks, _Flat
+from .ragged import NAN_ATTENTION, NO_TOKEN, Array, Rows, _by_chunks, _Flat, numbers
 from .rankings import TOO_SHORT
 from .summaries import Summary, summarize
 
@@ -177,8 +177,10 @@ class _Beside:
 
     def __init__(self, name: str, alternatives: Nested, own_name: str, own: Rows) -> None:
         check_same_length((name, own_name), (alternatives, own))
-        for i, (rows, row) in enumerate(zip(alternatives, own, strict=True)):
-            if len(rows) and np.ndim(rows[0]) == 0:
+        beside: list[Any] = [numbers(own_name, i, row) for i, row in enumerate(own)]
+        for i, (rows, row) in enumerate(zip(alternatives, beside, strict=True)):
+            check_same_length((f"{name}[{i}]",), (rows,))
+            if any(not hasattr(other, "__len__") for other in rows):
                 raise InputError(
                     f"Expected `{name}[{i}]` to be a list of rows, one an alternative, but got one row of numbers; "
                     f"pass a list for every example, [row] where there is one alternative."
@@ -188,8 +190,7 @@ class _Beside:
                     check_same_length((f"{name}[{i}][{k}]", f"{own_name}[{i}]"), (other, row))
         self.counts = np.array([len(rows) for rows in alternatives], dtype=np.int64)
         # a whole example at a time: far faster than reading each row
-        self.blocks: list[Any] = [np.asarray(rows, dtype=np.float64) for rows in alternatives]
-        beside: list[Any] = [np.asarray(row, dtype=np.float64) for row in own]
+        self.blocks: list[Any] = [_block(f"{name}[{i}]", rows) for i, rows in enumerate(alternatives)]
         self.rows = _Flat(name, [row for block in self.blocks for row in block])
         self.own = _Flat(own_name, beside)
         self.repeated = _Flat(own_name, [row for row, n in zip(beside, self.counts, strict=True) for _ in range(n)])
@@ -216,6 +217,15 @@ class _Beside:
             for i in np.flatnonzero(examples).tolist():  # one by one: the message then names example and row
                 _Flat(f"{self.rows.name}[{i}]", self.blocks[i]).check(np.ones(len(self.blocks[i]), dtype=bool))
             raise
+
+
+def _block(name: str, rows: Any) -> Any:
+    """Rows of one length, (K, T)."""
+    try:
+        found: Any = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.zeros(())
+    return found if found.ndim == 2 or not len(rows) else [numbers(name, k, row) for k, row in enumerate(rows)]
 
 
 def _flipped(p: Tensor, q: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | No
         NO_TOKEN if not some else NAN_SCORES if not math.isfinite(total) else NO_MASS if total == 0 else None
         for some, total in zip(allowed.any(-1).tolist(), mass.tolist(), strict=True)
     ]
-    defined = torch.tensor([reason is None for reason in reasons], device=scores.device)[:, None]
+    defined = torch.tensor([reason is None for reason in reasons], dtype=torch.bool, device=scores.device)[:, None]
     shares = magnitude / torch.where(defined, mass[:, None], 1.0)
     return torch.where(defined, shares, math.nan), reasons
 
@@ -59,7 +59,7 @@ def entropy(shares: Tensor) -> Tensor:
         shares: (..., T), distributions; NaN rows stay NaN.
 
     Returns:
-        (...), nats; 0 (one token) to ln T (all alike). Never -0.
+        (...), nats; 0 (one token) to ln T (all alike), NaN without a token. Never -0.
 
     Reference:
         Meister et al. (2021), section 3.1.
@@ -68,6 +68,8 @@ def entropy(shares: Tensor) -> Tensor:
         >>> round(float(entropy(torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64))), 6)
         0.801819
     """
+    if not shares.shape[-1]:
+        return shares.double().sum(-1) * math.nan
     found: Tensor = -torch.special.xlogy(shares, shares).sum(-1) + 0.0
     return found
 
@@ -98,14 +100,15 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[st
 
 
 def support_size(shares: Tensor) -> Tensor:
-    """How many tokens have a share above 0, (...); NaN for NaN rows.
+    """How many tokens have a share above 0, (...); NaN without a token and for NaN rows.
 
     Example:
         >>> support_size(torch.tensor([0.6, 0.4, 0.0]))
         tensor(2., dtype=torch.float64)
     """
     counted = (shares > 0).sum(-1).double()
-    return torch.where(shares.isnan().any(-1), math.nan, counted)
+    undefined = shares.isnan().any(-1) if shares.shape[-1] else torch.ones_like(counted, dtype=torch.bool)
+    return torch.where(undefined, math.nan, counted)
 
 
 def gini(shares: Tensor, allowed: Tensor) -> Tensor:

@@ -21,6 +21,12 @@ def _pair(p: Tensor, q: Tensor, double: bool) -> tuple[Tensor, Tensor]:
             f"Expected two distributions over the same items, but got shapes {tuple(p.shape)} and {tuple(q.shape)}; "
             "their last axes must be equal."
         )
+    try:
+        torch.broadcast_shapes(p.shape, q.shape)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        raise InputError(
+            f"Expected distributions of shapes that broadcast, but got {tuple(p.shape)} and {tuple(q.shape)}."
+        ) from None
     dtype = torch.float64 if double else torch.promote_types(torch.promote_types(p.dtype, q.dtype), torch.float32)
     return p.to(dtype), q.to(dtype)
 
@@ -43,7 +49,7 @@ def tvd(p: Tensor, q: Tensor) -> Tensor:
         (...), 0 (equal) to 1 (no common class), in the inputs' type (float32 for half precision).
 
     Raises:
-        InputError: last axes of different length.
+        InputError: shapes that do not go together.
 
     Reference:
         Jain and Wallace (2019), section 4; Amini and Kosseim, section 3.2, equations 1 and 5.
@@ -66,7 +72,7 @@ def multilabel_tvd(p: Tensor, q: Tensor) -> Tensor:
         (...), 0 (equal) to 1, in the inputs' type (float32 for half precision).
 
     Raises:
-        InputError: last axes of different length.
+        InputError: shapes that do not go together.
 
     Reference:
         Amini and Kosseim, section 3.2, equations 1 and 5, each label taken as its own head.
@@ -91,7 +97,7 @@ def kl(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
         (...), nats; 0 (equal) to infinity, which it is where some ``q_t = 0 < p_t`` and eps is 0. Not symmetric.
 
     Raises:
-        InputError: last axes of different length, or a negative eps.
+        InputError: shapes that do not go together, or a negative eps.
 
     Reference:
         Amini and Kosseim, section 3.2, equation 3.
@@ -124,7 +130,7 @@ def jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
         (...), nats; 0 (equal) to ln 2 (no common token); symmetric. A divergence, not its square root.
 
     Raises:
-        InputError: last axes of different length, or a negative eps.
+        InputError: shapes that do not go together, or a negative eps.
 
     Reference:
         Jain and Wallace (2019), section 4; Amini and Kosseim, section 3.2, equation 2.
@@ -151,7 +157,7 @@ def scaled_jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
         (...), 0 (equal) to 1 (no common token).
 
     Raises:
-        InputError: last axes of different length, or a negative eps.
+        InputError: shapes that do not go together, or a negative eps.
 
     Reference:
         Amini and Kosseim, section 3.2, equation 6.
@@ -177,7 +183,7 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
         (...), nats, float64; 0 for one allowed token, towards ln 2 for long texts, NaN where no token is allowed.
 
     Raises:
-        InputError: last axes of different length.
+        InputError: shapes that do not go together, ``allowed`` that is not bool.
 
     Reference:
         Jain and Wallace (2019), section 4.2.2 (the divergence that adversarial attention maximises).
@@ -186,11 +192,12 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
         >>> print(f"{largest_jsd(torch.tensor([0.6, 0.3, 0.1]), torch.tensor([True, True, True])):.6f}")
         0.525597
     """
-    if attention.shape[-1:] != allowed.shape[-1:]:
+    if attention.shape[-1:] != allowed.shape[-1:] or not attention.dim() or allowed.dtype != torch.bool:
         raise InputError(
-            f"Expected `attention` and `allowed` over the same tokens, but got shapes {tuple(attention.shape)} and "
-            f"{tuple(allowed.shape)}."
+            f"Expected `attention` and bool `allowed` over the same tokens, but got shapes {tuple(attention.shape)} "
+            f"and {tuple(allowed.shape)} of {allowed.dtype}."
         )
+    _pair(attention, allowed, double=True)
     weights = torch.where(allowed, attention.double(), math.inf)  # broadcasts the two
     if weights.shape[-1] == 0:
         return weights.sum(-1) * math.nan

@@ -11,7 +11,7 @@ import torch
 
 from .._checks import InputError, check_choice, check_same_length
 from .alternatives import _around
-from .ragged import NO_TOKEN, Array, Rows, _Flat
+from .ragged import NO_TOKEN, Array, Rows, _Flat, numbers
 from .sufficiency import _ROUNDING, aopc, comprehensiveness, sufficiency
 from .summaries import summarize
 
@@ -61,7 +61,7 @@ def erasure_of_lists(
     for i, pair in enumerate(zip(predictions, sufficient, strict=True)):
         check_same_length(("predictions", "sufficient"), pair, example=i)
     without, only = _Flat("predictions", predictions), _Flat("sufficient", sufficient)
-    full = _Flat("references", [[p] for p in references])
+    full = _Flat("references", [[p] for p in numbers("references", None, references)])
     for flat in (without, full, only):
         _check_range(flat)
     some = without.lengths > 0

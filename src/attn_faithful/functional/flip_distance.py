@@ -21,6 +21,8 @@ from .rankings import NAN_SCORES
 
 ATTENTION_PROOF = "attention-proof"
 
+LARGEST = 1e300  # a larger score is as good as infinite: differences and sums of several would be
+
 _MASS_TOLERANCE = 1e-3
 _SAME = 1e-12  # classes as near as this are equally near, so that rounding does not choose between them
 
@@ -75,7 +77,8 @@ def flip_distance(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
 
     Returns:
         :class:`FlipDistance`, float64: nats, 0 (a tie already) to ln 2; higher means that attention pins the decision
-        down. A score that is not finite (among allowed tokens and classes that count) counts as "nan in scores".
+        down. A score that is not finite or beyond 1e300 (among allowed tokens and classes that count) counts as "nan
+        in scores".
 
     Raises:
         InputError: other shapes, ``allowed`` that is not bool, attention that is negative or does not sum to 1.
@@ -91,9 +94,7 @@ def flip_distance(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
     """
     attention, token_logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
     defined = torch.tensor([r is None for r in reason], dtype=torch.bool, device=attention.device)
-    _check_distributions(attention, defined)
-    mass = total(attention)[:, None]
-    attention = attention / torch.where(mass > 0, mass, 1.0)
+    attention = as_distributions(attention, defined)
     decision = decided(attention, token_logits, bias)
     margins = _margins(token_logits, bias, decision)  # (B, C, T)
     least = _least(margins, allowed)  # (B, C)
@@ -160,10 +161,12 @@ def checked_readout(
     """The same in float64 with 0 where nothing counts, and why an example is undefined, or None.
 
     Raises:
-        InputError: other shapes, ``allowed`` that is not bool.
+        InputError: other shapes, no class, ``allowed`` that is not bool.
     """
     check_shape("token_logits", token_logits, "B T C")
     b, t, c = token_logits.shape
+    if not c:
+        raise InputError("Expected `token_logits` of one class at least, but got none.")
     for name, value, shape in (("attention", attention, (b, t)), ("allowed", allowed, (b, t)), ("bias", bias, (b, c))):
         if tuple(value.shape) != shape:
             raise InputError(
@@ -176,7 +179,8 @@ def checked_readout(
     attention = torch.where(allowed, attention.detach().double(), 0.0)
     token_logits = torch.where(allowed[:, :, None] & counts[:, None], token_logits.detach().double(), 0.0)
     bias = bias.detach().double()
-    finite = attention.isfinite().all(-1) & token_logits.isfinite().all(-1).all(-1) & (bias < math.inf).all(-1)
+    finite = attention.isfinite().all(-1) & (token_logits.abs() <= LARGEST).all(-1).all(-1)
+    finite &= ((bias.abs() <= LARGEST) | ~counts).all(-1)
     some = allowed.any(-1).tolist()
     reason = [NO_TOKEN if not s else None if f else NAN_SCORES for s, f in zip(some, finite.tolist(), strict=True)]
     attention, bias = (torch.where(finite[:, None], x, 0.0) for x in (attention, bias))
@@ -201,7 +205,12 @@ def _first_least(values: Tensor) -> Tensor:
     return torch.where(least, index, values.shape[-1]).amin(-1)
 
 
-def _check_distributions(attention: Tensor, defined: Tensor) -> None:
+def as_distributions(attention: Tensor, defined: Tensor) -> Tensor:
+    """Weights (B, T), 0 where nothing counts, divided by their sums.
+
+    Raises:
+        InputError: a defined row is no distribution.
+    """
     mass = attention.sum(-1)
     wrong = (defined & (((mass - 1).abs() > _MASS_TOLERANCE) | (attention < 0).any(-1))).nonzero()[:, 0].tolist()
     if wrong:
@@ -210,6 +219,8 @@ def _check_distributions(attention: Tensor, defined: Tensor) -> None:
             f"{mass[wrong[0]]:.6g} and has a smallest weight of {attention[wrong[0]].min():.6g}; put what other "
             "positions keep into the bias."
         )
+    mass = total(attention)[:, None]
+    return attention / torch.where(mass > 0, mass, 1.0)
 
 
 def _margins(token_logits: Tensor, bias: Tensor, decision: Tensor) -> Tensor:

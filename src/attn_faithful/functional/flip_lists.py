@@ -14,7 +14,7 @@ from .._checks import InputError, check_choice, check_same_length
 from .alternatives import Nested, _around
 from .erasure import first_flip, prefix_logits, removal_order, removed_mass
 from .flip_set import NEVER, smallest_flip_set
-from .ragged import NAN_ATTENTION, NO_TOKEN, Array, Rows, _Flat
+from .ragged import NAN_ATTENTION, NO_TOKEN, Array, Rows, _Flat, numbers
 from .rankings import NAN_SCORES
 from .summaries import summarize
 
@@ -134,13 +134,16 @@ def _readout(token_logits: Nested, biases: Rows, lengths: Any) -> tuple[Tensor, 
 
 
 def _check_rows(example: int, rows: Rows, bias: Sequence[float]) -> None:
+    check_same_length((f"biases[{example}]",), (bias,))
+    numbers("biases", example, bias)
     if not len(bias):
         raise InputError(f"Expected `biases[{example}]` with one number a class, but got none.")
     for t, row in enumerate(rows):
-        if np.ndim(row) == 0:
+        if not hasattr(row, "__len__"):
             raise InputError(
                 f"Expected `token_logits[{example}]` to be a list of rows, one an item, but got one row of numbers; "
                 "a row holds one number a class."
             )
         if len(row) != len(bias):
             check_same_length((f"token_logits[{example}][{t}]", f"biases[{example}]"), (row, bias))
+        numbers(f"token_logits[{example}]", t, row)

@@ -17,6 +17,8 @@ from .rollout import with_residual
 
 UNIT = 2**30  # a capacity of 1, in the whole numbers that scipy's maximum flow takes
 
+_ROUNDING = 1e-6  # of float32 shares
+
 Array = npt.NDArray[Any]
 
 
@@ -36,11 +38,11 @@ def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
         sinks: (B, T), bool, the tokens that are asked about.
 
     Returns:
-        (B, T) in float64 on the CPU, 0 to 1, NaN outside ``sinks``. They do not sum to 1: each flow has the network for
-        itself.
+        (B, T) in float64 on the CPU, 0 to 1, NaN outside ``sinks`` and where a text's numbers are not finite. They do
+        not sum to 1: each flow has the network for itself.
 
     Raises:
-        InputError: other shapes, ``sinks`` that is not bool.
+        InputError: other shapes, ``sinks`` that is not bool, weights below 0, shares outside 0 to 1.
 
     Reference:
         Abnar and Zuidema (2020), section 3, attention flow.
@@ -57,9 +59,12 @@ def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
             f"Expected `attention` (B, L, T, T), `start` (B, T) and bool `sinks` (B, T), but got "
             f"{tuple(attention.shape)}, {tuple(start.shape)} and {tuple(sinks.shape)} of {sinks.dtype}."
         )
+    if bool(((start < 0) | (start > 1 + _ROUNDING)).any()) or bool((attention < 0).any()):
+        raise InputError("Expected `start` of shares, 0 to 1, and `attention` of at least 0, but got others.")
     maps, given = with_residual(attention).cpu().numpy(), start.double().cpu().numpy()
+    known = np.isfinite(maps).all((1, 2, 3)) & np.isfinite(given).all(1)
     found = torch.full(sinks.shape, math.nan, dtype=torch.float64)
-    for row in range(len(maps)):
+    for row in np.flatnonzero(known).tolist():
         network = _Network(maps[row], given[row])
         for token in sinks[row].nonzero()[:, 0].tolist():
             found[row, token] = network.into(token)

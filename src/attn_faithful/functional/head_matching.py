@@ -34,7 +34,7 @@ def content_attention(attention: Tensor, content: Tensor) -> Tensor:
         (B, H, Q, T), in the type of the attention, differentiable; rows sum to 1 or are 0.
 
     Raises:
-        InputError: other shapes.
+        InputError: other shapes, ``content`` that is not bool.
 
     Example:
         >>> row = torch.tensor([0.8, 0.15, 0.05, 0.0])[None, None, None]
@@ -42,9 +42,10 @@ def content_attention(attention: Tensor, content: Tensor) -> Tensor:
         tensor([0.0000, 0.7500, 0.2500, 0.0000])
     """
     check_shape("attention", attention, "B H Q T")
-    if content.shape != (attention.shape[0], attention.shape[3]):
+    if content.shape != (attention.shape[0], attention.shape[3]) or content.dtype != torch.bool:
         raise InputError(
-            f"Expected `content` (B, T) of attention {tuple(attention.shape)}, but got {tuple(content.shape)}."
+            f"Expected bool `content` (B, T) of attention {tuple(attention.shape)}, but got {tuple(content.shape)} of "
+            f"{content.dtype}."
         )
     kept = attention * content[:, None, None]
     mass = kept.sum(-1, keepdim=True)
@@ -66,7 +67,7 @@ def head_distances(twin: Tensor, base: Tensor, rows: Tensor) -> Tensor:
         (B, H, H), nats, 0 (equal) to ln 2, float64; NaN where no real row has mass in both heads.
 
     Raises:
-        InputError: other shapes.
+        InputError: other shapes, ``rows`` that is not bool.
 
     Reference:
         Amini and Kosseim, section 7 (attention of several heads), with the JSD of section 3.2, equation 2.
@@ -112,7 +113,7 @@ def match_heads(distances: Tensor) -> NDArray[np.int64]:
         (H,), for each head of the twin its head of the base.
 
     Raises:
-        InputError: other shapes.
+        InputError: other shapes, a distance that is infinite.
 
     Reference:
         Kuhn (1955), The Hungarian method for the assignment problem; Amini and Kosseim, section 7.
@@ -125,6 +126,8 @@ def match_heads(distances: Tensor) -> NDArray[np.int64]:
 
     if distances.ndim not in (2, 3) or distances.shape[-1] != distances.shape[-2]:
         raise InputError(f"Expected `distances` (B, H, H) or (H, H), but got {tuple(distances.shape)}.")
+    if bool(distances.isinf().any()):
+        raise InputError("Expected `distances` in nats, 0 to ln 2, or NaN, but one is infinite.")
     mean = distances.double().nanmean(0) if distances.ndim == 3 else distances.double()
     costs = torch.where(mean.isnan(), LN2, mean).cpu().numpy()
     found: NDArray[np.int64] = linear_sum_assignment(costs)[1]
@@ -173,7 +176,7 @@ def matched_jsd(
         has mass in any two matched heads.
 
     Raises:
-        InputError: other shapes, or no assignment of H heads.
+        InputError: other shapes, ``rows`` that is not bool, or no assignment of H heads.
 
     Reference:
         Amini and Kosseim, section 3.2, equation 2, and section 7.
@@ -204,8 +207,11 @@ def _check_pair(twin: Tensor, base: Tensor, rows: Tensor) -> None:
         raise InputError(
             f"Expected attention of one layer, but the twin's is {tuple(twin.shape)}, the base's {tuple(base.shape)}."
         )
-    if rows.shape != (twin.shape[0], twin.shape[2]):
-        raise InputError(f"Expected `rows` (B, Q) of attention {tuple(twin.shape)}, but got {tuple(rows.shape)}.")
+    if rows.shape != (twin.shape[0], twin.shape[2]) or rows.dtype != torch.bool:
+        raise InputError(
+            f"Expected bool `rows` (B, Q) of attention {tuple(twin.shape)}, but got {tuple(rows.shape)} of "
+            f"{rows.dtype}."
+        )
 
 
 def _checked(assignment: Sequence[int] | NDArray[np.int64], heads: int) -> Tensor:

@@ -36,6 +36,8 @@ PROJECTION_PARAMETERS: dict[str, tuple[str, ...]] = {
 # alpha like 1e-16 / (alpha - 1)^3, the expansion its value like (alpha - 1)^2.
 _ALPHA_NEAR_ONE = 1e-4
 
+_LOG_NOTHING = -1e3  # of a probability that is 0 in float64; its square must stay finite
+
 
 def _gaps(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
     """Scores minus their row's largest allowed score (<= 0 where allowed, 0 elsewhere), and what is allowed.
@@ -46,6 +48,8 @@ def _gaps(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
         raise InputError(f"Expected `scores` of a floating type, but got {scores.dtype}; pass scores.float().")
     if allowed.dtype != torch.bool:
         raise InputError(f"Expected `allowed` of type torch.bool, but got {allowed.dtype}; pass allowed.bool().")
+    if not scores.dim():
+        raise InputError("Expected `scores` of shape (..., T), but got a single number.")
     try:
         allowed = allowed.expand_as(scores)
     except RuntimeError:
@@ -98,6 +102,7 @@ def softmax(scores: Tensor, allowed: Tensor, temperature: float = 1.0) -> Tensor
         raise InputError(f"Expected `temperature` above 0 and finite, but got {temperature}.")
     gaps, allowed = _gaps(scores, allowed)
     lowest = torch.finfo(gaps.dtype).min
+    temperature = max(temperature, torch.finfo(gaps.dtype).tiny)  # less would be 0 in this type
     # torch.softmax subtracts the row's log-sum-exp, so that rows far below 0 keep their ratios.
     return _guarded(gaps, allowed, lambda g: torch.softmax(torch.where(allowed, g / temperature, lowest), -1))
 
@@ -260,7 +265,7 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
 def _near_softmax(gaps: Tensor, allowed: Tensor, alpha: Tensor) -> Tensor:
     """Alpha-entmax to first order in alpha - 1 (Correia et al. 2019, proposition 1 at alpha = 1)."""
     log_p = torch.log_softmax(torch.where(allowed, gaps, torch.finfo(gaps.dtype).min), -1)
-    log_p = torch.where(allowed, log_p, 0.0)
+    log_p = torch.where(allowed, log_p.clamp(min=_LOG_NOTHING), 0.0)
     p = torch.where(allowed, log_p.exp(), 0.0)
     square = log_p.square()
     slope = -0.5 * p * (square - (p * square).sum(-1, keepdim=True))
@@ -279,7 +284,9 @@ def _one_a_row(name: str, value: Tensor, gaps: Tensor) -> Tensor:
 
 
 def _check_range(name: str, value: float | Tensor, low: float, high: float, text: str, closed: bool = False) -> None:
-    ends = (float(value.detach().min()), float(value.detach().max())) if isinstance(value, Tensor) else (value,)
+    ends: tuple[float, ...] = () if isinstance(value, Tensor) else (value,)
+    if isinstance(value, Tensor) and value.numel():
+        ends = float(value.detach().min()), float(value.detach().max())
     for end in ends:
         if not ((low < end or (closed and low == end)) and end < high):
             raise InputError(f"Expected `{name}` in {text}, but got {end}.")

@@ -130,13 +130,29 @@ def attefa_of_lists(
     }
 
 
+def numbers(name: str, example: object, row: Sequence[float]) -> Array:
+    """A row of numbers (T,).
+
+    Raises:
+        InputError: it is no list of numbers.
+    """
+    try:
+        found = np.asarray(row, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.zeros(())
+    if found.ndim != 1:
+        name = name if example is None else f"{name}[{example}]"
+        raise InputError(f"Expected `{name}` to be a list of numbers, but got {repr(row)[:60]}.")
+    return found
+
+
 class _Flat:
     """Ragged rows laid end to end."""
 
     def __init__(self, name: str, rows: Rows) -> None:
         self.name = name
-        self.lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        parts = [np.asarray(row, dtype=np.float64) for row in rows]
+        parts = [numbers(name, i, row) for i, row in enumerate(rows)]
+        self.lengths = np.array([len(row) for row in parts], dtype=np.int64)
         self.values: Array = np.concatenate(parts) if parts else np.zeros(0)
         self.ends = np.cumsum(self.lengths)
         self.row = np.repeat(np.arange(len(rows)), self.lengths)

@@ -20,7 +20,7 @@ from scipy import special, stats
 
 from .._checks import InputError, check_choice, check_same_length, check_shape
 from .faithfulness import NO_EXAMPLE, bootstrap_mean
-from .ragged import NO_TOKEN, Rows
+from .ragged import NO_TOKEN, Rows, numbers
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
@@ -253,7 +253,7 @@ def correlation_of_lists(
     taus, rhos = [], []
     for i, (attention, importance) in enumerate(zip(predictions, references, strict=True)):
         check_same_length(("predictions", "references"), (attention, importance), example=i)
-        x, y = np.asarray(attention, dtype=np.float64), np.asarray(importance, dtype=np.float64)
+        x, y = numbers("predictions", i, attention), numbers("references", i, importance)
         y = np.abs(y) if magnitude else y
         taus.append(kendall_tau_b(x, y, tie_tolerance, names, i))
         rhos.append(spearman(x, y, tie_tolerance, names, i))

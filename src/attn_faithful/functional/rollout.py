@@ -96,7 +96,7 @@ def positive_part(attention: Tensor, gradient: Tensor) -> Tensor:
         >>> positive_part(torch.tensor([[[0.5]], [[1.0]]]), torch.tensor([[[2.0]], [[-3.0]]])).tolist()
         [[0.5]]
     """
-    if attention.shape != gradient.shape:
+    if attention.shape != gradient.shape or attention.dim() < 3:
         raise InputError(
             f"Expected `attention` and `gradient` of one shape, but got {tuple(attention.shape)} and "
             f"{tuple(gradient.shape)}."

@@ -197,7 +197,7 @@ def _lists(
 
 
 def _checked_k(k: int, least: int) -> int:
-    if int(k) != k or k < least:
+    if not k >= least or k == math.inf or int(k) != k:
         raise InputError(f"Expected `k` as a whole number of at least {least}, but got {k}.")
     return int(k)
 
