@@ -14,6 +14,7 @@ from tests.reference import rankings as reference
 from attn_faithful._checks import InputError
 from attn_faithful.functional import rankings as R
 from attn_faithful.functional import top_k as K
+from attn_faithful.functional.kendall import tau_b
 
 nan = math.nan
 MEASURES = (R.kendall_tau_b, R.spearman)
@@ -441,3 +442,36 @@ def test_four_tokens_are_never_significant_even_under_ties():
     for measure in MEASURES:
         p = [measure(x, values).p_value for x in ranks for values in y]
         assert np.nanmin(p) > 0.05
+
+
+# --- Kendall's tau-b by hand
+
+
+def _dense(values):
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 20, 33, 34, 60, 600])
+@pytest.mark.parametrize("values", [2, 4, 10**6])
+def test_tau_b_and_its_p_value_are_those_of_scipy(n, values):
+    generator = np.random.default_rng(n)
+    compared = 0
+    for repeat in range(20):
+        x = _dense(generator.integers(0, values, n))
+        y = _dense(x + (generator.random(n) < 0.05)) if repeat % 3 == 0 else _dense(generator.integers(0, values, n))
+        if x.any() and y.any():
+            tau, p = tau_b(x, y)
+            known = stats.kendalltau(x, y)
+            assert tau == pytest.approx(known.statistic, abs=1e-12)
+            assert p == pytest.approx(known.pvalue, rel=1e-9, abs=1e-14)
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("n", [2, 10, 40, 200])
+def test_p_of_the_same_and_of_nearly_the_same_order_is_exact(n):
+    order = np.arange(n)
+    near = order.copy()
+    near[[0, 1]] = near[[1, 0]]
+    assert tau_b(order, order) == (1.0, pytest.approx(min(1.0, 2 / math.factorial(n)), rel=1e-12, abs=0))
+    assert tau_b(order, near)[1] == pytest.approx(min(1.0, 2 * n / math.factorial(n)), rel=1e-12, abs=0)

@@ -10,16 +10,17 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from .._checks import InputError, check_choice, check_same_length, check_shape
 from .faithfulness import NO_EXAMPLE, bootstrap_mean
+from .kendall import tau_b
 from .ragged import NO_TOKEN, Rows, numbers
 
 Array = NDArray[np.float64]
@@ -84,6 +85,13 @@ def merge_ties(values: ArrayLike, tie_tolerance: float = TIE_TOLERANCE) -> Ranks
         raise InputError(f"Expected `tie_tolerance` of at least 0 and below 1, but got {tie_tolerance}.")
     if np.isnan(values).any():
         raise InputError("Expected `values` without NaN, which has no rank; leave such examples out and count them.")
+    return _merged(values.tobytes(), tie_tolerance).copy()
+
+
+@lru_cache(maxsize=256)
+def _merged(held: bytes, tie_tolerance: float) -> Ranks:
+    """Kept, since several measures ask for the ranks of the same scores; never written to."""
+    values = np.frombuffer(held)
     order = np.argsort(values, kind="stable")
     low, high = values[order[:-1]], values[order[1:]]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -168,7 +176,7 @@ def kendall_tau_b(
         >>> kendall_tau_b([1.0], [0.3]).reason
         'n<2'
     """
-    return _correlation(_tau_b, x, y, tie_tolerance, names, example)
+    return _correlation(tau_b, x, y, tie_tolerance, names, example)
 
 
 def spearman(
@@ -325,11 +333,6 @@ def _correlation(
         value, p_value = measure(x_ranks, y_ranks)
         value, p_value = min(max(value, -1.0), 1.0), min(max(p_value, 0.0), 1.0)
     return Correlation(value, p_value, reason, _tied_share(x_ranks), _tied_share(y_ranks), len(np.asarray(x)))
-
-
-def _tau_b(x_ranks: Ranks, y_ranks: Ranks) -> tuple[float, float]:
-    found = stats.kendalltau(x_ranks, y_ranks)
-    return float(found.statistic), float(found.pvalue)
 
 
 def _rho(x_ranks: Ranks, y_ranks: Ranks) -> tuple[float, float]:

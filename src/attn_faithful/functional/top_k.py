@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from .._checks import InputError
+from .kendall import tau_b
 from .rankings import TIE_TOLERANCE, Ranks, paired_ranks
 
 
@@ -119,7 +119,7 @@ def top_k_kendall(
     common = in_x & in_y
     c = int(common.sum())
     distinct = min(len(np.unique(ranks[common])) for ranks in (x_ranks, y_ranks))
-    tau = float(stats.kendalltau(x_ranks[common], y_ranks[common]).statistic) if distinct > 1 else 1.0
+    tau = tau_b(x_ranks[common], y_ranks[common])[0] if distinct > 1 else 1.0
     below = sum(
         int((ranks[common][:, None] < ranks[own & ~common]).sum()) for ranks, own in ((x_ranks, in_x), (y_ranks, in_y))
     )
