@@ -14,6 +14,10 @@ class InputError(ValueError):
     """
 
 
+class MissingSourceError(InputError):
+    """A data set is neither on this machine nor at its address; other cells of a recipe can do without it."""
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """``" Did you mean 'softmax'?"`` for the nearest known name, or the list of all known names."""
     names = sorted(known)

@@ -18,15 +18,18 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
 
     Args:
         path: a folder or a Hub id.
-        kwargs: for ``from_pretrained``; weights are read as float32 unless ``dtype`` says otherwise.
+        kwargs: for ``from_pretrained``. Unless they say otherwise weights are read as float32, and from safetensors
+            alone, and no code of the folder's is run.
 
     Returns:
         (model, tokenizer); the model is in eval mode.
 
     Raises:
-        InputError: the folder does not exist, weights are missing, or the tokenizer does not fit the model.
+        InputError: the folder does not exist or cannot be read, weights are missing, or the tokenizer does not fit the
+            model.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from attn_faithful.data.encoding import check_tokenizer_fits
@@ -34,11 +37,17 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
 
     if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
-    kwargs.setdefault("dtype", torch.float32)
-    model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
+    kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
+    trusted = {"trust_remote_code": kwargs["trust_remote_code"]}
+    try:
+        model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
+        tokenizer = AutoTokenizer.from_pretrained(path, **trusted)
+    except InputError:
+        raise
+    except (ValueError, ImportError, OSError, SafetensorError) as error:
+        raise InputError(f"{path} cannot be loaded: {' '.join(str(error).split())}") from error
     if info["missing_keys"]:
         raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
-    tokenizer = AutoTokenizer.from_pretrained(path)
     text = model.config.get_text_config()
     check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id)
     model = model.eval()
@@ -286,7 +295,7 @@ def carry_out(
     with processes(world, parallel) as team:
         cells = expand(recipe, data_dir, only)
         with Progress(cells, team.rank, team.world) as progress:
-            folders = run_cells(cells, Path(output), progress.tell, team)
+            folders = run_cells(cells, Path(output), progress.tell, team, progress.lose)
         if team.main:
             for folder in folders:
                 write_recipe(folder, asdict(recipe))

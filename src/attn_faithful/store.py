@@ -14,7 +14,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,7 @@ class RunFolder:
             InputError: another process is writing here.
             OSError: the folder cannot be written.
         """
+        fresh = [path for path in (self.path, *self.path.parents) if not path.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / LOCK, timeout=0)
         try:
@@ -118,6 +119,9 @@ class RunFolder:
         finally:
             (self.path / LOCK).unlink(missing_ok=True)  # while it is held: nobody else may have taken it
             lock.release()
+            for path in fresh:  # of a run that was refused nothing stays
+                with suppress(OSError):
+                    path.rmdir()
 
     # tables
 

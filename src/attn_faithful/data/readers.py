@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._checks import InputError
+from .._checks import InputError, MissingSourceError
 
 SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
 _CELLS = 2**31  # of a parquet file: packed, billions of equal values are a few bytes
@@ -61,7 +61,7 @@ def read_source(source: str) -> Raw:
     suffix = path.suffix.lower().lstrip(".")
     parts = source.replace("\\", "/").split("/")
     if source.startswith((".", "/", "~")) or len(parts) > 2 or suffix in SUFFIXES or "\\" in source or not parts[-1]:
-        raise InputError(f"Expected a file or folder at {source!r}, but there is none; check the path.")
+        raise MissingSourceError(f"Expected a file or folder at {source!r}, but there is none; check the path.")
     return _read_hub(source)
 
 
@@ -253,7 +253,7 @@ def _read_hub(source: str) -> Raw:
         )
     except Exception as error:  # whatever the Hub, the network or the reader raised, told with the source
         reason = str(error).strip().split("\n")[0]
-        raise InputError(
+        raise MissingSourceError(
             f"Expected {source!r} to be a file, a folder or a data set on the Hub, but there is no such path and the "
             f"Hub gave: {type(error).__name__}: {reason}"
         ) from error

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful._checks import InputError, MissingSourceError, check_choice
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.store import RunFolder
@@ -112,12 +112,21 @@ def _cost(cell: Cell) -> float:
 
 
 def run_cells(
-    cells: Sequence[Cell], output: Path, tell: Callable[[Cell, str, int, int, dict[str, Any]], None], team: Team
-) -> list[RunFolder]:
-    """Carry out the cells, wait for the other processes, and return every cell's folder."""
+    cells: Sequence[Cell], output: Path, tell: Callable[[Cell, str, int, int, dict[str, Any]], None], team: Team,
+    lose: Callable[[Cell, MissingSourceError], None] = lambda cell, why: None,
+) -> list[RunFolder]:  # fmt: skip
+    """Carry out the cells, wait for the other processes, and return the folders of those that are done.
+
+    A cell whose data set cannot be had is left out, and ``lose(cell, why)`` told.
+
+    Raises:
+        MissingSourceError: no cell could be run.
+        InputError: whatever else is wrong with a cell.
+    """
     from attn_faithful.experiments.stages import run_cell
 
     together = team.gather is not None
+    lost: list[MissingSourceError] = []
     for cell in cells if together else share(cells, team.rank, team.world):
         folder = RunFolder(output / cell.recipe.name / cell.folder)
 
@@ -125,6 +134,15 @@ def run_cells(
             if team.main or not together:
                 tell(cell, stage, epoch, epochs, metrics)
 
-        run_cell(cell, folder, say, team if together else SOLO)
+        try:
+            run_cell(cell, folder, say, team if together else SOLO)
+        except MissingSourceError as error:
+            lost.append(error)
+            if len(cells) > 1 and (team.main or not together):
+                lose(cell, error)
     team.wait("cells")
-    return [RunFolder(output / cell.recipe.name / cell.folder) for cell in cells]
+    folders = [RunFolder(output / cell.recipe.name / cell.folder) for cell in cells]
+    done = [folder for folder in folders if folder.done]
+    if lost and not done:
+        raise lost[0]
+    return done

@@ -39,7 +39,8 @@ def load_model(path: Any) -> Any:
     """The model saved in a folder, in eval mode."""
     from transformers import AutoConfig
 
-    return model_class(type(AutoConfig.from_pretrained(path))).from_pretrained(path).eval()
+    config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+    return model_class(type(config)).from_pretrained(path, use_safetensors=True).eval()
 
 
 def model_class(config_class: Any) -> Any:

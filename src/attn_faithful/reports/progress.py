@@ -32,6 +32,7 @@ class Progress:
         self.bars: Any = None
         self.tasks: dict[str, Any] = {}
         self.last = 0.0
+        self.lost: list[tuple[str, str]] = []
         if world == 1 and sys.stderr.isatty():
             self.bars = _bars("{task.fields[numbers]}")
 
@@ -43,6 +44,13 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         if self.bars is not None:
             self.bars.stop()
+        for why in dict.fromkeys(why for _, why in self.lost):
+            titles = ", ".join(title for title, said in self.lost if said == why)
+            print(f"{self.prefix}Left out: {titles}: {why}", file=sys.stderr, flush=True)
+
+    def lose(self, cell: Any, why: object) -> None:
+        """Note that a cell cannot be run; it is told at the end."""
+        self.lost.append((cell.title, str(why)))
 
     def tell(self, cell: Any, stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
         """Show that an epoch of a stage of a cell has ended."""
