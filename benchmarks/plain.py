@@ -1,125 +1,259 @@
-"""The tests of Jain and Wallace (2019) as their algorithms read: the baseline that the benchmarks divide by.
+"""The baselines that the benchmarks divide by: each stage as its definition reads, on torch's usual modules.
 
-Nothing is shared between alternatives: every left-out text runs whole, every attention is decoded through the hidden
-states, recurrent texts are packed. Batches hold 32 rows a forward.
+Nothing is shared between alternatives: every shortened text runs whole, every attention is decoded through the hidden
+states, recurrent texts are packed, a hierarchical document is read by itself. Batches hold 32 rows a forward.
 """
 
 from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from attn_faithful.models.encoders import RecurrentEncoder
+
 ROWS = 32
+Batch = Mapping[str, Tensor]
 
 
-class PlainModel(nn.Module):
-    """The same classifier with the same weights as ours, in the usual modules: MLP or packed bidirectional LSTM."""
+class Recurrent(nn.Module):
+    """A packed bidirectional network with the weights of our two one-way ones."""
+
+    def __init__(self, ours: RecurrentEncoder) -> None:
+        super().__init__()
+        first = ours.ahead[0]
+        self.net = type(first)(first.input_size, first.hidden_size, batch_first=True, bidirectional=True)
+        for ending, part in (("", first), ("_reverse", ours.back[0])):
+            for name, weight in part.named_parameters():
+                getattr(self.net, name + ending).data.copy_(weight.detach())
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(self.net(packed)[0], batch_first=True, total_length=mask.shape[1])[0]
+
+
+def encoder_of(ours: nn.Module) -> nn.Module:
+    """The encoder in the usual modules; the others are made of nothing else in ours too."""
+    return Recurrent(ours) if isinstance(ours, RecurrentEncoder) else copy.deepcopy(ours)
+
+
+class Pool(nn.Module):
+    """Additive attention with the weights of ours."""
 
     def __init__(self, ours: nn.Module) -> None:
         super().__init__()
-        config = ours.config
-        self.embedding = nn.Embedding.from_pretrained(ours.embedding.weight.detach().clone(), freeze=False)
-        self.recurrent = config.encoder == "lstm"
-        if self.recurrent:
-            self.encoder = nn.LSTM(config.embedding_size, config.hidden_size, batch_first=True, bidirectional=True)
-            for ending, part in (("", ours.encoder.ahead[0]), ("_reverse", ours.encoder.back[0])):
-                for name, weight in part.named_parameters():
-                    getattr(self.encoder, name + ending).data.copy_(weight.detach())
-        else:
-            self.encoder = nn.Linear(config.embedding_size, config.hidden_size)
-            self.encoder.load_state_dict(ours.encoder.projection.state_dict())
-        self.token, self.score = ours.attention.scorer.token, ours.attention.scorer.score
-        self.readout = ours.readout
+        self.token, self.score = copy.deepcopy(ours.scorer.token), copy.deepcopy(ours.scorer.score)
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        return self.score(self.token(states).tanh()).squeeze(-1).masked_fill(~mask, float("-inf")).softmax(-1)
+
+
+class PlainModel(nn.Module):
+    """The same classifier of two classes, with the same weights: its items are tokens, or a document's sentences."""
+
+    def __init__(self, ours: nn.Module) -> None:
+        super().__init__()
+        self.embedding = copy.deepcopy(ours.embedding)
+        self.encoder, self.pool = encoder_of(ours.encoder), Pool(ours.attention)
+        self.hierarchical = hasattr(ours, "sentence_encoder")
+        if self.hierarchical:
+            self.words, self.word_pool = self.encoder, self.pool
+            self.encoder, self.pool = encoder_of(ours.sentence_encoder), Pool(ours.sentence_attention)
+        self.readout = copy.deepcopy(ours.readout)
         self.eval()
 
-    def states(self, embedded: Tensor, mask: Tensor) -> Tensor:
-        if not self.recurrent:
-            return self.encoder(embedded).tanh()
-        packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=mask.shape[1])[0]
+    def read(self, batch: Batch, embedded: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """States (B, items, N), and which items there are."""
+        embedded = self.embedding(batch["input_ids"]) if embedded is None else embedded
+        mask = batch["attention_mask"].bool()
+        if self.hierarchical:
+            rows = [self._vectors(e[m], s[m]) for e, m, s in zip(embedded, mask, batch["sentence_ids"], strict=True)]
+            mask = torch.arange(max(len(row) for row in rows)) < torch.tensor([len(row) for row in rows])[:, None]
+            embedded = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        return self.encoder(embedded, mask), mask
 
-    def attend(self, states: Tensor, mask: Tensor) -> Tensor:
-        scores = self.score(self.token(states).tanh()).squeeze(-1)
-        return scores.masked_fill(~mask, float("-inf")).softmax(-1)
+    def _vectors(self, embedded: Tensor, sentences: Tensor) -> Tensor:
+        """The vectors of one document's sentences."""
+        _, lengths = sentences.unique_consecutive(return_counts=True)
+        padded = nn.utils.rnn.pad_sequence(embedded.split(lengths.tolist()), batch_first=True)
+        mask = torch.arange(padded.shape[1]) < lengths[:, None]
+        states = self.words(padded, mask)
+        return (self.word_pool(states, mask)[..., None] * states).sum(1)
 
     def decode(self, states: Tensor, attention: Tensor) -> Tensor:
-        """Probability of the positive class for attention (..., T)."""
-        context = (attention[..., None] * states).sum(-2)
-        return self.readout(context).squeeze(-1).sigmoid()
+        """Probability of the second class for attention (..., items)."""
+        return self.readout((attention[..., None] * states).sum(-2)).squeeze(-1).sigmoid()
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states = self.states(self.embedding(ids), mask)
-        return self.decode(states, self.attend(states, mask))
+    def forward(self, batch: Batch, embedded: Tensor | None = None) -> Tensor:
+        return self.attended(batch, embedded)[0]
+
+    def fixed(self, batch: Batch, embedded: Tensor) -> Tensor:
+        """The same with no gradient through the attention to the items."""
+        states, mask = self.read(batch, embedded)
+        return self.decode(states, self.pool(states, mask).detach())
+
+    def attended(self, batch: Batch, embedded: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Probability of the second class, (B,), and attention (B, items)."""
+        states, mask = self.read(batch, embedded)
+        attention = self.pool(states, mask)
+        return self.decode(states, attention), attention
 
 
-def gradients(model: PlainModel, ids: Tensor, mask: Tensor) -> Tensor:
-    """Algorithm 1: |gradient of the output with respect to each token's one-hot|, attention held fixed."""
+class PlainStock(nn.Module):
+    """One of transformers' classifiers as it comes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.embedding = model.get_input_embeddings()
+
+    def forward(self, batch: Batch, embedded: Tensor | None = None) -> Tensor:
+        inputs = {"attention_mask": batch["attention_mask"]}
+        inputs |= {"input_ids": batch["input_ids"]} if embedded is None else {"inputs_embeds": embedded}
+        return self.model(**inputs).logits.softmax(-1)[:, 1]
+
+    def fixed(self, batch: Batch, embedded: Tensor) -> Tensor:
+        """The same: what the heads do moves with the text."""
+        return self(batch, embedded)
+
+
+def parts(batch: Batch) -> Iterator[Batch]:
+    """Batches of 32 rows."""
+    for start in range(0, len(batch["input_ids"]), ROWS):
+        yield {name: value[start : start + ROWS] for name, value in batch.items()}
+
+
+def kept(batch: Batch, row: int, keep: Tensor) -> Batch:
+    """One text with the tokens ``keep`` (T,) alone."""
+    return {name: value[row][keep][None] for name, value in batch.items()}
+
+
+def joined(texts: list[Batch]) -> Batch:
+    """Texts of one row each as a padded batch."""
+    names = texts[0].keys()
+    return {n: nn.utils.rnn.pad_sequence([t[n][0] for t in texts], batch_first=True) for n in names}
+
+
+def gradients(model: Any, batch: Batch) -> Tensor:
+    """Algorithm 1: |gradient of the output with respect to each token's embedding, times it|, attention held fixed."""
     found = []
-    for rows, read in zip(ids.split(ROWS), mask.split(ROWS), strict=True):
-        embedded = model.embedding(rows).detach().requires_grad_()
-        states = model.states(embedded, read)
-        output = model.decode(states, model.attend(states, read).detach())
-        (gradient,) = torch.autograd.grad(output.sum(), embedded)
+    for part in parts(batch):
+        embedded = model.embedding(part["input_ids"]).detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(model.fixed(part, embedded).sum(), embedded)
         found.append((gradient * embedded).sum(-1).abs().detach())
     return torch.cat(found)
 
 
 @torch.no_grad()
-def leave_one_out(model: PlainModel, ids: Tensor, mask: Tensor) -> Tensor:
-    """Algorithm 1: |change of the output| for each token left out; each shortened text runs whole."""
-    changes = torch.zeros(ids.shape)
-    for i, (row, read) in enumerate(zip(ids, mask, strict=True)):
-        row = row[read]
-        before = model(row[None], torch.ones(1, len(row), dtype=torch.bool))
-        left = torch.stack([torch.cat([row[:t], row[t + 1 :]]) for t in range(len(row))])
-        after = torch.cat([model(part, torch.ones_like(part, dtype=torch.bool)) for part in left.split(ROWS)])
-        changes[i, : len(row)] = (after - before).abs()
-    return changes
+def leave_one_out(model: Any, batch: Batch, members: Tensor, places: list[tuple[int, int]]) -> Tensor:
+    """Algorithm 1: |change of the output| without an item; each shortened text runs whole.
+
+    Args:
+        members: (B, T), the item of each token.
+        places: (text, item) of those to leave out.
+    """
+    read = batch["attention_mask"].bool()
+    before = {row: model(kept(batch, row, read[row])) for row, _ in places}
+    changes = []
+    for start in range(0, len(places), ROWS):
+        some = places[start : start + ROWS]
+        after = model(joined([kept(batch, row, read[row] & (members[row] != item)) for row, item in some]))
+        changes += [(after[i] - before[row][0]).abs() for i, (row, _) in enumerate(some)]
+    return torch.stack(changes)
 
 
 @torch.no_grad()
-def encoded(model: PlainModel, ids: Tensor, mask: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Hidden states and attention of each batch: what algorithm 2 begins with."""
+def permutations(model: PlainModel, batch: Batch, count: int) -> Tensor:
+    """Algorithm 2: the median change of the output under so many permutations of a text's weights."""
     found = []
-    for rows, read in zip(ids.split(ROWS), mask.split(ROWS), strict=True):
-        states = model.states(model.embedding(rows), read)
-        found.append((states, model.attend(states, read)))
+    for part in parts(batch):
+        states, mask = model.read(part)
+        attention = model.pool(states, mask)
+        before, after = model.decode(states, attention), []
+        for _ in range(count):
+            dealt = attention.clone()
+            for row, held in enumerate(mask):
+                n = int(held.sum())
+                dealt[row, :n] = attention[row, torch.randperm(n)]
+            after.append(model.decode(states, dealt))
+        found.append((torch.stack(after, 1) - before[:, None]).abs().median(1).values)
+    return torch.cat(found)
+
+
+def adversary(model: PlainModel, batch: Batch, steps: int, k: int = 5) -> Tensor:
+    """Algorithm 3: k alternatives by steps of Adam, decoded through the hidden states."""
+    found = []
+    for part in parts(batch):
+        with torch.no_grad():
+            states, mask = model.read(part)
+            attention = model.pool(states, mask)
+            before = model.decode(states, attention)[:, None]
+        hidden = ~mask[:, None]
+        scores = (3 * torch.randn(len(mask), k, mask.shape[1])).requires_grad_()
+        optimizer = torch.optim.Adam([scores], lr=0.01, amsgrad=True)
+        for _ in range(steps):
+            other = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+            change = (model.decode(states[:, None], other) - before).abs()
+            apart = jsd(other[:, :, None], other[:, None]).sum((1, 2)) / k**2
+            loss = (500 * (change - 0.01).relu() - jsd(other, attention[:, None])).sum() - apart.sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        found.append(scores.detach().masked_fill(hidden, float("-inf")).softmax(-1))
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def flips(model: PlainModel, batch: Batch, rows: range) -> list[int]:
+    """Items removed, the most attended first and what is left divided by its sum, until the decision changes."""
+    found = []
+    for row in rows:
+        states, mask = model.read(kept(batch, row, batch["attention_mask"][row].bool()))
+        weights = model.pool(states, mask)[0]
+        decision, size = bool(model.decode(states[0], weights) > 0.5), 0
+        for place in weights.argsort(descending=True).tolist():
+            weights[place], size = 0, size + 1
+            left = weights.sum()
+            if bool(model.decode(states[0], weights / left if left > 0 else weights) > 0.5) != decision:
+                break
+        found.append(size)
     return found
 
 
 @torch.no_grad()
-def permutations(model: PlainModel, batches: list[tuple[Tensor, Tensor]], index: Tensor) -> Tensor:
-    """Algorithm 2: outputs under 100 permutations, index (B, 100, T), each decoded through the hidden states."""
+def erasure(model: Any, batch: Batch, members: Tensor, attention: Tensor, shares: list[float], rows: range) -> Tensor:
+    """Comprehensiveness and sufficiency of attention: a text without its top items, and of these alone, a share."""
     found = []
-    for (states, attention), order in zip(batches, index.split(ROWS), strict=True):
-        found.append(torch.stack([model.decode(states, attention.gather(1, order[:, k])) for k in range(100)], 1))
+    for row in rows:
+        read, items = batch["attention_mask"][row].bool(), members[row].unique()
+        items = items[items >= 0]
+        own = model(kept(batch, row, read))
+        order = items[attention[row, items].argsort(descending=True)]
+        for share in shares:
+            top = torch.isin(members[row], order[: math.ceil(share * len(order))])
+            rest = members[row] < 0  # special tokens and padding
+            found += [own - model(kept(batch, row, read & keep)) for keep in (~top, top | rest)]
     return torch.cat(found)
 
 
-def adversary(model: PlainModel, ids: Tensor, mask: Tensor, noise: Tensor, steps: int = 500) -> Tensor:
-    """Algorithm 3: 5 alternatives by 500 steps of Adam, decoded through the hidden states; noise (B, 5, T)."""
+def hidden(model: PlainModel, batch: Batch, states: list[tuple[int, int]]) -> Tensor:
+    """|gradient of a state's length with respect to each token's embedding|, a state at a time."""
     found = []
-    for rows, read, start in zip(ids.split(ROWS), mask.split(ROWS), noise.split(ROWS), strict=True):
-        with torch.no_grad():
-            states = model.states(model.embedding(rows), read)
-            attention = model.attend(states, read)
-            before = model.decode(states, attention)[:, None]
-        scores = (3 * start).clone().requires_grad_()
-        optimizer = torch.optim.Adam([scores], lr=0.01, amsgrad=True)
-        for _ in range(steps):
-            other = scores.masked_fill(~read[:, None], float("-inf")).softmax(-1)
-            change = (model.decode(states[:, None], other) - before).abs()
-            apart = _jsd(other[:, :, None], other[:, None]).sum((1, 2)) / 25
-            loss = (500 * (change - 0.01).relu() - _jsd(other, attention[:, None])).sum() - apart.sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        found.append(scores.detach().masked_fill(~read[:, None], float("-inf")).softmax(-1))
+    for row, place in states:
+        part = kept(batch, row, batch["attention_mask"][row].bool())
+        embedded = model.embedding(part["input_ids"]).detach().requires_grad_()
+        length = model.read(part, embedded)[0][0, place].norm()
+        found.append(torch.autograd.grad(length, embedded)[0][0].norm(dim=-1))
     return torch.cat(found)
 
 
-def _jsd(p: Tensor, q: Tensor) -> Tensor:
+def jsd(p: Tensor, q: Tensor) -> Tensor:
+    """Jensen-Shannon divergence with 1e-10 inside the logarithms, as in training."""
     middle = (p + q) / 2
 
     def kl(a: Tensor) -> Tensor:

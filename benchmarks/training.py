@@ -1,117 +1,188 @@
-"""Speed of training, as ratios within one run: ``make bench`` prints them and writes them as JSON.
-
-- The two one-way networks of the recurrent encoder against one packed bidirectional network with the same weights.
-- The share of this machine's matrix-product rate that recurrent training reaches.
-- Trainer's own work a step, as a share of a whole step of the MLP.
-"""
+"""What is measured of training: a step, a twin's step, what Trainer adds, and the share of the machine's rate."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
+import copy
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import plain
 import torch
-from torch import nn
+from measure import AbsentError, Case, Record, alternating, best, forget_peak, peak, resident
+from setups import EMBEDDING, HIDDEN, VOCABULARY, Setup, classifier, setup
+from stages import stage
+from torch import Tensor, nn
 
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.encoders import LSTMEncoder
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.stock import StockModel
 from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.stock_twin import StockTwinSettings, StockTwinTrainer
+from attn_faithful.training.trainer import AttentionTrainer, arguments
+from attn_faithful.training.twin import TwinSettings, TwinTrainer, output_tvd
 
-BATCH, EMBEDDING, HIDDEN = 32, 300, 128
-
-
-def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The median of a few runs after a first one."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
+BATCH = 32
 
 
-def recurrent(length: int) -> dict[str, float]:
-    """Forward and backward of a batch: ours against packed; and the rate reached."""
-    config = AttentionClassifierConfig(embedding_size=EMBEDDING, hidden_size=HIDDEN)
-    ours, packed = LSTMEncoder(config), nn.LSTM(EMBEDDING, HIDDEN, batch_first=True, bidirectional=True)
-    generator = torch.Generator().manual_seed(0)
-    inputs = torch.randn(BATCH, length, EMBEDDING, generator=generator, requires_grad=True)
-    lengths = torch.randint(max(1, length // 2), length + 1, (BATCH,), generator=generator).sort(descending=True).values
-    lengths[0] = length
-    mask = torch.arange(length) < lengths[:, None]
+def trainer_of(kind: type[AttentionTrainer], model: Any, settings: Any, **further: Any) -> AttentionTrainer:
+    """Trainer as `attn-faithful train` makes it, with its optimizer."""
+    rows = Rows({"input_ids": [np.zeros(1, dtype=int)], "length": [1], "labels": [0]})
+    built = kind(
+        model=model, args=arguments(settings, 0, Path(tempfile.gettempdir()) / "unused", "eval_loss", False),
+        train_dataset=rows, eval_dataset=rows, settings=settings, **further,
+    )  # fmt: skip
+    built.create_optimizer()
+    built.current_gradient_accumulation_steps = 1  # which its loop sets
+    return built
 
-    def by_packing() -> None:
-        states, _ = packed(nn.utils.rnn.pack_padded_sequence(inputs, lengths, batch_first=True))
-        nn.utils.rnn.pad_packed_sequence(states, batch_first=True)[0].sum().backward()
 
-    own, theirs = seconds(lambda: ours(inputs, mask).sum().backward()), seconds(by_packing)
-    # forward once, backward twice (inputs and weights); 4 gates, 2 directions, 2 operations a multiply-add
+def stepping(trainer: AttentionTrainer, model: Any, batch: dict[str, Tensor]) -> Callable[[], Any]:
+    """One step: forward, loss, backward, update."""
+
+    def step() -> Tensor:
+        loss = trainer.training_step(model, dict(batch))
+        trainer.optimizer.step()
+        trainer.optimizer.zero_grad()
+        return loss
+
+    return step
+
+
+def plain_step(model: nn.Module, loss: Callable[[], Tensor], fused: bool | None = None) -> Callable[[], Any]:
+    optimizer = torch.optim.Adam(model.parameters(), fused=fused)
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        optimizer.step()
+        return value.detach()
+
+    return step
+
+
+@stage("training step")
+def training_step(given: Setup) -> Case:
+    if given.stock:
+        raise AbsentError("transformers trains it")
+    labels = torch.arange(len(given)) % 2
+    model, theirs = copy.deepcopy(given.model).train(), plain.PlainModel(given.model).train()
+    ours = stepping(trainer_of(AttentionTrainer, model, TrainSettings()), model, {**given.batch, "labels": labels})
+
+    def loss() -> Tensor:
+        return nn.functional.binary_cross_entropy(theirs(given.batch), labels.float())
+
+    def same(own: Tensor, other: Tensor) -> bool:
+        return given.name in ("HAN", "Transformer") or abs(float(own) - float(other)) < 1e-4  # those have dropout
+
+    return Case(len(given), ours, plain_step(theirs, loss), check=same)
+
+
+@stage("twin training step")
+def twin_step(given: Setup) -> Case:
+    if given.stock:
+        return _stock_twin(given)
+    with torch.no_grad():
+        told = given.model(**given.batch)
+    # ours reads the base's outputs from the data; the plain loop runs the base at every step
+    stored = {"base_probabilities": told.logits.softmax(-1), "base_attention": told.attentions}
+    twin = classifier(given.name).train()
+    base, theirs = plain.PlainModel(given.model), plain.PlainModel(twin).train()
+    ours = stepping(trainer_of(TwinTrainer, twin, TwinSettings()), twin, {**given.batch, **stored})
+
+    def loss() -> Tensor:
+        with torch.no_grad():
+            target, weights = base.attended(given.batch)
+        chance, attention = theirs.attended(given.batch)
+        return ((chance - target).abs() - plain.jsd(attention, weights) / np.log(2)).mean()
+
+    return Case(len(given), ours, plain_step(theirs, loss))
+
+
+def _stock_twin(given: Setup) -> Case:
+    base: StockModel = given.model
+    twin = StockModel(copy.deepcopy(base.model))
+    settings = StockTwinSettings()
+    ours = stepping(
+        trainer_of(StockTwinTrainer, twin.model, settings, base=base, stock=twin), twin.model, given.batch
+    )  # fmt: skip
+    first, theirs = copy.deepcopy(base.model), copy.deepcopy(base.model)
+    for model in (first, theirs):
+        model.set_attn_implementation("eager")
+    batch = {name: given.batch[name] for name in ("input_ids", "attention_mask")}
+
+    def loss() -> Tensor:
+        with torch.no_grad():
+            told = first(**batch, output_attentions=True)
+        found = theirs(**batch, output_attentions=True)
+        pairs = zip(found.attentions, told.attentions, strict=True)
+        apart = torch.stack([plain.jsd(a, b).mean() for a, b in pairs]).mean() / np.log(2)
+        return output_tvd(found.logits.softmax(-1), told.logits.softmax(-1), False).mean() - apart
+
+    return Case(len(given), ours, plain_step(theirs, loss))
+
+
+def recurrent(length: int, record: Record, enough: float = 1.5) -> None:
+    """The BiLSTM against packing, and the share of the rate of matrix products that a training step reaches.
+
+    Texts all have the length, so that no operation is counted that is not needed. A multiply-add is two operations:
+    forward once, backward twice (inputs and weights), 2 directions, 4 gates; all else is left out of the count and
+    is in the time.
+    """
+    made = setup("BiLSTM", length, 1)
+    batch = {name: value.expand(BATCH, -1).contiguous() for name, value in made.batch.items()}
+    model, labels = copy.deepcopy(made.model).train(), torch.arange(BATCH) % 2
+    step = stepping(trainer_of(AttentionTrainer, model, TrainSettings()), model, {**batch, "labels": labels})
+    ours, packed = made.model.encoder, plain.Recurrent(made.model.encoder)
+    inputs, mask = torch.randn(BATCH, length, EMBEDDING, requires_grad=True), batch["attention_mask"].bool()
+    states, inner = torch.randn(BATCH, HIDDEN), torch.randn(HIDDEN, 4 * HIDDEN)
+    tokens, outer = torch.randn(BATCH * length, EMBEDDING), torch.randn(EMBEDDING, 4 * HIDDEN)
+    square = torch.randn(1024, 1024)
+    found = alternating(
+        [
+            step, lambda: ours(inputs, mask).sum().backward(), lambda: packed(inputs, mask).sum().backward(),
+            lambda: [states @ inner for _ in range(100)], lambda: tokens @ outer, lambda: square @ square,
+        ],
+        enough, 10,
+    )  # fmt: skip
+    whole, own, theirs, of_states, of_tokens, of_square = found
     operations = 3 * 2 * 2 * BATCH * length * 4 * HIDDEN * (EMBEDDING + HIDDEN)
-    return {
-        "seconds": own,
-        "times faster than packed": theirs / own,
-        "share of matrix-product rate": operations / own / rate(),
-    }
+    per_states = 2 * BATCH * HIDDEN * 4 * HIDDEN * 100 / of_states
+    per_tokens = 2 * BATCH * length * EMBEDDING * 4 * HIDDEN / of_tokens
+    # of like shape: the tokens' products at their rate, the states' at theirs
+    like = (EMBEDDING + HIDDEN) / (EMBEDDING / per_tokens + HIDDEN / per_states)
+    record |= {
+        "step seconds": whole, "encoder seconds": own, "packed seconds": theirs, "operations": operations,
+        "rate of like shape": like, "rate of a square": 2 * 1024**3 / of_square,
+    }  # fmt: skip
 
 
-def rate() -> float:
-    """Operations a second of a square matrix product."""
-    size = 1024
-    left, right = torch.randn(size, size), torch.randn(size, size)
-    return 2 * size**3 / seconds(lambda: left @ right, 10)
-
-
-def overhead() -> dict[str, float]:
+def overhead(record: Record, count: int = 3200) -> None:
     """A Trainer step of the MLP against the same forward, backward and update in a bare loop."""
     generator = np.random.default_rng(0)
     rows = Rows({
-        "input_ids": [generator.integers(2, 5000, 19) for _ in range(3200)],
-        "length": [19] * 3200,
-        "labels": generator.integers(0, 2, 3200).tolist(),
+        "input_ids": [generator.integers(2, VOCABULARY, 19) for _ in range(count)],
+        "length": [19] * count,
+        "labels": generator.integers(0, 2, count).tolist(),
     })  # fmt: skip
-    config = AttentionClassifierConfig(vocab_size=5000, embedding_size=50, encoder="mlp")
-    steps = len(rows) // BATCH
+    config = AttentionClassifierConfig(vocab_size=VOCABULARY, embedding_size=50, encoder="mlp")
+    model = type(classifier("MLP"))(config)
+    theirs = copy.deepcopy(model)
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        few = rows.take(range(64))
-        train_base(AttentionClassifier(config), rows, few, Collator(), TrainSettings(epochs=1), 0, Path(folder) / "c")
-        whole = (time.perf_counter() - start) / steps
-    model = AttentionClassifier(config)
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+        few, place = rows.take(range(64)), Path(folder) / "c"
+
+        def whole() -> None:
+            train_base(copy.deepcopy(model), rows, few, Collator(), TrainSettings(epochs=1), 0, place)
+
+        forget_peak()
+        before = resident()
+        record["seconds"] = best(whole, 2) / (count // BATCH)
+        record["bytes"] = peak() - before
     batch = Collator()([rows[i] for i in range(BATCH)])
-
-    def step() -> None:
-        optimizer.zero_grad()
-        model(**batch).loss.backward()
-        optimizer.step()
-
-    return {"seconds": whole, "times a bare step": whole / seconds(step, 50)}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=None, help="a JSON file")
-    given = parser.parse_args()
-    results = {
-        **{f"lstm, {length} tokens": recurrent(length) for length in (19, 180, 200)},
-        "trainer, mlp": overhead(),
-        "machine": {"threads": torch.get_num_threads(), "torch": torch.__version__, "machine": platform.machine()},
-    }
-    text = json.dumps(results, indent=1)
-    print(text)
-    if given.output is not None:
-        given.output.write_text(text + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    step = plain_step(theirs, lambda: theirs(**batch).loss, fused=True)
+    record["plain seconds"] = best(step, 50)
+    record["ratio"] = record["plain seconds"] / record["seconds"]
