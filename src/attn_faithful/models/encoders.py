@@ -5,7 +5,7 @@ An encoder never lets one text's states depend on its batch mates or on padding,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -103,7 +103,7 @@ class RecurrentEncoder(Encoder):
         states, turned = embedded, _reversal(mask)
         for ahead, back in zip(self.ahead, self.back, strict=True):
             forwards = ahead(states)[0]
-            backwards = _take(back(_take(states, turned))[0], turned)
+            backwards = _Turn.apply(back(_Turn.apply(states, turned))[0], turned)
             states = torch.cat([forwards, backwards], dim=-1)  # (B, T, 2N)
         return states
 
@@ -136,9 +136,26 @@ def _reversal(mask: Tensor) -> Tensor:
     return torch.where(positions < lengths, lengths - 1 - positions, positions)
 
 
-def _take(states: Tensor, index: Tensor) -> Tensor:
-    """``states`` (B, T, N) at the positions ``index`` (B, T) of each text."""
-    return states.gather(1, index[:, :, None].expand(-1, -1, states.shape[-1]))
+class _Turn(torch.autograd.Function):
+    """Rows of `states` (B, T, N) at the positions (B, T) of a reversal, which is its own inverse: so is its gradient.
+
+    The gradient of an index adds rows up one by one, since it cannot know that none is taken twice.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(states: Tensor, index: Tensor) -> Tensor:
+        flat = index + torch.arange(len(index), device=index.device)[:, None] * index.shape[1]
+        return states.flatten(0, 1).index_select(0, flat.flatten()).view(states.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _Turn.apply(gradient.contiguous(), *ctx.saved_tensors), None
 
 
 @ENCODERS.register("cnn")

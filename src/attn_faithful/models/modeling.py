@@ -123,6 +123,11 @@ class AttentionClassifier(EmbeddingClassifier):
         embedded = self.dropout(self.query_embedding(ids)).gather(1, wide(order, self.config.embedding_size))
         return self.query_encoder.summary(self.query_encoder(embedded, compact), compact)
 
+    def cost(self, length: int) -> int:
+        """Cells that a text of so many tokens takes, see `blocks.CELLS`; in a transformer its attention counts."""
+        heads = self.config.num_heads if self.config.encoder == "transformer" else 0
+        return length * max(1, heads * length // 1024)
+
     def read_out(self, context: Tensor, query: Tensor | None = None, candidates: Tensor | None = None) -> Tensor:
         """Logits (B, C) of what was attended.
 

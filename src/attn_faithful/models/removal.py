@@ -3,7 +3,7 @@
 - Encoders that read each token alone: the states stay, and the scores that are left are projected again.
 - One recurrent layer, one token left out: only the states behind it change ahead, and those before it back.
 - Convolutions, one token left out: only the windows that span it change.
-- All else: each shortened text is run whole.
+- All else: each shortened text is run as it is, with others that are about as long.
 
 The answers are the same but for rounding; which way is taken follows from the encoder and from what is left out.
 """
@@ -18,13 +18,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.encoders import CNNEncoder, RecurrentEncoder
+from attn_faithful.models.encoders import CNNEncoder, RecurrentEncoder, TransformerEncoder
 
 if TYPE_CHECKING:
     from attn_faithful.models.modeling import AttentionClassifier
     from attn_faithful.models.protocol import Encoded
 
 STATES = 2**24  # numbers that the states of texts run together may hold
+ATTENDED = 2**22  # the same of a transformer's attention
+BY_TOKEN = {"input_ids", "special_tokens_mask"}  # inputs of a number a token
 WEIGHTS = 2**20  # attention weights projected together
 LEFT = 1e-20  # attention left below which its ratios may be lost: float32 ends at 1e-38
 SCORED = 512  # states scored together: what a processor's cache holds
@@ -88,13 +90,25 @@ def _run_again(
     model: AttentionClassifier, inputs: Mapping[str, Tensor], read: Tensor, keep: Tensor, asked: Tensor, rows: int
 ) -> Tensor:
     text, alternative = asked.nonzero(as_tuple=True)
-    size = max(1, min(rows, STATES // (read.shape[1] * model.encoder.width)))
-    logits = []
-    for b, k in zip(text.split(size), alternative.split(size), strict=True):
-        chunk = {name: value[b] for name, value in inputs.items()}
-        chunk["attention_mask"] = read[b] & keep[b, k]
+    kept = read[text] & keep[text, alternative]  # (R, T)
+    lengths = kept.sum(1)
+    order = lengths.argsort(descending=True, stable=True)
+    heads = model.config.num_heads if isinstance(model.encoder, TransformerEncoder) else 0
+    logits, done = [], 0
+    while done < len(order):
+        longest = max(1, int(lengths[order[done]]))
+        size = min(rows, STATES // (longest * model.encoder.width), ATTENDED // max(1, heads * longest**2))
+        part = order[done : done + max(1, size)]
+        first = torch.argsort(~kept[part], dim=1, stable=True)[:, :longest]
+        chunk = {name: value[text[part]] for name, value in inputs.items()}
+        for name in BY_TOKEN & chunk.keys():
+            chunk[name] = chunk[name].gather(1, first)
+        if "inputs_embeds" in chunk:
+            chunk["inputs_embeds"] = _take(chunk["inputs_embeds"], first)
+        chunk["attention_mask"] = kept[part].gather(1, first)
         logits.append(model(**chunk).logits)
-    return torch.cat(logits)
+        done += len(part)
+    return torch.cat(logits)[order.argsort()]
 
 
 def _one_left_out(texts: _Texts, read: Tensor, keep: Tensor, asked: Tensor) -> Tensor:
