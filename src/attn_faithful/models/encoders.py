@@ -146,8 +146,7 @@ class _Turn(torch.autograd.Function):
 
     @staticmethod
     def forward(states: Tensor, index: Tensor) -> Tensor:
-        flat = index + torch.arange(len(index), device=index.device)[:, None] * index.shape[1]
-        return states.flatten(0, 1).index_select(0, flat.flatten()).view(states.shape)
+        return _turned(states, index)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -155,7 +154,11 @@ class _Turn(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _Turn.apply(gradient.contiguous(), *ctx.saved_tensors), None
+        return _turned(gradient, *ctx.saved_tensors), None
+
+
+def _turned(states: Tensor, index: Tensor) -> Tensor:
+    return states.gather(1, index[:, :, None].expand(-1, -1, states.shape[-1]))
 
 
 @ENCODERS.register("cnn")

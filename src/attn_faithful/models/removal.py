@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from attn_faithful.models.modeling import AttentionClassifier
     from attn_faithful.models.protocol import Encoded
 
-STATES = 2**24  # numbers that the states of texts run together may hold
+STATES = 2**24  # numbers that the states of texts with one token left out may hold
+RUN = 2**19  # the same of texts that are run again: what a processor's cache holds
 ATTENDED = 2**22  # the same of a transformer's attention
 BY_TOKEN = {"input_ids", "special_tokens_mask"}  # inputs of a number a token
 WEIGHTS = 2**20  # attention weights projected together
@@ -97,7 +98,7 @@ def _run_again(
     logits, done = [], 0
     while done < len(order):
         longest = max(1, int(lengths[order[done]]))
-        size = min(rows, STATES // (longest * model.encoder.width), ATTENDED // max(1, heads * longest**2))
+        size = min(rows, RUN // (longest * model.encoder.width), ATTENDED // max(1, heads * longest**2))
         part = order[done : done + max(1, size)]
         first = torch.argsort(~kept[part], dim=1, stable=True)[:, :longest]
         chunk = {name: value[text[part]] for name, value in inputs.items()}
