@@ -38,10 +38,9 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
     kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
-    trusted = {"trust_remote_code": kwargs["trust_remote_code"]}
     try:
         model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
-        tokenizer = AutoTokenizer.from_pretrained(path, **trusted)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=kwargs["trust_remote_code"])
     except InputError:
         raise
     except (ValueError, ImportError, OSError, SafetensorError) as error:

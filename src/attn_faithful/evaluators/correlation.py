@@ -11,15 +11,7 @@ import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
-from attn_faithful.functional.rankings import (
-    LONG,
-    SIGNIFICANT,
-    TIE_TOLERANCE,
-    Correlation,
-    kendall_tau_b,
-    merge_ties,
-    spearman,
-)
+from attn_faithful.functional.rankings import LONG, SIGNIFICANT, TIE_TOLERANCE, Correlation, kendall_tau_b, spearman
 from attn_faithful.functional.top_k import TopK, overlap, top_k_kendall, top_k_tau
 
 TAU = MetricSpec(
@@ -90,11 +82,10 @@ def run(block: Block, settings: CorrelationSettings) -> Found:
     own = block.attention == "attention"
     for row in range(len(block)):
         for slot, held in enumerate(items[row]):
-            vectors = {name: _ranked(values[row][held], settings) for name, values in arrays.items()}
-            own_ranks = _ranked(attention[row, slot][held], settings)
+            vectors = {name: values[row][held] for name, values in arrays.items()}
             here = Place(found, block, row, slot, settings)
             taus = {
-                (block.attention, name): here.compare(block.attention, own_ranks, name, values)
+                (block.attention, name): here.compare(block.attention, attention[row, slot][held], name, values)
                 for name, values in vectors.items()
             }
             if own:
@@ -103,11 +94,6 @@ def run(block: Block, settings: CorrelationSettings) -> Found:
                 for a, b in permutations(vectors, 2):
                     here.difference(a, b, taus[a, b], taus[block.attention, b])
     return found
-
-
-def _ranked(values: np.ndarray, settings: CorrelationSettings) -> np.ndarray:
-    """Ranks, which every measure begins with: ties are merged once. What has a NaN stays as it is."""
-    return values if np.isnan(values).any() else merge_ties(values, settings.tie_tolerance)
 
 
 @dataclass(frozen=True)
@@ -124,9 +110,9 @@ class Place:
         self.found.score(self.block, self.row, metric.name, value, reason, source, self.slot)
 
     def compare(self, a: str, x: Sequence[float], b: str, y: Sequence[float]) -> Correlation:
-        """All measures of one pair of rankings; returns tau-b."""
+        """All measures of one pair; returns tau-b."""
         source, settings = f"{a}~{b}", self.settings
-        common = {"names": (a, b), "example": self.block.example[self.row], "tie_tolerance": 0.0}
+        common = {"names": (a, b), "example": self.block.example[self.row], "tie_tolerance": settings.tie_tolerance}
         tau = kendall_tau_b(x, y, **common)
         self.score(source, TAU, tau.value, tau.reason)
         self.score(source, P_VALUE, tau.p_value, tau.reason)

@@ -53,14 +53,10 @@ class Collected:
             np.add.at(self._sums[key], at[known], values[known])
             np.add.at(self._counts[key], at[known], np.uint16(1))
             held, said = self._reasons[key], codes[reasons[0][rows]]
+            held[at[known]] = 0
             unknown, first = at[~known], said[~known]
             fresh = held[unknown] == 1
             held[unknown[fresh][::-1]] = first[fresh][::-1]  # the first of several is written last
-        self._cleared()
-
-    def _cleared(self) -> None:
-        for key, counts in self._counts.items():
-            self._reasons[key][counts > 0] = 0
 
     def values(self, key: Key) -> np.ndarray:
         """The column (n,) of a key, NaN where undefined."""

@@ -16,8 +16,6 @@ from attn_faithful.store import RunFolder
 ALL = "all"
 HELD = 64 * 2**20  # bytes of scores that are held at once
 
-Columns = dict[Key, tuple[np.ndarray, list[str | None]]]
-
 
 def records_of(
     folder: RunFolder, examples: Sequence[str], chances: np.ndarray, label_names: Sequence[str]
