@@ -6,6 +6,7 @@ import importlib
 import json
 import platform
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,19 @@ def test_baselines_give_what_ours_give(modules, model):
             assert case.check(case.ours(), case.plain()), name
             checked.append(name)
     assert checked == ["gradients", "leave-one-out", "flips", "training step"]
+
+
+def test_a_clock_of_hundredths_of_a_second(modules, monkeypatch):
+    measure = modules["measure"]
+    clock = time.process_time
+    monkeypatch.setattr(measure.time, "process_time", lambda: clock() // 0.01 * 0.01)
+    runs = iter(range(10**9))
+    seconds, first = measure.spent(lambda: next(runs))
+    assert 0 < seconds < 1e-3
+    assert first == 0
+    record: dict = {}
+    measure.measured(lambda small: measure.Case(1, lambda: 1, lambda: 2), record, enough=0.0)
+    assert record["ratio"] > 0
 
 
 def test_a_difference_is_told_and_not_timed(modules):
