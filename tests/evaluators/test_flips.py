@@ -149,7 +149,7 @@ def test_random_rankings_have_a_mean_and_a_spread():
 
 
 def test_the_slow_way_equals_the_affine_one():
-    block = with_sources(random_block(LENGTHS, 3, 5))
+    block = with_sources(random_block((*LENGTHS, 40), 3, 5))
     plain = replace(block, encoded=replace(block.encoded, affine=None))
     fast, slow_way = run(block, FlipSettings()), run(plain, FlipSettings())
     compared = 0
@@ -167,6 +167,26 @@ def test_the_slow_way_equals_the_affine_one():
     assert all(math.isnan(bound[e]) or bound[e] >= exact[e] for e in bound)
     assert not any(slow_way.variants["exact"])
     assert "greedy_set" not in run(plain, FlipSettings(greedy=False)).scores["source"]
+
+
+def test_of_texts_that_have_flipped_nothing_more_is_asked(monkeypatch):
+    block = random_block((40, 40, 3), 2, 1)
+    removal, order = Removal(block, "renormalize"), torch.arange(41).expand(3, -1)
+    decision = removal.decided()
+    expected = removal.first_flip(order, decision)
+    plain = Removal(replace(block, encoded=replace(block.encoded, affine=None)), "renormalize")
+    removed = torch.zeros(3, dtype=torch.long)
+    after = plain.after
+
+    def counting(keep):
+        removed.add_((keep & plain.items[:, None] != plain.items[:, None]).any(2).sum(1))
+        return after(keep)
+
+    monkeypatch.setattr(plain, "after", counting)
+    torch.testing.assert_close(plain.first_flip(order, decision), expected, equal_nan=True)
+    ends = (8, 24, 40)
+    for n, size, asked in zip((40, 40, 3), expected.tolist(), removed.tolist(), strict=True):
+        assert asked == (min(n, next(e for e in ends if e >= size)) if size == size else n)
 
 
 def several_slots(seed=0):

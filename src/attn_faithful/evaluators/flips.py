@@ -19,7 +19,7 @@ from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, M
 from attn_faithful.evaluators.flip_facts import flip_facts
 from attn_faithful.evaluators.removal import OPERATORS, Removal
 from attn_faithful.functional.divergences import LN2, jsd
-from attn_faithful.functional.erasure import first_flip, flipped, greedy_flip_size, removal_order, removed_mass
+from attn_faithful.functional.erasure import flipped, greedy_flip_size, removal_order, removed_mass
 from attn_faithful.functional.flip_set import NEVER, smallest_flip_set
 from attn_faithful.functional.ragged import NO_TOKEN
 from attn_faithful.functional.rankings import NAN_SCORES
@@ -199,7 +199,7 @@ def _drawn(block: Block, removal: Removal, draw: int) -> Tensor:
 
 
 def _way(removal: Removal, order: Tensor, decision: Tensor, count: Tensor) -> Way:
-    size = first_flip(removal.path(order), decision)
+    size = removal.first_flip(order, decision)
     return Way(size, size / count, removed_mass(removal.weights.log(), order, removal.items, size))
 
 

@@ -7,10 +7,18 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import Block
-from attn_faithful.functional.erasure import prefix_logits, recompute_prefix_logits, removal_order, single_removals
+from attn_faithful.functional.erasure import (
+    first_flip,
+    flipped,
+    prefix_logits,
+    recompute_prefix_logits,
+    removal_order,
+    single_removals,
+)
 from attn_faithful.functional.flip_set import first_true
 
 OPERATORS = ("renormalize", "recompute")
+FIRST = 8  # items of a ranking that are removed before it is asked which texts go on
 CELLS = 2**22  # attention weights of alternatives that are decoded together
 
 
@@ -72,15 +80,24 @@ class Removal:
         whole = self._path(order)[:, 0].nan_to_num(-torch.inf)
         return first_true(whole == whole.amax(-1, keepdim=True)).long()
 
-    def path(self, order: Tensor) -> Tensor:
-        """Logits (B, T + 1, C), float64, after the first k items of an order (B, T); NaN past the last."""
+    def first_flip(self, order: Tensor, decision: Tensor) -> Tensor:
+        """How many items of an order (B, T) go until the decision (B,) changes, (B,) float64; NaN where it never does.
+
+        Where the model must be asked, it is asked for a few items more at a time, and only of texts not yet flipped.
+        """
         if self.affine is not None:
-            return self._path(order)
-        rank = order.argsort(1)
-        steps = torch.arange(order.shape[1] + 1, device=order.device)
-        kept = [(rank[:, None] >= k[:, None]) | ~self.items[:, None] for k in steps.split(self._together())]
-        logits = torch.cat([self.after(part) for part in kept], dim=1)
-        return logits.masked_fill((steps > self.items.sum(1, keepdim=True))[..., None], torch.nan)
+            return first_flip(self._path(order), decision)
+        rank, count = order.argsort(1), self.items.sum(1, keepdim=True)
+        size = torch.full((len(order),), torch.nan, dtype=torch.float64, device=order.device)
+        start, steps = 1, min(FIRST, self._together())
+        while bool((sought := size.isnan() & (count[:, 0] >= start)).any()):
+            k = torch.arange(start, start + steps, device=order.device)
+            asked = sought[:, None] & (k <= count)  # of others nothing is removed
+            kept = (rank[:, None] >= k[:, None]) | ~self.items[:, None] | ~asked[:, :, None]
+            flips = asked & flipped(self.after(kept), decision[:, None].expand(kept.shape[:2]))
+            size = torch.where(sought, start + first_true(flips), size)
+            start, steps = start + steps, min(2 * steps, self._together())
+        return size
 
     def _path(self, order: Tensor) -> Tensor:
         if not self.again:

@@ -59,25 +59,73 @@ def evaluate_rows(
         writer: takes what each block gives.
         given: importance computed elsewhere, one list an example over its content tokens; the source "given".
         team: the processes that share the blocks.
-        tell: ``tell(done, of)`` after every block, in examples of this process.
+        tell: ``tell(done, of)`` after every test of a block, in examples of this process.
     """
     tested = settings.tested(subject.model)
     first = tested[0] if getattr(subject.model, "same_items", False) else subject.model.sites[0]
     work = bool(settings.needed or settings.tests)
-    mine, done = -(-len(rows) // team.world), 0
+    pace = Pace(tell if work else _silent, -(-len(rows) // team.world), len(tested) * (1 + len(_runs(settings))))
     shared = encoded_blocks(subject.model, rows, subject.collate, first, team.rank, team.world)
     for index, keys, batch, encoded in shared:
+        pace.begin(len(index))
         writer.add(first, output_rows(index, encoded))
         known = Known()
         for site in tested if work else ():
             there = encoded if site == first else _encoded(subject.model, batch, site)
             block = Block([rows["example"][i] for i in index], keys, settings.seed, site, there)
-            found, sources = _test(subject, rows, settings, batch, block, index, given, known)
+            found, sources = _test(subject, rows, settings, batch, block, index, given, known, pace)
             writer.add_tests(site, output_rows(index, there), _kept(index, sources, there.content), found)
         writer.written(len(index))
-        done += len(index)
-        if work:
-            tell(min(done, mine), mine)
+        pace.end()
+
+
+def _runs(settings: EvaluationSettings) -> list[tuple[str | None, str]]:
+    """The tests, each under every control (None for attention as it is) that says something of it."""
+    return [
+        (control, test)
+        for control in (None, *settings.controls)
+        for test in settings.tests
+        if control is None or EVALUATORS[test].controlled
+    ]
+
+
+def _silent(done: int, of: int) -> None:
+    """Tell nothing."""
+
+
+@dataclass
+class Pace:
+    """Tells how far the work is, in examples: those of a block count in step with its parts.
+
+    Attributes:
+        tell: ``tell(done, of)``.
+        of: examples in all.
+        parts: of a block: at each site its sources, and every test.
+        done: examples of the blocks that are complete.
+    """
+
+    tell: Callable[[int, int], None]
+    of: int
+    parts: int
+    done: int = 0
+    block: int = 0
+    part: int = 0
+
+    def begin(self, examples: int) -> None:
+        """A block of so many examples begins."""
+        self.block, self.part = examples, 0
+        self.tell(min(self.done, self.of), self.of)
+
+    def step(self) -> None:
+        """A part of the block is done."""
+        self.part += 1
+        if self.part < self.parts:  # the last part is told with the block
+            self.tell(min(self.done + self.block * self.part // self.parts, self.of), self.of)
+
+    def end(self) -> None:
+        """The block is complete."""
+        self.done += self.block
+        self.tell(min(self.done, self.of), self.of)
 
 
 @dataclass
@@ -103,7 +151,7 @@ def _encoded(model: Any, batch: Batch, site: str) -> Encoded:
 
 def _test(
     subject: Subject, rows: Any, settings: EvaluationSettings, batch: Batch, block: Block, index: list[int],
-    given: Sequence[Sequence[float]] | None, known: Known,
+    given: Sequence[Sequence[float]] | None, known: Known, pace: Pace,
 ) -> tuple[Found, dict[str, Tensor]]:  # fmt: skip
     """What the tests find in one block at one site, and the sources that they were given."""
     encoded = block.encoded
@@ -123,12 +171,13 @@ def _test(
         block, sources=sources, labels=_labels(rows, index), without=known.remover,
         rationale=_rationale(rows, index, encoded),
     )  # fmt: skip
-    tests = [(EVALUATORS[test], settings.of(test)) for test in settings.tests]
-    for control in (None, *settings.controls) if tests else ():
-        shown = block if control is None else controlled(block, control)
-        for test, chosen in tests:
-            if control is None or test.controlled:
-                found.extend(test.run(shown, chosen))
+    pace.step()
+    shown: dict[str | None, Block] = {None: block}
+    for control, test in _runs(settings):
+        if control not in shown:
+            shown[control] = controlled(block, control)
+        found.extend(EVALUATORS[test].run(shown[control], settings.of(test)))
+        pace.step()
     return found, sources
 
 
@@ -147,7 +196,7 @@ def _rationale(rows: Any, index: list[int], encoded: Encoded) -> Tensor | None:
     shape = encoded.content.shape if encoded.members is None else encoded.members.shape
     marked = torch.zeros(shape, dtype=torch.bool)
     for row, i in enumerate(index):
-        values = torch.as_tensor(np.asarray(rows[RATIONALE][i])) > 0
+        values = torch.from_numpy(np.asarray(rows[RATIONALE][i]) > 0)
         marked[row, : len(values)] = values
     marked = marked.to(encoded.content.device)
     if encoded.members is None:

@@ -305,7 +305,9 @@ def greedy_flip_size(
         asked = candidates.any(0).nonzero()[:, 0]
         for start in range(0, len(asked), _ALTERNATIVES):
             columns = asked[start : start + _ALTERNATIVES]
-            keep = ~(removed[:, None] | (F.one_hot(columns, t).bool() & items[:, None]))
+            # of a text that has nothing to ask here nothing is removed
+            gone = (removed[:, None] | F.one_hot(columns, t).bool()) & candidates[:, columns, None]
+            keep = ~(gone & items[:, None])
             logits = after(keep).detach().double()
             _check_decision(decision, b, logits.shape[-1])
             leads[:, columns] = _lead(logits, decision)

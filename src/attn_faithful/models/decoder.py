@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,13 +43,18 @@ class Decoder:
             raise InputError(f"Expected `attention` of shape {expected}, but got {tuple(weights.shape)}.")
         if b * k == 0:
             return weights.new_zeros(b, k, self.model.config.num_labels)
-        every = torch.arange(b * k, device=weights.device)
-        cost = t if self.place is not None else self.model.cost(t)
-        run = self._run
+        texts, flat = torch.arange(b, device=weights.device).repeat_interleave(k), weights.flatten(0, 1)
         if torch.is_grad_enabled() and weights.requires_grad:  # memory of one part at a time, in the backward pass too
             run = lambda part, rows: checkpoint(self._run, part, rows, use_reentrant=False)  # noqa: E731
-        flat = weights.flatten(0, 1)
-        return torch.cat([run(flat[at], at // k) for at in every.split(max(1, CELLS // cost))]).view(b, k, -1)
+            return self._parts(run, flat, texts).view(b, k, -1)
+        first, back = _once(texts, flat)
+        return self._parts(self._run, flat[first], texts[first])[back].view(b, k, -1)
+
+    def _parts(self, run: Callable[[Tensor, Tensor], Tensor], weights: Tensor, texts: Tensor) -> Tensor:
+        """Logits of weights (R, S, T) for some texts (R,), as many together as their cost allows."""
+        length = weights.shape[-1]
+        size = max(1, CELLS // (length if self.place is not None else self.model.cost(length)))
+        return torch.cat([run(*part) for part in zip(weights.split(size), texts.split(size), strict=True)])
 
     def _run(self, weights: Tensor, rows: Tensor) -> Tensor:
         model, texts = self.model, len(self.inputs["input_ids"])
@@ -74,3 +79,16 @@ class Decoder:
         known = {stack: taken(output, rows, texts, place) for stack, output in self.kept.items()}
         with model.blocks.skipping(self.count, known, trace):
             return model.run(repeated(self.inputs, rows, place), trace)
+
+
+def _once(texts: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows (R, S, T) that no earlier row of their text equals, and for each row which of these it equals."""
+    seen: dict[tuple[int, bytes], int] = {}
+    first, back = [], []
+    for row, (text, values) in enumerate(zip(texts.tolist(), weights.detach().cpu().numpy(), strict=True)):
+        name = (text, values.tobytes())
+        if name not in seen:
+            seen[name] = len(first)
+            first.append(row)
+        back.append(seen[name])
+    return torch.tensor(first, device=weights.device), torch.tensor(back, device=weights.device)
