@@ -107,7 +107,8 @@ def decode_has_the_right_gradient(model: Any, batch: Batch, site: str) -> None:
     many = alternatives(encoded, 2).requires_grad_()
     with torch.no_grad():
         assert float(encoded.decode(many).std()) > 0
-    assert torch.autograd.gradcheck(encoded.decode, (many,))
+    # along random directions: each weight by itself takes most of the time of all checks
+    assert torch.autograd.gradcheck(encoded.decode, (many,), fast_mode=True)
 
 
 def padding_changes_nothing(model: Any, batch: Batch, site: str) -> None:

@@ -15,6 +15,14 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 
+LONGEST = ("test_faults", "test_processes", "test_hub", "test_cli", "test_han")
+
+
+def pytest_collection_modifyitems(items):
+    """The files that take longest come first, so that no process waits for another at the end."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     """evaluate's caches, in a temporary folder."""

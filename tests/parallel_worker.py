@@ -11,6 +11,7 @@ import torch.distributed as dist
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.experiments.launch import processes
+from attn_faithful.experiments.team import Team
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.modeling import AttentionClassifier
 from attn_faithful.training.base import TrainSettings, train_base
@@ -28,25 +29,30 @@ def rows(n: int) -> Rows:
     })  # fmt: skip
 
 
-def main(folder: Path, batch_size: int, n: int) -> None:
+def main(folder: Path, batch_size: int, numbers: list[int]) -> None:
     with processes(parallel="data") as team:
-        data = rows(n)
-        with seeded(0):
-            model = AttentionClassifier(AttentionClassifierConfig(vocab_size=20, embedding_size=8, hidden_size=8))
-        settings = TrainSettings(epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2)
-        history = train_base(model, data, data, Collator(), settings, 0, folder / "checkpoints")
-        outputs = team.run_over(model, data, Collator())
-        report = {
-            "world": dist.get_world_size() if dist.is_initialized() else 1,
-            "backend": dist.get_backend() if dist.is_initialized() else "",
-            "loss": history[-1]["loss"],
-            "weights": torch.cat([p.detach().flatten() for p in model.parameters()]).tolist(),
-            "probabilities": outputs.probabilities.tolist(),
-            "attention": [weights.tolist() for weights in outputs.attention],
-        }
-        if team.main:
-            (folder / "report.json").write_text(json.dumps(report))
+        for n in numbers:
+            one(team, folder / str(n), batch_size, n)
+
+
+def one(team: Team, folder: Path, batch_size: int, n: int) -> None:
+    data = rows(n)
+    with seeded(0):
+        model = AttentionClassifier(AttentionClassifierConfig(vocab_size=20, embedding_size=8, hidden_size=8))
+    settings = TrainSettings(epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2)
+    history = train_base(model, data, data, Collator(), settings, 0, folder / "checkpoints")
+    outputs = team.run_over(model, data, Collator())
+    report = {
+        "world": dist.get_world_size() if dist.is_initialized() else 1,
+        "backend": dist.get_backend() if dist.is_initialized() else "",
+        "loss": history[-1]["loss"],
+        "weights": torch.cat([p.detach().flatten() for p in model.parameters()]).tolist(),
+        "probabilities": outputs.probabilities.tolist(),
+        "attention": [weights.tolist() for weights in outputs.attention],
+    }
+    if team.main:
+        (folder / "report.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), [int(n) for n in sys.argv[3:]])

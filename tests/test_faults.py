@@ -22,7 +22,7 @@ from tests.experiments.tiny import cells, numbers, run, tables
 
 ROOT = Path(__file__).parents[1]
 KILLS = 20
-EVALUATION = {"tests": ["correlation", "adversarial", "entropy"], "controls": ["uniform"]}
+EVALUATION = {"tests": ["correlation", "entropy"], "controls": ["uniform"]}
 
 # One process loads the libraries and stays; its children do the work and are killed.
 KEEPER = """
@@ -54,7 +54,7 @@ def everything(path):
     model, tokenizer = load(folder / "model")
     texts = [{"text": text, "label": label} for text, label in (("a b c d", 0), ("good film", 1), ("b a", 0), ("", 1))]
     evaluate_attention(
-        model, tokenizer, texts, ["correlation", "adversarial"], output=path / "runs" / "evaluate", name="mlp"
+        model, tokenizer, texts, ["correlation"], output=path / "runs" / "evaluate", name="mlp"
     )  # fmt: skip
     report([path / "runs"], path / "report", pages=False)
 

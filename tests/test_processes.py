@@ -17,6 +17,7 @@ from attn_faithful.store import find_runs
 from tests.experiments.tiny import cells, run
 
 ROOT = Path(__file__).parents[1]
+SIZES = (96, 7)  # three whole batches; examples that do not divide, each of which must still come back once
 TINY = {
     "name": "tiny",
     "data": {"source": "mock-1", "mock": {"n_train": 48, "n_test": 13, "min_length": 3, "max_length": 6}},
@@ -90,21 +91,23 @@ def test_a_launcher_that_starts_fewer_processes_than_asked_is_an_error(recipe, t
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("n", [96, 7])
-def test_data_parallel_training_equals_one_process(tmp_path, n):
-    """96 examples are three whole batches; 7 do not divide, and every example must still come back once."""
-    reports = []
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> dict[int, list[dict]]:
+    """What one process and two report of models trained on so many examples."""
+    place = tmp_path_factory.mktemp("trained")
     for world in (1, 2):
-        folder = tmp_path / str(world)
-        folder.mkdir()
-        worker = [str(ROOT / "tests" / "parallel_worker.py"), str(folder), "32", str(n)]
+        worker = [str(ROOT / "tests" / "parallel_worker.py"), str(place / str(world)), "32", *map(str, SIZES)]
         if world == 1:
             subprocess.run([sys.executable, *worker], check=True, cwd=ROOT, timeout=300)
         else:
             done = launch(*worker)
             assert done.returncode == 0, done.stderr[-2000:]
-        reports.append(json.loads((folder / "report.json").read_text()))
-    one, two = reports
+    return {n: [json.loads((place / str(w) / str(n) / "report.json").read_text()) for w in (1, 2)] for n in SIZES}
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_data_parallel_training_equals_one_process(trained, n):
+    one, two = trained[n]
     assert (one["world"], two["world"], two["backend"]) == (1, 2, "gloo")
     assert len(two["probabilities"]) == len(two["attention"]) == n
     assert [len(weights) for weights in two["attention"]] == [len(weights) for weights in one["attention"]]
