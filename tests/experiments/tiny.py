@@ -41,5 +41,6 @@ def numbers(value):
 
 def tables(folder):
     """The tables whose rows must not depend on interruptions, NaN as a word so that it equals itself."""
-    read = {name: folder.read_table(name).to_pydict() for name in ("predictions", "tokens", "variants", "scores")}
+    names = [name for name in ("predictions", "tokens", "variants", "scores") if folder.has_table(name)]
+    read = {name: folder.read_table(name).to_pydict() for name in names}
     return {name: {c: [repr(v) for v in values] for c, values in columns.items()} for name, columns in read.items()}
