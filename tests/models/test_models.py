@@ -60,6 +60,38 @@ def test_every_setting_passes_the_checks(name):
     check_attention_model(small_model(**VARIANTS[name]), small_batch(special=special))
 
 
+@pytest.mark.parametrize("given", [False, True], ids=["own attention", "given attention"])
+@pytest.mark.parametrize("attention", SCORERS)
+@pytest.mark.parametrize("encoder", [name for name in ENCODERS if ENCODERS[name].reads_alone])
+def test_a_word_read_once_is_read_as_each_of_its_tokens(encoder, attention, given):
+    model = small_model(encoder=encoder, attention=attention, projection="entmax15", dropout=0.0).train()
+    batch = small_batch(special=((0, 0), (1, 1), (2, 0)))
+    batch["input_ids"] = batch["input_ids"] % 4 + 1  # words that stand in several texts, and several times in one
+    batch = {name: torch.cat([value, value.flip(1)]) for name, value in batch.items()}  # padding on the left, too
+    if given:
+        batch["attention_weights"] = torch.rand(batch["input_ids"].shape, generator=torch.Generator().manual_seed(0))
+    found = []
+    for once in (True, False):
+        model.zero_grad()
+        inputs = dict(batch) if once else {**batch, "inputs_embeds": model.embedding(batch["input_ids"])}
+        if not once:
+            del inputs["input_ids"]
+        assert model._reads_words(inputs.get("input_ids")) == once
+        output = model(**inputs, labels=torch.arange(len(batch["input_ids"])) % 2)
+        (output.loss + (output.attentions * torch.arange(1.0, 1 + output.attentions.shape[1])).sum()).backward()
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        found.append((output.logits, output.attentions, gradients))
+    torch.testing.assert_close(*found, **EXACT)
+
+
+def test_words_are_read_one_by_one_where_that_matters():
+    ids = small_batch()["input_ids"]
+    assert not small_model(encoder="mlp", dropout=0.0)._reads_words(ids)  # not training
+    for settings in ({"encoder": "mlp", "dropout": 0.5}, {"encoder": "lstm", "dropout": 0.0},
+                     {"encoder": "mlp", "dropout": 0.0, "query": True}):  # fmt: skip
+        assert not small_model(**settings).train()._reads_words(ids)
+
+
 def test_attention_leaves_out_special_tokens_that_the_encoder_reads():
     model, batch = small_model(), small_batch((5,), special=((0, 0), (0, 4)))
     encoded = model.encode(batch)

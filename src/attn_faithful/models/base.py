@@ -111,13 +111,20 @@ class EmbeddingClassifier(PreTrainedModel):
         if inputs_embeds is None:
             check_shape("input_ids", input_ids, "B T")
             inputs_embeds = self.embedding(input_ids.long())  # a tokenizer gives no ids at all as floats
+        read, content = self.masks(inputs_embeds, attention_mask, special_tokens_mask)
+        return inputs_embeds, read, content
+
+    @staticmethod
+    def masks(
+        tokens: Tensor, attention_mask: Tensor | None, special_tokens_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Which tokens (B, T, ...) are read, and which are content, (B, T) bool."""
         if attention_mask is None:
-            read = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
+            read = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
         else:
             check_shape("attention_mask", attention_mask, "B T")
             read = attention_mask.bool()
-        content = read if special_tokens_mask is None else read & ~special_tokens_mask.bool()
-        return inputs_embeds, read, content
+        return read, read if special_tokens_mask is None else read & ~special_tokens_mask.bool()
 
     def paired(self, values: Tensor) -> Tensor:
         """A one-logit read-out (..., 1) as the pair (0, z); others as they are."""
