@@ -1,7 +1,8 @@
 """Every benchmark, one process after another, as tables and as JSON: ``make bench``, or with --quick in a minute.
 
-Rows are stage x model x mean length: time an example, that of the same as its definition reads (plain.py), the ratio,
-and the peak memory of ours. The two run in turns. One thread, unless OMP_NUM_THREADS says otherwise.
+Of each stage, model and mean length: time an example, how many times faster that is than the same as its definition
+reads (plain.py; nothing where that would take over half a minute), and the peak memory of ours; "> 10 s" of a run that
+was stopped or not begun. The two run in turns. One thread, unless OMP_NUM_THREADS says otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import datasets
 import growth
 import matplotlib.pyplot  # noqa: F401
 import storing  # noqa: F401 -- registers its stages
-from measure import TOO_LONG, Case, Record, in_child, machine, markdown, measured, row_text, seconds_text
+from measure import TOO_LONG, Case, Record, cell_text, in_child, machine, markdown, measured, seconds_text
 from setups import MODELS, setup
 from stages import STAGES
 from transformers.utils.logging import disable_progress_bar
@@ -40,7 +41,6 @@ ORDER = (
 EXAMPLES = {19: 32, 180: 16, 2000: 4}
 ONE = ("leave-one-out", "hidden-state importance", "erasure")  # at 2,000 tokens one text will do
 WRITTEN = {19: 1000, 180: 200, 2000: 16}  # what writes has costs that do not grow with the examples
-HEAD = ("stage", "model", "tokens", "time", "baseline", "ratio", "memory", "")
 
 
 def examples_of(stage: str, model: str, mean: int) -> int:
@@ -68,8 +68,8 @@ def rows(models: list[str], means: list[int], stages: list[str], enough: float) 
                 count = examples_of(stage, model, mean)
                 # at least in proportion to the tokens
                 foreseen = shorter.get("seconds", 0) * mean / shorter.get("mean length", 1) * count
-                if foreseen > TOO_LONG or "took over" in shorter.get("skipped", ""):
-                    record["skipped"] = f"one run would take over {max(foreseen, TOO_LONG):.0f} s"
+                if foreseen > TOO_LONG or shorter.get("skipped", "")[:1] == ">":
+                    record["skipped"] = f"> {max(foreseen, TOO_LONG):.0f} s"
                 elif shorter.get("skipped"):
                     record["skipped"] = shorter["skipped"]
                 else:
@@ -80,7 +80,7 @@ def rows(models: list[str], means: list[int], stages: list[str], enough: float) 
                         record["note"] = "the baseline would take over half a minute"
                 shorter = record
                 records.append(record)
-                print("  ".join([stage, model, str(mean), *row_text(record)]), file=sys.stderr, flush=True)
+                print("  ".join([stage, model, str(mean), cell_text(record)]), file=sys.stderr, flush=True)
     return records
 
 
@@ -92,17 +92,17 @@ def _too_slow(shorter: Record, mean: int, count: int) -> bool:
 
 
 def table(records: list[Record]) -> str:
-    """Rows of combinations; models that lack a stage for one reason stand together."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """A row a stage and model, a column a mean length: time, ratio, memory; or why there are none."""
+    means = list(dict.fromkeys(r["mean length"] for r in records))
+    found: dict[tuple[str, str], dict[int, str]] = {}
     for r in records:
-        key = (r["stage"], r["model"], "") if "seconds" not in r else (r["stage"], r["model"], str(r["mean length"]))
-        texts = row_text(r)
-        if "seconds" not in r and key in found and found[key][-1] == texts[-1]:
-            continue
-        found[key if key not in found else (*key[:2], str(r["mean length"]))] = [
-            r["stage"], r["model"], f"{r['mean length']:,}", *texts
-        ]  # fmt: skip
-    return markdown(HEAD, list(found.values()))
+        found.setdefault((r["stage"], r["model"]), {})[r["mean length"]] = cell_text(r)
+    lines = []
+    for key, cells in found.items():
+        texts = [cells.get(mean, "") for mean in means]
+        # what holds for every length is said once
+        lines.append([*key, texts[0], *("" if texts[0][:1].isalpha() and t == texts[0] else t for t in texts[1:])])
+    return markdown(["stage", "model", *(f"{mean:,}" for mean in means)], lines)
 
 
 def recurrent_table(records: list[Record]) -> str:

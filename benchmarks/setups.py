@@ -105,7 +105,9 @@ def classifier(name: str) -> Any:
 
 def _words(lengths: Tensor, generator: torch.Generator, sentences: bool) -> dict[str, Tensor]:
     mask = torch.arange(int(lengths[0])) < lengths[:, None]
-    ids = torch.randint(2, VOCABULARY, mask.shape, generator=generator) * mask
+    often = 1 / torch.arange(1.0, VOCABULARY - 1)  # words of a language: the r-th is r times rarer than the first
+    ids = 2 + torch.multinomial(often, mask.numel(), replacement=True, generator=generator).view(mask.shape)
+    ids = ids * mask
     batch = {"input_ids": ids, "attention_mask": mask.long()}
     if sentences:
         size = SENTENCE if mask.shape[1] > 50 else 6

@@ -44,7 +44,8 @@ def test_a_row_has_times_ratio_and_memory(modules, monkeypatch):
     assert json.loads(json.dumps(records)) == records
     lines = bench.table(records).splitlines()
     assert len(lines) == 4
-    assert all(line.count("|") == len(bench.HEAD) + 1 for line in lines)
+    assert all(line.count("|") == 4 for line in lines)
+    assert all(line.rstrip(" |").endswith(" MB") and " x, " in line for line in lines[2:])
 
 
 @pytest.mark.parametrize("model", ["MLP", "BiLSTM", "HAN"])
@@ -99,7 +100,7 @@ def test_what_takes_too_long_is_stopped(modules):
     record = {"stage": "none"}
     works = iter([measure.Case(1, lambda: None), measure.Case(3, endless)])
     measure.measured(lambda small: next(works), record, enough=0.0, limit=0.05)
-    assert record["skipped"].startswith("ours took over")
+    assert record["skipped"].startswith(">")
     assert "seconds" not in record
 
 

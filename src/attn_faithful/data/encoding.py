@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._checks import InputError, check_choice
 from .rationales import RATIONALE
 from .sentences import sentence_ids, sentence_spans
+from .spill import Spill
 from .tokenized import encoded_batch, tokenize
 from .words import aligned, filled
 
@@ -292,7 +293,7 @@ def encode_texts(
     types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "token_type_ids", "candidates")}
     names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", "sentence_ids", "n_sentences"]
     names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", "token_type_ids", "word_ids"]
-    parts: list[pa.Table] = []
+    found, first = Spill(), []
     specials = False
     for start in range(0, max(len(dataset), 1), 1000):
         batch = dataset[start : start + 1000]
@@ -335,10 +336,11 @@ def encode_texts(
         for name in plain:
             rows["labels" if name == "label" else name] = batch[name]
         held = [name for name in (*names, *per_word, "special_tokens_mask") if name in rows]
-        parts.append(pa.table({name: pa.array(rows[name], type=types.get(name)) for name in held}))
-    names = [name for name in (*names, *per_word) if name in parts[0].column_names]
+        found.add(pa.table({name: pa.array(rows[name], type=types.get(name)) for name in held}))
+        first = first or held
+    names = [name for name in (*names, *per_word) if name in first]
     names += ["special_tokens_mask"] if specials else []
-    return datasets.Dataset(pa.concat_tables([part.select(names) for part in parts], promote_options="permissive"))
+    return datasets.Dataset(found.table().select(names))
 
 
 def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None) -> None:

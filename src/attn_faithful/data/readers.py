@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .._checks import InputError, MissingSourceError
+from .spill import Spill
 
 SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
+_TOGETHER = 10_000  # rows that are read at once
 _CELLS = 2**31  # of a parquet file: packed, billions of equal values are a few bytes
 SPLIT_NAMES = {
     "train": "train",
@@ -78,11 +82,17 @@ def user_path(text: str | Path) -> Path:
 def from_rows(rows: Any, name: str = "data") -> Raw:
     """Splits out of objects: a data set or a mapping of splits, a list of texts, a list of rows as mappings.
 
+    Data sets that are streamed are read to their end, and lie on disk from there on.
+
     Raises:
         InputError: something else, or nothing.
     """
     import datasets
 
+    if isinstance(rows, datasets.IterableDataset):
+        return _from_loaded(_streamed(rows), name)
+    if isinstance(rows, datasets.IterableDatasetDict):
+        return _from_loaded({split: _streamed(stream) for split, stream in rows.items()}, name)
     if isinstance(rows, datasets.Dataset | datasets.DatasetDict):
         return _from_loaded(rows, name)
     if isinstance(rows, str) or not isinstance(rows, list | tuple):
@@ -95,6 +105,18 @@ def from_rows(rows: Any, name: str = "data") -> Raw:
         return Raw(name, {"all": datasets.Dataset.from_list(list(rows))})
     strange = next(row for row in rows if not isinstance(row, dict))
     raise InputError(f"Expected texts or rows as mappings, but the list holds {strange!r:.60}.")
+
+
+def _streamed(rows: Any) -> Any:
+    """The rows of a datasets.IterableDataset as a datasets.Dataset."""
+    import datasets
+
+    spill = Spill()
+    for part in rows.with_format("arrow").iter(_TOGETHER):
+        spill.add(part)
+    if spill.empty:
+        raise InputError("Expected rows, but the data set that is streamed has none.")
+    return datasets.Dataset(spill.table(), info=datasets.DatasetInfo(features=rows.features))
 
 
 def _read_folder(path: Path) -> Raw:
@@ -150,14 +172,20 @@ def read_file(path: Path) -> Any:
     suffix = path.suffix.lower().lstrip(".")
     if suffix not in SUFFIXES:
         raise InputError(f"Expected a parquet, csv, tsv, json or jsonl file, but got {str(path)!r}.")
+    spill = Spill()
     try:
         if suffix == "parquet":
             declared = pq.read_metadata(path)
             if declared.num_rows * declared.num_columns > _CELLS:
                 raise InputError(f"Expected at most {_CELLS} values in {path}, but it declares more; split it.")
-            table = pq.read_table(path)
+            file = pq.ParquetFile(path)
+            spill.add(file.schema_arrow.empty_table())
+            for batch in file.iter_batches(_TOGETHER):
+                spill.add(pa.Table.from_batches([batch]))
+            table = spill.table()
         elif suffix in ("csv", "tsv"):
-            table = _read_csv(path, "," if suffix == "csv" else "\t")
+            spill.add(_read_csv(path, "," if suffix == "csv" else "\t"))
+            table = spill.table()
         else:
             table = _read_json(path)
         if table.num_columns == 0 or table.num_rows == 0:
@@ -190,23 +218,46 @@ def _read_csv(path: Path, delimiter: str) -> Any:
 
 
 def _read_json(path: Path) -> Any:
+    """A JSON list, or lines of JSON, which are read some at a time where their types agree."""
     import pyarrow as pa
 
-    text = path.read_text(encoding="utf-8-sig")
-    rows: list[Any] = []
-    if text.lstrip().startswith("["):
+    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        first = next((line.lstrip()[:1] for line in lines if line.strip()), "")
+    if first == "[":
         try:
-            rows = json.loads(text)
+            rows = json.loads(path.read_text(encoding="utf-8-sig"))
         except (ValueError, RecursionError) as error:
             raise InputError(f"Expected a JSON list in {path}, but it cannot be read: {error}.") from error
-    else:
-        for number, line in enumerate(text.split("\n"), start=1):
+        return _as_table(rows, path, 0)
+    spill, lines_read, read = Spill(), _json_lines(path), 0
+    try:
+        while some := list(islice(lines_read, _TOGETHER)):
+            spill.add(_as_table(some, path, read))
+            read += len(some)
+        return pa.table({}) if spill.empty else spill.table()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column that mixes kinds is told apart as a whole
+        return _as_table(list(_json_lines(path)), path, 0)
+
+
+def _json_lines(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
-                    rows.append(json.loads(line))
+                    yield json.loads(line)
                 except (ValueError, RecursionError) as error:
                     raise InputError(f"Expected a JSON object on line {number} of {path}, but: {error}.") from error
-    for number, row in enumerate(rows):
+
+
+def _as_table(rows: list[Any], path: Path, first: int) -> Any:
+    """Rows as columns; numbers and texts in one column are texts.
+
+    Args:
+        first: the number of the first row, for messages.
+    """
+    import pyarrow as pa
+
+    for number, row in enumerate(rows, start=first):
         if not isinstance(row, dict):
             raise InputError(f"Expected a JSON object in row {number} of {path}, but got {row!r:.60}.")
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
+
+from .spill import Spill, flat
 
 
 class Ragged(Sequence[Any]):
@@ -46,21 +48,47 @@ class Ragged(Sequence[Any]):
 
 
 class Texts(Sequence[str]):
-    """A column of texts that stay in arrow's memory: one is made when it is asked for.
+    """Texts that stay in arrow's memory: one is made when it is asked for.
 
     Args:
-        dataset: a datasets.Dataset.
-        name: of the column.
+        column: a chunked array of strings.
+
+    Example:
+        >>> import datasets
+        >>> texts = Texts.of(datasets.Dataset.from_dict({"text": ["a", "b", "c"]}), "text")
+        >>> texts[1], list(texts.take([2, 0]))
+        ('b', ['c', 'a'])
     """
 
-    def __init__(self, dataset: Any, name: str) -> None:
-        self._column = dataset.with_format("arrow")[:].column(name)
+    def __init__(self, column: Any) -> None:
+        self.column = column
+
+    @classmethod
+    def of(cls, dataset: Any, name: str) -> Texts:
+        """A column of a datasets.Dataset."""
+        return cls(dataset.with_format("arrow")[:].column(name))
 
     def __len__(self) -> int:
-        return len(self._column)
+        return len(self.column)
 
     def __getitem__(self, key: Any) -> Any:
-        return self._column[key].as_py() if isinstance(key, int) else self._column[key].to_pylist()
+        return self.column[key].as_py() if isinstance(key, int) else self.column[key].to_pylist()
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), 1000):
+            yield from self.column.slice(start, 1000).to_pylist()
+
+    def take(self, index: Sequence[int]) -> Texts:
+        """The texts at ``index``, in that order."""
+        return self if len(index) == len(self) and list(index) == list(range(len(self))) else Texts(self._taken(index))
+
+    def _taken(self, index: Sequence[int]) -> Any:
+        import pyarrow as pa
+
+        spill = Spill()
+        for start in range(0, len(index), 1000):
+            spill.add(pa.table({"text": self.column.take(pa.array(index[start : start + 1000]))}))
+        return spill.table().column(0) if len(index) else self.column[:0]
 
 
 class Rows:
@@ -126,12 +154,12 @@ def _column(column: Any) -> Sequence[Any]:
     numbers = lists and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type))
     if not numbers or column.null_count or not len(column):
         return column.to_pylist()
-    whole = column.combine_chunks()
-    flat = whole.flatten()
-    if flat.null_count:
+    parts = [chunk for chunk in column.chunks if len(chunk)]
+    values = [part.flatten() for part in parts]
+    if any(part.null_count for part in values):
         return column.to_pylist()
-    bounds = np.asarray(whole.offsets).astype(np.int64)
-    return Ragged(flat.to_numpy(), bounds - bounds[0])
+    sizes = np.concatenate([np.diff(np.asarray(part.offsets)) for part in parts])
+    return Ragged(flat(values), np.cumsum([0, *sizes]))
 
 
 def _flat(values: Sequence[Any]) -> Sequence[Any]:

@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._checks import InputError, check_choice
 from .columns import Columns, find_columns
@@ -17,6 +19,7 @@ from .labels import LabelMap, fit_labels, stratified
 from .mock import LABEL_NAMES, make_mock, mock_spec
 from .rationales import RATIONALE, Said, check_rationale, says, word_rationales
 from .readers import Raw, from_rows, read_source
+from .rows import Texts
 
 if TYPE_CHECKING:
     import datasets
@@ -167,8 +170,8 @@ def load_texts(
                 raw.notes.append(f"{split}: {limit} of {len(table['text'])} texts taken, stratified by seed {seed}.")
                 tables[split] = _take(table, stratified(table["label"], limit, seed, f"limit {split}"))
     if "train" in tables and "test" in tables:
-        seen = set(_said(tables["train"]))
-        double = sum(said in seen for said in _said(tables["test"]))
+        seen = set(map(hash, _said(tables["train"])))
+        double = sum(hash(said) in seen for said in _said(tables["test"]))
         if double:
             raw.notes.append(f"{double} of {len(tables['test']['text'])} test texts stand in train too.")
     splits = {split: _dataset(table, multi_label, rationale is not None) for split, table in tables.items()}
@@ -189,6 +192,15 @@ def _column(rows: Any, name: str) -> list[Any]:
     return rows.with_format(None).select_columns([name])[:][name]
 
 
+def _texts(rows: Any, name: str) -> Sequence[Any]:
+    """A column of texts as it lies in arrow's memory; one that holds nothing but nulls as a list."""
+    import pyarrow as pa
+
+    texts = Texts.of(rows, name)
+    kind = texts.column.type
+    return texts if pa.types.is_string(kind) or pa.types.is_large_string(kind) else _column(rows, name)
+
+
 def _table(
     raw: Raw,
     split: str,
@@ -198,7 +210,7 @@ def _table(
     drop_none: bool,
     rationale: str | None,
     purpose: str,
-) -> dict[str, list[Any]]:
+) -> dict[str, Sequence[Any]]:
     """Columns of one split with labels as indices; rows that keep and drop leave out are gone."""
     import datasets
 
@@ -208,8 +220,9 @@ def _table(
         if column not in rows.column_names:
             listed = ", ".join(rows.column_names)
             raise InputError(f"Expected column {column!r} in every split, but split {split!r} has {listed}.")
-    read = {name: _column(rows, column) for name, column in given.items()}
+    read = {name: (_column if name == "candidates" else _texts)(rows, column) for name, column in given.items()}
     texts = read["text"]
+    lacking = {row: given[name] for name in reversed(given) for row in _missing(read[name])}
     if columns.label is not None and columns.label in rows.column_names:
         labels = mapping.encode(_column(rows, columns.label), rows.features[columns.label], split, drop_none)
     elif split in ("train", "all") and purpose == "train":
@@ -221,13 +234,12 @@ def _table(
         labels = [mapping.unknown] * len(texts)
     kept, missing = [], 0
     for row, label in enumerate(labels):
-        lacking = next((column for name, column in given.items() if read[name][row] is None), None)
-        if lacking is not None and not drop_none:
+        if row in lacking and not drop_none:
             raise InputError(
-                f"Expected a value in column {lacking!r}, but row {row} of split {split!r} has none (rows count "
+                f"Expected a value in column {lacking[row]!r}, but row {row} of split {split!r} has none (rows count "
                 f"from 0); fill it or drop such rows (drop_none)."
             )
-        if lacking is not None or label is mapping.missing:
+        if row in lacking or label is mapping.missing:
             missing += 1
         elif label is not mapping.dropped:
             kept.append(row)
@@ -238,11 +250,11 @@ def _table(
         raw.notes.append(f"{split}: {left_out} rows of other labels left out.")
     table = {
         "example": _ids(rows, split, kept),
-        "text": [texts[row] for row in kept],
+        "text": _at(texts, kept),
         "label": [labels[row] for row in kept],
     }
     if columns.query is not None:
-        table["query"] = [read["query"][row] for row in kept]
+        table["query"] = _at(read["query"], kept)
     if columns.candidates is not None:
         chosen = {row: read["candidates"][row] for row in kept}
         feature = rows.features[columns.candidates]
@@ -272,9 +284,9 @@ def _table(
     return table
 
 
-def _said(table: Mapping[str, list[Any]]) -> list[Any]:
+def _said(table: Mapping[str, Sequence[Any]]) -> Iterable[Any]:
     """What each example says: its text, or its text and query."""
-    return list(zip(table["text"], table["query"], strict=True)) if "query" in table else table["text"]
+    return zip(table["text"], table["query"], strict=True) if "query" in table else table["text"]
 
 
 def _ids(rows: Any, split: str, kept: Sequence[int]) -> list[str]:
@@ -288,7 +300,7 @@ def _ids(rows: Any, split: str, kept: Sequence[int]) -> list[str]:
     return [f"{split}-{row}" for row in kept]
 
 
-def _name_apart(tables: Mapping[str, dict[str, list[Any]]]) -> None:
+def _name_apart(tables: Mapping[str, dict[str, Sequence[Any]]]) -> None:
     """Put the split before each id where two splits share one."""
     ids = [example for table in tables.values() for example in table["example"]]
     if len(set(ids)) < len(ids):
@@ -296,13 +308,24 @@ def _name_apart(tables: Mapping[str, dict[str, list[Any]]]) -> None:
             table["example"] = [f"{split}-{example}" for example in table["example"]]
 
 
-def _take(table: dict[str, list[Any]], indices: Sequence[int]) -> dict[str, list[Any]]:
-    return {name: [values[i] for i in indices] for name, values in table.items()}
+def _take(table: dict[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Sequence[Any]]:
+    return {name: _at(values, indices) for name, values in table.items()}
+
+
+def _at(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
+    return values.take(indices) if isinstance(values, Texts) else [values[i] for i in indices]
+
+
+def _missing(values: Sequence[Any]) -> list[int]:
+    """The rows of a column that hold nothing."""
+    if isinstance(values, Texts):
+        return np.flatnonzero(values.column.is_null().to_numpy()).tolist() if values.column.null_count else []
+    return [row for row, value in enumerate(values) if value is None]
 
 
 def _make_splits(
-    tables: dict[str, dict[str, list[Any]]], share: float, seed: int, notes: list[str]
-) -> dict[str, dict[str, list[Any]]]:
+    tables: dict[str, dict[str, Sequence[Any]]], share: float, seed: int, notes: list[str]
+) -> dict[str, dict[str, Sequence[Any]]]:
     """Cut the splits that are missing out of train (or out of a single file), stratified."""
     tables = dict(tables)
     if "all" in tables:
@@ -324,7 +347,7 @@ def _make_splits(
     return tables
 
 
-def _check_train(table: dict[str, list[Any]], mapping: LabelMap, source: str) -> None:
+def _check_train(table: dict[str, Sequence[Any]], mapping: LabelMap, source: str) -> None:
     labels = table["label"]
     if mapping.multi_label:
         return
@@ -339,7 +362,7 @@ def _check_train(table: dict[str, list[Any]], mapping: LabelMap, source: str) ->
         raise InputError(f"Expected at least two classes in train of {source!r}, but only {only!r} texts are there.")
 
 
-def _dataset(table: dict[str, list[Any]], multi_label: bool, marked: bool) -> datasets.Dataset:
+def _dataset(table: dict[str, Sequence[Any]], multi_label: bool, marked: bool) -> datasets.Dataset:
     import datasets
     import pyarrow as pa
 
@@ -347,11 +370,14 @@ def _dataset(table: dict[str, list[Any]], multi_label: bool, marked: bool) -> da
     types |= {"query": pa.large_string(), "candidates": pa.list_(pa.int8())}
     types["label"] = pa.list_(pa.int64()) if multi_label else pa.int64()
     types |= {RATIONALE: pa.list_(pa.int8())} if marked else {}
-    arrays = {name: pa.array(values, type=types.get(name)) for name, values in table.items()}
+    arrays = {
+        name: values.column.cast(types[name]) if isinstance(values, Texts) else pa.array(values, type=types.get(name))
+        for name, values in table.items()
+    }
     return datasets.Dataset(pa.table(arrays))
 
 
-def _fingerprint(names: Sequence[str], tables: Mapping[str, dict[str, list[Any]]]) -> str:
+def _fingerprint(names: Sequence[str], tables: Mapping[str, dict[str, Sequence[Any]]]) -> str:
     digest = hashlib.sha256(json.dumps(list(names)).encode())
     for split, table in tables.items():
         columns = [table[name] for name in ("text", "label", "query", "candidates", RATIONALE) if name in table]

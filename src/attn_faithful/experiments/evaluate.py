@@ -160,7 +160,7 @@ def _evaluate(task: Task, folder: RunFolder, held: int | None, team: Team, tell:
     padding = getattr(task.model, "pad_token_id", 0)
     subject = Subject(task.model, collator(rows, (), padding), task.texts.label_names, token_ids(task.tokenizer))
     asked = queries(texts)
-    said = Texts(texts, "text")
+    said = Texts.of(texts, "text")
     tokens = token_finder(task.tokenizer, said, rows, asked if joined else None)
     given, missing = None, 0
     if task.source_file is not None:

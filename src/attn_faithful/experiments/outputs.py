@@ -139,7 +139,7 @@ def item_finder(tokens: Tokens, texts: Sequence[str], rows: Rows, words: bool = 
 
 def queries(texts: Any) -> Texts | None:
     """Of pairs, the texts that ask."""
-    return Texts(texts, "query") if "query" in texts.column_names else None
+    return Texts.of(texts, "query") if "query" in texts.column_names else None
 
 
 def long_history(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:

@@ -66,7 +66,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             "twins": {},
             "controls": _controls(cell, data, outputs, folder, tell, team),
         }
-        texts = Texts(data.texts.splits["test"], "text")
+        texts = Texts.of(data.texts.splits["test"], "text")
         tokens = token_finder(data.tokenizer, texts, test)
         items = item_finder(tokens, texts, test)
         writer = Writer(folder, test, items, queries(data.texts.splits["test"]), team)
