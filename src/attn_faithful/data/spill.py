@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-HELD = 64 * 2**20  # bytes of a table that are held in memory
+HELD = 16 * 2**20  # bytes of a table that are held in memory
 
 
 class Spill:
