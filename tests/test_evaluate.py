@@ -288,3 +288,16 @@ def test_the_recipe_of_meister_in_its_smoke_form(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "results against projection" in shown
     assert "hidden entropy" in shown
+
+
+def test_progress_is_told_within_a_block(model, texts, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr("attn_faithful.reports.progress.Counter.tell", lambda self, done, of: told.append((done, of)))
+    data = written(texts, tmp_path / "a.parquet")
+    given = ["--data", data, "--tests", "entropy,correlation,permutation", "--output", str(tmp_path)]
+    assert main(["evaluate", str(model), *given]) == 0
+    done = [n for n, _ in told]
+    assert {of for _, of in told} == {len(texts)}
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, len(texts))
+    assert len(set(done)) > 5  # of one block of at most 64 texts

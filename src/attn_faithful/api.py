@@ -128,8 +128,8 @@ def evaluate_attention(
 
     Args:
         model, tokenizer: as :func:`load` gives them.
-        data: a Hub id, a folder, a file, "mock-1" and so on, a ``datasets.Dataset`` or ``DatasetDict``, or a list of
-            texts or of rows (mappings with a text and perhaps a label and an id).
+        data: a Hub id, a folder, a file, "mock-1" and so on, a ``datasets.Dataset`` or ``DatasetDict``, streamed or
+            not, or a list of texts or of rows (mappings with a text and perhaps a label and an id).
         tests: names such as "correlation", "permutation", "adversarial"; None for all.
         output: folder of the run folders; a finished one is read and not made again.
         split: None takes "test" where there is one.

@@ -92,7 +92,8 @@ def load_texts(
         source: ``mock-1`` and so on; a folder with train, validation and test as parquet, csv, tsv, json or jsonl (and
             a ``meta.json`` whose ``label_names`` count); a single such file; a folder of ``save_to_disk``; or a Hub
             id, ``owner/name`` or ``owner/name:configuration``.
-        rows: the data itself in place of a source: a data set, a mapping of splits, texts, or rows as mappings.
+        rows: the data itself in place of a source: a data set, streamed or not, a mapping of splits, texts,
+            or rows as mappings.
         text_column, label_column: found by name where not given.
         query_column: of pairs, the text that asks; found by name too (premise and hypothesis, passage and question)
             unless only ``text_column`` is given. A list column ``candidates`` then holds the labels that may be right.
