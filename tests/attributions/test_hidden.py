@@ -101,6 +101,21 @@ def test_gradients_equal_a_double_loop(encoder, special):
         same(values[content].nan_to_num(), torch.eye(7, dtype=torch.float64).expand(5, 7, 7)[content])
 
 
+@pytest.mark.parametrize("kernels", [[1], [3], [1, 5]])
+def test_states_that_share_no_token_go_back_together(kernels, monkeypatch):
+    model = small_model(encoder="cnn", kernel_sizes=kernels, hidden_size=4)
+    batch = small_batch((23, 8, 1, 0, 22), ((0, 0), (0, 6), (0, 7), (1, 1), (4, 3)))
+    batch["attention_mask"][0, 10:13] = 0  # a gap: tokens beside it are neighbours
+    batch["attention_mask"][4, :4] = 0
+    whole = gradients_by_hand(model, batch)
+    backwards = []
+    grad = torch.autograd.grad
+    monkeypatch.setattr("torch.autograd.grad", lambda *a, **k: backwards.append(1) or grad(*a, **k))
+    values, _ = importance(hidden_gradient_importance, model, batch)
+    assert len(backwards) == max(kernels)
+    same(values, whole)
+
+
 @pytest.mark.parametrize("change", ["difference", "length"])
 @pytest.mark.parametrize("encoder", ["lstm", "gru", "cnn", "transformer"])
 def test_leave_one_out_equals_texts_without_the_token(encoder, change):

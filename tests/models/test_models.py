@@ -62,7 +62,7 @@ def test_every_setting_passes_the_checks(name):
 
 @pytest.mark.parametrize("given", [False, True], ids=["own attention", "given attention"])
 @pytest.mark.parametrize("attention", SCORERS)
-@pytest.mark.parametrize("encoder", [name for name in ENCODERS if ENCODERS[name].reads_alone])
+@pytest.mark.parametrize("encoder", [name for name in ENCODERS if ENCODERS[name].reach == 0])
 def test_a_word_read_once_is_read_as_each_of_its_tokens(encoder, attention, given):
     model = small_model(encoder=encoder, attention=attention, projection="entmax15", dropout=0.0).train()
     batch = small_batch(special=((0, 0), (1, 1), (2, 0)))

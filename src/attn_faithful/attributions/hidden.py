@@ -100,23 +100,53 @@ def hidden_gradient_importance(model: Any, batch: Batch, encoded: Encoded) -> tu
     text, others = _text(model, batch, encoded, "hidden_gradient_importance")
     content = encoded.content
     norms = torch.zeros(*content.shape, content.shape[1], dtype=torch.float64)
-    count = content.sum(1)
-    place = torch.argsort(~content, dim=1, stable=True)  # content tokens first
-    ranks = torch.arange(int(count.max()) if len(count) else 0, device=content.device)
-    if len(ranks):
+    if bool(content.any()):
         with analysing(model), torch.enable_grad():
             leaf = text.leaf
             lengths = torch.linalg.vector_norm(_states(model, leaf, others), dim=-1)  # (B, P)
-            for part in ranks.split(max(1, BACKWARD // content.numel())):
-                # no text's states depend on another's, so one state of each text goes back at once
-                at = place[:, part].T  # (K, B)
-                chosen = torch.zeros(*at.shape, content.shape[1], dtype=lengths.dtype, device=content.device)
-                chosen.scatter_(2, at[:, :, None], 1.0)
-                gradient = torch.autograd.grad(lengths, leaf, chosen, retain_graph=True, is_grads_batched=True)[0]
-                found = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float64).cpu()  # (K, B, T)
-                norms[torch.arange(len(content)), at.cpu()] = found
+            reach = getattr(model, "reach", None)
+            if reach is None or 2 * reach + 1 >= int(content.sum(1).max()):
+                _of_each(norms, lengths, leaf, content)
+            else:
+                read = others.get("attention_mask", torch.ones_like(content)).bool()
+                _of_neighbours(norms, lengths, leaf, content, read, reach)
     content = content.cpu()
     return _shares(norms, content[:, :, None] & content[:, None, :])
+
+
+def _of_each(norms: Tensor, lengths: Tensor, leaf: Tensor, content: Tensor) -> None:
+    """Fill in the lengths of the gradients (B, P, T): one state of each text goes back at once."""
+    place = torch.argsort(~content, dim=1, stable=True)  # content tokens first
+    ranks = torch.arange(int(content.sum(1).max()), device=content.device)
+    for part in ranks.split(max(1, BACKWARD // content.numel())):
+        # no text's states depend on another's
+        at = place[:, part].T  # (K, B)
+        chosen = torch.zeros(*at.shape, content.shape[1], dtype=lengths.dtype, device=content.device)
+        chosen.scatter_(2, at[:, :, None], 1.0)
+        gradient = torch.autograd.grad(lengths, leaf, chosen, retain_graph=True, is_grads_batched=True)[0]
+        found = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float64).cpu()  # (K, B, T)
+        norms[torch.arange(len(content)), at.cpu()] = found
+
+
+def _of_neighbours(norms: Tensor, lengths: Tensor, leaf: Tensor, content: Tensor, read: Tensor, reach: int) -> None:
+    """The same of states that depend on few tokens: those that share none go back together.
+
+    Of every ``2 reach + 1`` tokens that are read one after another each time one state goes back, and a token's
+    gradient is that of the one state within its reach.
+    """
+    step = 2 * reach + 1
+    rank = read.cumsum(1) - 1  # of each token among those that are read
+    places = torch.argsort(~read, dim=1, stable=True)
+    for first in range(step):
+        chosen = content & (rank % step == first)
+        gradient = torch.autograd.grad(lengths, leaf, chosen.to(lengths.dtype), retain_graph=True)[0]
+        found = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float64)  # (B, T)
+        behind = (rank - first) % step
+        owner = rank - behind + torch.where(behind > reach, step, 0)  # rank of that state
+        known = read & (owner >= 0) & (owner < read.sum(1, keepdim=True))
+        state = places.gather(1, owner.clamp(0, read.shape[1] - 1))
+        row, token = (known & chosen.gather(1, state)).nonzero(as_tuple=True)
+        norms[row.cpu(), state[row, token].cpu(), token.cpu()] = found[row, token].cpu()
 
 
 @torch.no_grad()

@@ -24,11 +24,16 @@ class Encoder(nn.Module):
 
     Attributes:
         width: N, of the states.
-        reads_alone: whether a token's state depends on nothing but that token.
+        reach: how many tokens on each side a token's state depends on; None for all of the text.
     """
 
-    reads_alone = False
+    reach: int | None = None
     width: int
+
+    @property
+    def reads_alone(self) -> bool:
+        """Whether a token's state depends on nothing but that token."""
+        return self.reach == 0
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         raise TypeError("an encoder defines forward")
@@ -42,7 +47,7 @@ class Encoder(nn.Module):
 class TokenEncoder(Encoder):
     """``activation(W e + b)``: each token is read alone."""
 
-    reads_alone = True
+    reach = 0
 
     def __init__(self, config: AttentionClassifierConfig, activation: str) -> None:
         super().__init__()
@@ -74,7 +79,7 @@ class AverageEncoder(TokenEncoder):
 class NoEncoder(Encoder):
     """The embeddings themselves."""
 
-    reads_alone = True
+    reach = 0
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
         super().__init__()
@@ -172,6 +177,7 @@ class CNNEncoder(Encoder):
             [nn.Conv1d(config.embedding_size, filters, k, padding=k // 2) for k in config.kernel_sizes]
         )
         self.width = config.hidden_size
+        self.reach = max(config.kernel_sizes) // 2
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         inputs = (embedded * mask[:, :, None]).transpose(1, 2)  # padding must read as zeros

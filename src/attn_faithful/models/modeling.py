@@ -48,6 +48,11 @@ class AttentionClassifier(EmbeddingClassifier):
         self.post_init()
         self.freeze()
 
+    @property
+    def reach(self) -> int | None:
+        """How many tokens that are read, on each side, the state of a token depends on; None for all of the text."""
+        return self.encoder.reach
+
     def embeddings(self) -> list[nn.Embedding]:
         return [self.embedding, self.query_embedding] if self.config.query else [self.embedding]
 
