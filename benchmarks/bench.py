@@ -39,17 +39,16 @@ ORDER = (
     "erasure", "hidden-state importance", "encode to disk", "report",
 )  # fmt: skip
 EXAMPLES = {19: 32, 180: 16, 2000: 4}
-ONE = ("leave-one-out", "hidden-state importance", "erasure")  # at 2,000 tokens one text will do
+SLOW = ("leave-one-out", "hidden-state importance", "erasure")
+FEW = {19: 32, 180: 4, 2000: 1}  # texts that will do for these
 WRITTEN = {19: 1000, 180: 200, 2000: 16}  # what writes has costs that do not grow with the examples
 
 
 def examples_of(stage: str, model: str, mean: int) -> int:
     """How many texts one run does."""
     if stage in ("encode to disk", "report"):
-        return WRITTEN[mean] // (5 if model == "MiniLM" or stage == "report" else 1) or 1
-    if mean == 2000 and stage in ONE:
-        return 1
-    return max(1, EXAMPLES[mean] // (8 if model == "MiniLM" else 1))
+        return WRITTEN[mean] // (20 if model == "MiniLM" else 5 if stage == "report" else 1) or 1
+    return max(1, (FEW if stage in SLOW else EXAMPLES)[mean] // (8 if model == "MiniLM" else 1))
 
 
 def make(stage: str, model: str, mean: int, small: bool) -> Case:
