@@ -32,6 +32,7 @@ def modules():
 def test_a_row_has_times_ratio_and_memory(modules, monkeypatch):
     bench = modules["bench"]
     monkeypatch.setattr(bench, "EXAMPLES", {19: 2})
+    monkeypatch.setattr(bench, "FEW", {19: 2})
     records = bench.rows(["MLP"], [19], ["adversary", "leave-one-out"], enough=0.0)
     for record in records:
         assert set(record) == {
