@@ -178,10 +178,10 @@ def read_file(path: Path) -> Any:
             declared = pq.read_metadata(path)
             if declared.num_rows * declared.num_columns > _CELLS:
                 raise InputError(f"Expected at most {_CELLS} values in {path}, but it declares more; split it.")
-            file = pq.ParquetFile(path)
-            spill.add(file.schema_arrow.empty_table())
-            for batch in file.iter_batches(_TOGETHER):
-                spill.add(pa.Table.from_batches([batch]))
+            with pq.ParquetFile(path) as file:
+                spill.add(file.schema_arrow.empty_table())
+                for batch in file.iter_batches(_TOGETHER):
+                    spill.add(pa.Table.from_batches([batch]))
             table = spill.table()
         elif suffix in ("csv", "tsv"):
             spill.add(_read_csv(path, "," if suffix == "csv" else "\t"))

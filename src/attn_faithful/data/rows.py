@@ -66,7 +66,7 @@ class Texts(Sequence[str]):
     @classmethod
     def of(cls, dataset: Any, name: str) -> Texts:
         """A column of a datasets.Dataset."""
-        return cls(dataset.with_format("arrow")[:].column(name))
+        return cls(dataset.select_columns([name]).with_format("arrow")[:].column(name))
 
     def __len__(self) -> int:
         return len(self.column)
