@@ -39,7 +39,8 @@ def test_what_is_left_of_a_text_is_read_as_any_text(name, left):
     shorter = [ids[row] for ids, row in zip(batch["input_ids"].repeat_interleave(4, 0), rows, strict=True)]
     assert {1, 2, 9} <= {len(ids) for ids in shorter}
     expected = torch.stack([by_itself(model, ids) for ids in shorter]).double()
-    check_close(logits, expected.view(4, 4, 3))
+    # torch's attention kernel adds in another order than transformers' eager one, and llama's norms are in float32
+    check_close(logits, expected.view(4, 4, 3), 3e-6)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "bart"])

@@ -134,7 +134,8 @@ def test_outputs_equal_loops(base, keys):
     mass = found.content_mass
     assert ((mass > 0) & (mass < 1)).all()
     one = stock_twin_outputs(base, twin, rows, COLLATE, layers=[1], keys=keys)
-    assert one.jsd == pytest.approx(found.by_layer[:, 1], abs=1e-12)
+    # of the layer before it nobody asks for the weights, so that torch's kernel works out what it gives
+    assert one.jsd == pytest.approx(found.by_layer[:, 1], abs=1e-6)
 
 
 def test_outputs_do_not_depend_on_order(base):

@@ -109,6 +109,10 @@ def _attend(
     if groups > 1:
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    projection = projection or trace.projection
+    asked = call in trace.alter or trace.read is None or call in trace.read
+    if not asked and projection == "softmax" and softcap is None and not torch.is_grad_enabled() and not dropout:
+        return _unseen(query, key, value, attention_mask, position_bias, scale), query.new_empty(0)
     scores = query @ key.transpose(-1, -2) * scale
     scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
     if softcap is not None:
@@ -118,7 +122,6 @@ def _attend(
     allowed = _allowed(attention_mask, scores)
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         scores = scores + torch.where(allowed, attention_mask[..., : scores.shape[-1]], 0.0)
-    projection = projection or trace.projection
     parameters = parameters_of(projection, getattr(module, "config", None))
     weights = project(projection, scores, allowed.expand_as(scores), **parameters)
     if call in trace.alter:
@@ -127,6 +130,22 @@ def _attend(
         trace.seen[call] = Call(weights, scores, allowed, value, module, parameters)
     used = nn.functional.dropout(weights, dropout, module.training).to(value.dtype)
     return (used @ value).transpose(1, 2).contiguous(), weights
+
+
+def _unseen(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
+    """The output (B, Q, H, D) of attention that nobody looks at, by torch's own kernel, several times as fast."""
+    every = query.new_empty(len(query), 1, query.shape[2], key.shape[2])
+    allowed = _allowed(mask, every)
+    none = ~allowed.any(-1, keepdim=True)  # such rows give zeros, of which kernels say different things
+    added: Tensor = allowed | none
+    if mask is not None and mask.dtype != torch.bool:
+        bias = mask[..., : key.shape[2]] if bias is None else bias + mask[..., : key.shape[2]]
+    if bias is not None:
+        added = torch.where(added, bias.to(query.dtype), -torch.inf)
+    output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=added, scale=scale)
+    return output.masked_fill(none, 0.0).transpose(1, 2).contiguous()
 
 
 def _allowed(mask: Tensor | None, scores: Tensor) -> Tensor:
