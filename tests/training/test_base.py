@@ -4,6 +4,7 @@ import copy
 import random
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,6 +52,27 @@ def test_loss_falls_and_the_best_epoch_stays(tmp_path):
     assert found["accuracy"] == max(row["eval_accuracy"] for row in history) > 0.9
     assert not model.training
     assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("encoder", ["mlp", "lstm", "gru", "cnn", "transformer"])
+def test_mixed_precision_is_of_training_alone(tmp_path, encoder):
+    seen = {True: set(), False: set()}
+    found = []
+    for mixed in (False, True):
+        model = classifier(encoder=encoder)
+        if mixed:
+            model.readout.register_forward_hook(lambda module, given, made: seen[module.training].add(made.dtype))
+        settings = replace(SETTINGS, epochs=2, mixed_precision=mixed)
+        history = train(model, tmp_path / str(mixed), settings)
+        found.append((weights(model), [row["eval_loss"] for row in history]))
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        outputs = run_over(model, VALIDATION, COLLATE)
+        assert all(abs(row.sum() - 1) < 1e-6 for row in outputs.attention if len(row))
+    assert seen[True] == {torch.bfloat16}
+    assert seen[False] <= {torch.float32}
+    (plain, losses), (mixed, others) = found
+    assert not same(plain, mixed)
+    assert others == pytest.approx(losses, rel=0.05)
 
 
 def test_best_epoch_is_not_the_last_where_training_breaks(tmp_path):

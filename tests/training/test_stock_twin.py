@@ -365,6 +365,7 @@ def test_adapters_share_the_weights_until_they_are_merged(tmp_path, base):
         ({"sample": 0}, "sample must be positive"),
         ({"lora_rank": 4, "start": "new"}, "start must be base, but is new"),
         ({"start": "old"}, "Unknown start 'old'"),
+        ({"mixed_precision": True}, "trained in float32"),
     ],
 )
 def test_wrong_settings(settings, message):

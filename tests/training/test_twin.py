@@ -321,6 +321,24 @@ def test_training_lowers_the_selection_and_keeps_the_best(tmp_path, data, settin
     assert not (tmp_path / "checkpoints").exists()
 
 
+@pytest.mark.parametrize("objective", ["attefa", "constrained"])
+def test_mixed_precision_is_of_training_alone(tmp_path, data, objective):
+    seen = {True: set(), False: set()}
+    twin = classifier(seed=2, encoder="mlp")
+    twin.readout.register_forward_hook(lambda module, given, made: seen[module.training].add(made.dtype))
+    settings = TwinSettings(objective=objective, epochs=3, batch_size=16, learning_rate=1e-2, mixed_precision=True)
+    history = train(twin, data, tmp_path, settings)
+    assert seen[True] == {torch.bfloat16}
+    assert seen[False] <= {torch.float32}
+    assert {p.dtype for p in twin.parameters()} == {torch.float32}
+    found = run_over(twin, HELD_OUT, COLLATE)
+    base = Outputs(np.stack(data[1]["base_probabilities"]), list(data[1]["base_attention"]))
+    tvd, jsd = distances(found, base)
+    best = [row for row in history if row["eval_tvd"] == pytest.approx(np.nanmean(tvd), abs=1e-6)]
+    assert best
+    assert best[0]["eval_jsd"] == pytest.approx(np.nanmean(jsd), abs=1e-6)
+
+
 def test_labels_do_not_steer_the_twin(tmp_path, data):
     """They serve the reported F1 only, so unknown ones stop nothing and change no weight."""
     settings = TwinSettings(epochs=2, batch_size=16, learning_rate=1e-2)

@@ -105,6 +105,13 @@ class RecurrentEncoder(Encoder):
         self.back = nn.ModuleList([self.cell(size, config.hidden_size, batch_first=True) for size in sizes])
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        if embedded.device.type != "cpu":
+            return self._both_ways(embedded, mask)
+        # on many processors there is no LSTM in bfloat16, whatever autocast says
+        with torch.autocast("cpu", enabled=False):
+            return self._both_ways(embedded.to(next(self.parameters()).dtype), mask)
+
+    def _both_ways(self, embedded: Tensor, mask: Tensor) -> Tensor:
         states, turned = embedded, _reversal(mask)
         for ahead, back in zip(self.ahead, self.back, strict=True):
             forwards = ahead(states)[0]

@@ -34,6 +34,8 @@ class TrainSettings:
         select_by: what the best epoch is chosen by: "roc_auc", "accuracy", "f1" or "loss".
         select_on: "validation", or "test" only to repeat a paper.
         class_weights: None, "balanced" (N / (C n_c)) or a factor a class.
+        mixed_precision: multiply in bfloat16 while training; weights, attention, losses and all that is measured stay
+            in float32. Numbers are others than without.
         trackers: names of transformers' reporting integrations, such as "tensorboard".
     """
 
@@ -47,6 +49,7 @@ class TrainSettings:
     select_by: str = "roc_auc"
     select_on: str = "validation"
     class_weights: str | list[float] | None = None
+    mixed_precision: bool = False
     trackers: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -68,6 +68,8 @@ class StockTwinSettings(TwinSettings):
         super().__post_init__()
         check_choice("objective of a stock model's twin", self.objective, ("attefa", "constrained"))
         check_choice("keys", self.keys, KEYS)
+        if self.mixed_precision:
+            raise InputError("A stock model's twin is trained in float32; leave mixed_precision out.")
         for name in ("perturbation", "sample", "lora_rank", "max_grad_norm"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -105,6 +105,11 @@ class AttentionTrainer(Trainer):
             )
         return self.optimizer
 
+    def autocast_smart_context_manager(self, cache_enabled: bool | None = True) -> torch.autocast:
+        """bfloat16 where torch thinks it safe, in training alone; it needs no scale."""
+        on = self.settings.mixed_precision and self.model.training
+        return torch.autocast(self.args.device.type, torch.bfloat16, enabled=on, cache_enabled=cache_enabled)
+
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         folder = Path(self.args.output_dir)
         try:

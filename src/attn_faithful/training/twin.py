@@ -42,6 +42,7 @@ class TwinSettings:
         patience: epochs without a better selection before training stops; not while the twin counts as collapsed.
         batch_size, learning_rate, weight_decay: as for the base.
         select_on: "validation", or "test" only to repeat the paper.
+        mixed_precision: as for the base.
         trackers: names of transformers' reporting integrations.
     """
 
@@ -55,6 +56,7 @@ class TwinSettings:
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
     select_on: str = "validation"
+    mixed_precision: bool = False
     trackers: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
