@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from attn_faithful._checks import InputError
+from attn_faithful._mapped import mapped
 
 HELD = 64 * 2**20  # bytes of a table that are held at once
 
@@ -51,7 +52,7 @@ def join_shards(shards: Iterator[pa.Table], target: Path, examples: Sequence[str
             order = places.argsort(kind="stable")
             if whole:
                 _check_alone(np.unique(places), seen, examples, name)
-            laid.append((places[order], _lay(table.take(order), Path(beside) / f"{number}.arrow")))
+            laid.append((places[order], mapped(table.take(order), Path(beside) / f"{number}.arrow")))
         if whole and not seen.all():
             raise InputError(
                 f"{int((~seen).sum())} examples are in no shard of {name!r}, first {examples[int(seen.argmin())]!r}."
@@ -64,13 +65,6 @@ def _check_alone(places: np.ndarray, seen: np.ndarray, examples: Sequence[str], 
         twice = examples[int(places[seen[places]][0])]
         raise InputError(f"The example {twice!r} stands in two shards of {name!r}; the run is inconsistent.")
     seen[places] = True
-
-
-def _lay(table: pa.Table, path: Path) -> pa.Table:
-    """The table as a mapped file: what is read of it takes memory, and the rest none."""
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 def _write(laid: Sequence[Laid], target: Path, n: int) -> int:

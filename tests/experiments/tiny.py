@@ -39,8 +39,10 @@ def numbers(value):
     return value
 
 
-def tables(folder):
+TABLES = ("predictions", "tokens", "variants", "scores")
+
+
+def tables(folder, names=TABLES):
     """The tables whose rows must not depend on interruptions, NaN as a word so that it equals itself."""
-    names = [name for name in ("predictions", "tokens", "variants", "scores") if folder.has_table(name)]
     read = {name: folder.read_table(name).to_pydict() for name in names}
     return {name: {c: [repr(v) for v in values] for c, values in columns.items()} for name, columns in read.items()}

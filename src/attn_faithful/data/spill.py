@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .._mapped import mapped
+
 HELD = 16 * 2**20  # bytes of a table that are held in memory
 
 
@@ -60,10 +62,7 @@ def _joined(parts: list[pa.Table]) -> pa.Table:
 def laid(table: pa.Table) -> pa.Table:
     """The same rows as one chunk of a mapped file without a name."""
     with tempfile.TemporaryDirectory(prefix="attn-faithful.", ignore_cleanup_errors=True) as folder:
-        path = str(Path(folder) / "table.arrow")
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table.combine_chunks())
-        return pa.ipc.open_file(pa.memory_map(path)).read_all()
+        return mapped(table, Path(folder) / "table.arrow")
 
 
 def flat(chunks: list[Any]) -> np.ndarray:

@@ -110,8 +110,14 @@ def _attend(
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     projection = projection or trace.projection
-    asked = call in trace.alter or trace.read is None or call in trace.read
-    if not asked and projection == "softmax" and softcap is None and not torch.is_grad_enabled() and not dropout:
+    read, altered = trace.read is None or call in trace.read, call in trace.alter
+    if (
+        not (read or altered)
+        and projection == "softmax"
+        and softcap is None
+        and not torch.is_grad_enabled()
+        and not dropout
+    ):
         return _unseen(query, key, value, attention_mask, position_bias, scale), query.new_empty(0)
     scores = query @ key.transpose(-1, -2) * scale
     scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
@@ -124,9 +130,9 @@ def _attend(
         scores = scores + torch.where(allowed, attention_mask[..., : scores.shape[-1]], 0.0)
     parameters = parameters_of(projection, getattr(module, "config", None))
     weights = project(projection, scores, allowed.expand_as(scores), **parameters)
-    if call in trace.alter:
+    if altered:
         weights = torch.where(allowed, trace.alter[call](weights, allowed), 0.0)
-    if trace.read is None or call in trace.read:
+    if read:
         trace.seen[call] = Call(weights, scores, allowed, value, module, parameters)
     used = nn.functional.dropout(weights, dropout, module.training).to(value.dtype)
     return (used @ value).transpose(1, 2).contiguous(), weights

@@ -124,7 +124,7 @@ class AttentionClassifier(EmbeddingClassifier):
         """Attention (B, T) and context (B, N) with each word of the batch embedded, encoded and scored once."""
         words, place = ids.long().unique(return_inverse=True)
         read, content = self.masks(ids, attention_mask, special_tokens_mask)
-        states = self.encoder(self.embedding(words[None]), read)  # (1, W, N)
+        states = self.encoder(self.embedding(words[None]), words[None] >= 0)  # (1, W, N), every word is read
         if given is None:
             scores = self.attention.scorer(states, None).expand(len(ids), -1).gather(1, place)
             given = self.attention.project(scores, content)

@@ -1,0 +1,14 @@
+"""Tables as mapped files: what is read of them takes memory, which the system may take back, and the rest none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+
+def mapped(table: pa.Table, path: Path) -> pa.Table:
+    """The same rows as one chunk of a new file at ``path``."""
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
