@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -150,6 +150,18 @@ def gradients(model: Any, batch: Batch) -> Tensor:
 
 
 @torch.no_grad()
+def whole(model: Any, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+    """The output of some texts as they are: each runs once, 32 a forward."""
+    read = batch["attention_mask"].bool()
+    outputs = {}
+    for start in range(0, len(rows), ROWS):
+        some = rows[start : start + ROWS]
+        found = model(joined([kept(batch, row, read[row]) for row in some]))
+        outputs |= dict(zip(some, found, strict=True))
+    return outputs
+
+
+@torch.no_grad()
 def leave_one_out(model: Any, batch: Batch, members: Tensor, places: list[tuple[int, int]]) -> Tensor:
     """Algorithm 1: |change of the output| without an item; each shortened text runs whole.
 
@@ -158,12 +170,12 @@ def leave_one_out(model: Any, batch: Batch, members: Tensor, places: list[tuple[
         places: (text, item) of those to leave out.
     """
     read = batch["attention_mask"].bool()
-    before = {row: model(kept(batch, row, read[row])) for row, _ in places}
+    before = whole(model, batch, sorted({row for row, _ in places}))
     changes = []
     for start in range(0, len(places), ROWS):
         some = places[start : start + ROWS]
         after = model(joined([kept(batch, row, read[row] & (members[row] != item)) for row, item in some]))
-        changes += [(after[i] - before[row][0]).abs() for i, (row, _) in enumerate(some)]
+        changes += [(after[i] - before[row]).abs() for i, (row, _) in enumerate(some)]
     return torch.stack(changes)
 
 
@@ -228,17 +240,20 @@ def flips(model: PlainModel, batch: Batch, rows: range) -> list[int]:
 @torch.no_grad()
 def erasure(model: Any, batch: Batch, members: Tensor, attention: Tensor, shares: list[float], rows: range) -> Tensor:
     """Comprehensiveness and sufficiency of attention: a text without its top items, and of these alone, a share."""
-    found = []
+    shortened: list[Batch] = []
+    of: list[int] = []  # the text that each was made of
     for row in rows:
         read, items = batch["attention_mask"][row].bool(), members[row].unique()
         items = items[items >= 0]
-        own = model(kept(batch, row, read))
+        rest = members[row] < 0  # special tokens and padding
         order = items[attention[row, items].argsort(descending=True)]
         for share in shares:
             top = torch.isin(members[row], order[: math.ceil(share * len(order))])
-            rest = members[row] < 0  # special tokens and padding
-            found += [own - model(kept(batch, row, read & keep)) for keep in (~top, top | rest)]
-    return torch.cat(found)
+            shortened += [kept(batch, row, read & keep) for keep in (~top, top | rest)]
+            of += [row, row]
+    own = whole(model, batch, list(rows))
+    after = torch.cat([model(joined(shortened[i : i + ROWS])) for i in range(0, len(shortened), ROWS)])
+    return torch.stack([own[row] for row in of]) - after
 
 
 def hidden(model: PlainModel, batch: Batch, states: list[tuple[int, int]]) -> Tensor:

@@ -14,8 +14,8 @@ from attn_faithful.models.stock import StockModel
 from tests.models.stock_families import FAMILIES, NAMES, eager, read, stock, texts, wrapped
 from tests.reference import stock as reference
 
-# As a part of the size of what is expected. In float32 two ways through three layers order their sums as the processor's
-# products do: up to 1.01e-6 was seen (Llama on a processor with AVX-512).
+# As a part of the size of what is expected. In float32 two ways through three layers order their sums as the
+# processor's products do: up to 1.01e-6 was seen (Llama on a processor with AVX-512).
 EXACT = {torch.float64: 1e-12, torch.float32: 3e-6}
 
 
