@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,14 @@ from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
 from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
-from attn_faithful.experiments.plan import digest, slug
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.writing import Writer
-from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
 
@@ -46,6 +44,7 @@ class Task:
         settings: which tests, and how.
         source_file: importance that was computed elsewhere, or None.
         origin: folder or Hub id that the model came from; None for a model that only lives in memory.
+        source: where the texts came from, as the user named it.
     """
 
     model: Any
@@ -56,23 +55,19 @@ class Task:
     settings: EvaluationSettings
     source_file: str | None = None
     origin: str | None = None
+    source: str | None = None
+
+    @cached_property
+    def identity(self) -> Identity:
+        """All that could change a number of the run."""
+        held = None if self.source_file is None else digest(Path(self.source_file), named=False)
+        return run_identity(
+            "evaluate", self.model, self.tokenizer, self.texts, self.split, asdict(self.settings), source_file=held
+        )
 
     def folder(self, output: str | Path) -> RunFolder:
         """Its run folder: named by what it is and by a hash of everything that could change its numbers."""
-        held = None if self.source_file is None else digest(Path(self.source_file))
-        examples = list(self.texts.splits[self.split]["example"])
-        facts = [SCHEMA_VERSION, weights_digest(self.model), self.texts.fingerprint, self.split, examples, held]
-        text = json.dumps([*facts, asdict(self.settings)], sort_keys=True)
-        short = hashlib.sha256(text.encode()).hexdigest()[:8]
-        return RunFolder(Path(output) / f"{slug([self.texts.name, self.name, self.split])}-{short}")
-
-
-def weights_digest(model: Any) -> str:
-    """A digest of a model's weights and configuration."""
-    seen = hashlib.sha256(repr(getattr(model, "config", "")).encode())
-    for name, weight in sorted(model.state_dict().items()):
-        seen.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
-    return seen.hexdigest()
+        return RunFolder(Path(output) / self.identity.folder([self.texts.name, self.name, self.split]))
 
 
 def make_task(
@@ -120,7 +115,7 @@ def make_task(
     if source_file is not None:
         settings = settings.against(GIVEN)
     name = name or getattr(model.config, "encoder", None) or model.config.model_type
-    return Task(model, tokenizer, str(name), texts, split, settings, source_file, origin)
+    return Task(model, tokenizer, str(name), texts, split, settings, source_file, origin, data.source)
 
 
 def evaluate_task(
@@ -191,6 +186,8 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
     folder.write_meta({
         "axes": {"data": task.texts.name, "model": task.name},
         "seed": task.settings.seed,
+        "numbers": NUMBERS_VERSION,
+        "identity": task.identity.short,
         "model": task.origin,
         "weights": weights(Path(task.origin)) if task.origin and Path(task.origin).is_dir() else None,
         "split": task.split,
@@ -198,7 +195,7 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
         "source_file": task.source_file,
         "label_names": task.texts.label_names,
         "data": {
-            "fingerprint": task.texts.fingerprint, "notes": [*task.texts.notes, *notes],
+            "source": task.source, "fingerprint": task.texts.fingerprint, "notes": [*task.texts.notes, *notes],
             "vocabulary": len(task.tokenizer), "vector_coverage": None,
             task.split: split_facts(task.texts, task.split, rows),
         },

@@ -19,6 +19,7 @@ from attn_faithful.data.encoding import in_pieces, span_finder
 from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.tokenized import tokenize
 from attn_faithful.data.words import Span, shown_spans
+from attn_faithful.experiments.identity import NUMBERS_VERSION
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, statistics
 from attn_faithful.experiments.team import Team
@@ -159,6 +160,7 @@ def meta_of(cell: Cell, data: Prepared, seconds: float, team: Team) -> dict[str,
     return {
         "axes": cell.axes,
         "seed": cell.seed,
+        "numbers": NUMBERS_VERSION,
         "recipe": asdict(cell.recipe),
         "label_names": data.texts.label_names,
         "data": statistics(data),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,15 +11,13 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
+from attn_faithful.experiments.identity import cell_identity, digest
 from attn_faithful.experiments.recipe import VALUE, WITH, DataSettings, Recipe, assign, make_recipe
 from attn_faithful.experiments.strict import build
-from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.training.twin import TwinSettings
 
 # keys of a recipe that may name a file or folder
 _FILES = ((("data",), "source"), (("vectors",), "path"), (("data", "mock"), "positive"), (("data", "mock"), "negative"))
-
-_WHOLE = 2**28  # bytes; larger files (word vectors of millions of words) would take longer to read than to train on
 
 
 @dataclass(frozen=True)
@@ -134,37 +130,10 @@ def _data_name(data: DataSettings) -> str:
 def _folder(recipe: Recipe, axes: Mapping[str, str], seed: int) -> str:
     # what only says how to talk about a cell must not make it stale
     settings = asdict(replace(recipe, name="run", claim="", expected=None, grid={}, smoke={}, seeds=[seed]))
-    settings["data"].pop("folder")
+    for told in ("folder", "local"):  # used up when the source was chosen
+        settings["data"].pop(told)
     for place, key in _FILES:
         given = settings[place[0]] if len(place) == 1 else settings[place[0]].get(place[1]) or {}
         if given.get(key) and Path(given[key]).exists():
             given[key] = digest(Path(given[key]))  # what a file holds counts, not where it lies
-    text = json.dumps({"schema": SCHEMA_VERSION, **settings}, sort_keys=True)
-    return f"{slug([*axes.values(), str(seed)])}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def slug(parts: Sequence[str]) -> str:
-    """A folder's name from what it is about.
-
-    Example:
-        >>> slug(["My data", "lstm", "10"])
-        'my-data-lstm-10'
-    """
-    return re.sub(r"[^a-z0-9.-]+", "-", "-".join(parts).lower()).strip("-.")
-
-
-def digest(path: Path) -> str:
-    """A digest of a file or of the files in a folder: names, sizes and content; of huge files the two ends."""
-    seen = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
-        size = file.stat().st_size
-        seen.update(f"{file.name} {size} ".encode())
-        with open(file, "rb") as handle:
-            if size <= _WHOLE:
-                while part := handle.read(2**20):
-                    seen.update(part)
-                continue
-            seen.update(handle.read(2**20))
-            handle.seek(size - 2**20)
-            seen.update(handle.read(2**20))
-    return seen.hexdigest()
+    return cell_identity(settings).folder([*axes.values(), str(seed)])

@@ -14,6 +14,7 @@ import numpy as np
 from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.earlier import take_over
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
 from attn_faithful.experiments.outputs import item_finder, long_history, meta_of, queries, token_finder
 from attn_faithful.experiments.plan import Cell
@@ -49,6 +50,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
     with quiet(), team.writing(folder):
         if folder.done:  # another process was faster
             return
+        take_over(cell, folder)
         tokenizer = _saved_tokenizer(folder / "model")
         data = prepare(cell.recipe, tokenizer)
         _check_selection(cell, data)

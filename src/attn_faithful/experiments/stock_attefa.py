@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +17,9 @@ from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators import attefa
-from attn_faithful.experiments.evaluate import labelled_texts, weights_digest
+from attn_faithful.experiments.evaluate import labelled_texts
+from attn_faithful.experiments.identity import NUMBERS_VERSION, run_identity
 from attn_faithful.experiments.outputs import hardware, long_history, versions
-from attn_faithful.experiments.plan import slug
 from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.scoring import ALL, metric_facts, score_records
@@ -32,7 +30,6 @@ from attn_faithful.experiments.trained import trained
 from attn_faithful.functional import faithfulness
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock import StockModel
-from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.store import RunFolder
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.stock_pair import StockOutputs, stock_twin_outputs
@@ -94,9 +91,8 @@ def stock_attefa(
     base = model if isinstance(model, StockModel) else StockModel(model)
     texts = labelled_texts(base, data, rows)
     name = name or base.config.model_type
-    facts = [SCHEMA_VERSION, weights_digest(base), texts.fingerprint, asdict(settings), list(seeds)]
-    short = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
-    folder = RunFolder(Path(output) / f"{slug([texts.name, name, 'attefa'])}-{short}")
+    identity = run_identity("attefa", base, tokenizer, texts, "test", asdict(settings), seeds=list(seeds))
+    folder = RunFolder(Path(output) / identity.folder([texts.name, name, "attefa"]))
     if folder.done:
         return folder
     start = time.time()
@@ -112,12 +108,14 @@ def stock_attefa(
         folder.write_meta({
             "axes": {"data": texts.name, "model": name},
             "seed": seeds[0],
+            "numbers": NUMBERS_VERSION,
+            "identity": identity.short,
             "model": origin,
             "split": "test",
             "twin": asdict(settings),
             "label_names": texts.label_names,
             "data": {
-                "fingerprint": texts.fingerprint, "notes": [*texts.notes, *_notes(settings)],
+                "source": data.source, "fingerprint": texts.fingerprint, "notes": [*texts.notes, *_notes(settings)],
                 "vocabulary": len(tokenizer), "vector_coverage": None,
                 **{split: split_facts(texts, split, found) for split, found in encoded.items()},
             },
