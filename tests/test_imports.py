@@ -30,7 +30,7 @@ ALLOWED = {
     "attributions": TESTS,
     "evaluators": TESTS,
     "training": TESTS,
-    "reports": {"store", "schema", "_checks"},
+    "reports": {"store", "schema", "_checks", "functional"},  # of functional the statistics alone, see below
     "hub": {"_checks"},
     "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
     "_auto": {"models", "data"},  # once transformers is loaded
@@ -87,6 +87,26 @@ def test_no_cycles():
 def test_nobody_imports_the_command_line():
     others = {n: tree for n, tree in MODULES.items() if not n.startswith("cli/")}
     assert not [n for n, tree in others.items() if any(m.startswith("attn_faithful.cli") for m in imported(n, tree))]
+
+
+# statistics in numpy and scipy: one implementation for the tests, which have torch, and for reports, which have not
+STATISTICS = {"faithfulness", "resampling", "summaries"}
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n.startswith("reports")])
+def test_reports_take_statistics_alone_from_functional(name):
+    taken = {m.split(".")[2] for m in imported(name, MODULES[name]) if m.startswith("attn_faithful.functional.")}
+    assert taken <= STATISTICS
+    assert "attn_faithful.functional" not in set(imported(name, MODULES[name]))
+
+
+@pytest.mark.parametrize("name", sorted(STATISTICS))
+def test_statistics_know_no_torch(name):
+    path = f"functional/{name}.py"
+    known = {"_checks", *STATISTICS}
+    for module in imported(path, MODULES[path]):
+        own = module.startswith("attn_faithful.")
+        assert module.rsplit(".", 1)[1] in known if own else module.split(".")[0] not in {"torch", "transformers"}
 
 
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith(("functional", "schema", "store", "reports"))])

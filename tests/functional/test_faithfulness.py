@@ -8,7 +8,7 @@ from tests.reference import faithfulness as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import faithfulness as F
-from attn_faithful.functional import ragged
+from attn_faithful.functional import ragged, resampling
 
 nan = math.nan
 
@@ -127,14 +127,73 @@ def test_is_collapsed():
 
 
 def test_bootstrap_equals_the_reference():
+    """Three twins of the same texts, one of which has no value for some."""
     seeds = [random_columns(seed, n=30) for seed in range(3)]
+    seeds[1][0][:4] = nan
     tvd, jsd = [s[0] for s in seeds], [s[1] for s in seeds]
     interval = F.bootstrap_attefa(tvd, jsd, n_resamples=100, level=0.9, seed=7)
-    assert interval == pytest.approx(reference.bootstrap_attefa(tvd, jsd, 100, 0.9, 7), abs=1e-10)
+    kept = [dict(enumerate(zip(t, j, strict=True))) for t, j in seeds]
+    for i in range(4):
+        del kept[1][i]
+    assert interval == pytest.approx(reference.bootstrap_attefa(kept, 100, 0.9, 7), abs=1e-10)
     low, high = interval
     assert low < np.mean([F.attefa(t, j).attefa for t, j in seeds]) < high
     assert interval == F.bootstrap_attefa(tvd, jsd, n_resamples=100, level=0.9, seed=7)
     assert interval != F.bootstrap_attefa(tvd, jsd, n_resamples=100, level=0.9, seed=8)
+
+
+def test_equal_ids_are_one_text():
+    """Two twins whose texts overlap in part and come in another order."""
+    (a, b), (c, d) = random_columns(0, n=12), random_columns(1, n=9)
+    ids = [[f"t{i}" for i in range(12)], [f"t{i}" for i in (8, 3, 20, 21, 0, 1, 22, 5, 11)]]
+    interval = F.bootstrap_attefa([a, c], [b, d], n_resamples=100, examples_by_seed=ids)
+    twins = [
+        dict(zip(names, zip(*columns, strict=True), strict=True))
+        for names, columns in zip(ids, ((a, b), (c, d)), strict=True)
+    ]
+    assert interval == pytest.approx(reference.bootstrap_attefa(twins, 100, 0.95, 0), abs=1e-10)
+    apart = F.bootstrap_attefa([a, c], [b, d], n_resamples=100, examples_by_seed=[ids[0], list("abcdefghi")])
+    assert apart != interval
+    for wrong in ([ids[0], ids[1][:8]], [ids[0], ["t1"] * 9]):
+        with pytest.raises(InputError, match="different ids in `examples_by_seed`"):
+            F.bootstrap_attefa([a, c], [b, d], examples_by_seed=wrong)
+
+
+def test_a_copy_of_a_twin_tells_nothing_new():
+    """The same twin five times has the interval of the one: its texts are no more than they were."""
+    tvd, jsd = random_columns(2, n=80)
+    assert F.bootstrap_attefa([tvd] * 5, [jsd] * 5) == pytest.approx(F.bootstrap_attefa([tvd], [jsd]), abs=1e-12)
+
+
+def twins_of_a_base(generator, n, twins=5):
+    """TVD and JSD of each twin on n new texts; most of what makes a text hard for one is hard for all."""
+    hard = generator.normal(size=n)
+    found = []
+    for twin in range(twins):
+        own = 0.95 * hard + 0.3 * generator.normal(size=n)
+        tvd = 0.8 / (1 + np.exp(2.2 - 0.2 * twin - 1.5 * own))
+        jsd = F.LN2 / (1 + np.exp(-0.5 - 0.7 * hard - 0.5 * generator.normal(size=n)))
+        found.append((tvd, jsd))
+    return [tvd for tvd, _ in found], [jsd for _, jsd in found]
+
+
+def test_the_interval_covers_the_value_on_all_texts_as_often_as_it_says():
+    """Simulated: 200 data sets of 100 texts, five twins each; the value on all texts is that on 400,000.
+
+    A share of 200 of 0.95 has a standard error of 0.015, and percentile intervals of 100 texts fall a little short of
+    their level (0.93 of 2,000 data sets). With texts drawn for each twin apart it is 0.65.
+    """
+    true = float(
+        np.mean(
+            [F.attefa(t, j).attefa for t, j in zip(*twins_of_a_base(np.random.default_rng(0), 400_000), strict=True)]
+        )
+    )
+    generator = np.random.default_rng(1)
+    covered = []
+    for seed in range(200):
+        low, high = F.bootstrap_attefa(*twins_of_a_base(generator, 100), n_resamples=200, seed=seed)
+        covered.append(low <= true <= high)
+    assert 0.88 < np.mean(covered) < 0.99
 
 
 def test_bootstrap_is_joint():
@@ -148,7 +207,7 @@ def test_bootstrap_is_joint():
 def test_bootstrap_does_not_depend_on_chunks(monkeypatch):
     values = [np.random.default_rng(1).random(64)]
     whole = F.bootstrap_mean(values)
-    monkeypatch.setattr(F, "_CHUNK", 64 * 100)
+    monkeypatch.setattr(resampling, "_CHUNK", 64 * 100)
     assert F.bootstrap_mean(values) == whole
 
 
@@ -156,6 +215,7 @@ def test_bootstrap_leaves_undefined_out():
     tvd, jsd = random_columns(3)
     expected = F.bootstrap_attefa([tvd], [jsd])
     assert F.bootstrap_attefa([np.append(tvd, nan)], [np.append(jsd, 0.1)]) == expected
+    assert F.bootstrap_attefa([np.append(nan, tvd)], [np.append(0.1, jsd)], examples_by_seed=[range(51)]) == expected
     still = np.zeros(50)
     skipped = F.bootstrap_attefa([tvd, tvd], [jsd, still])
     assert skipped == expected

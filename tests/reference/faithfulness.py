@@ -31,12 +31,18 @@ def constant_twin_tvd(p):
     return linprog(cost, A_ub=np.array(rows), b_ub=bounds, A_eq=simplex, b_eq=[1.0], bounds=(0, None)).fun
 
 
-def bootstrap_attefa(tvd_by_seed, jsd_by_seed, n_resamples, level, seed):
+def bootstrap_attefa(values_by_twin, n_resamples, level, seed):
+    """Twins as dictionaries from a text to its TVD and JSD; every resample draws texts once, for all twins."""
+    texts = list(dict.fromkeys(text for twin in values_by_twin for text in twin))
     generator = np.random.default_rng(seed)
-    values = np.zeros((len(tvd_by_seed), n_resamples))
-    for s, (tvd, jsd) in enumerate(zip(tvd_by_seed, jsd_by_seed, strict=True)):
-        picks = generator.integers(0, len(tvd), size=(n_resamples, len(tvd)))
-        for r in range(n_resamples):
-            values[s, r] = attefa([tvd[i] for i in picks[r]], [jsd[i] for i in picks[r]])
+    values = []
+    for _ in range(n_resamples):
+        drawn = [texts[i] for i in generator.integers(0, len(texts), size=len(texts))]
+        ratios = []
+        for twin in values_by_twin:
+            answered = [twin[text] for text in drawn if text in twin]
+            ratios.append(attefa([tvd for tvd, _ in answered], [jsd for _, jsd in answered]))
+        ratios = [ratio for ratio in ratios if not math.isnan(ratio)]
+        values.append(sum(ratios) / len(ratios))
     ends = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
-    return tuple(np.percentile(values.mean(0), ends))
+    return tuple(np.percentile(values, ends))

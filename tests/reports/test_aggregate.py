@@ -7,10 +7,10 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators import attefa
-from attn_faithful.functional import faithfulness
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.store import RunFolder
 from tests.reference import divergences as slow
+from tests.reference import faithfulness as reference
 
 LENGTHS = [3, 0, 5, 2]
 EXAMPLES = [f"test-{i}" for i in range(4)]
@@ -113,12 +113,20 @@ def test_means_over_seeds(tmp_path):
     assert record["select_on"] == ["twin"]
 
 
-def test_interval_is_the_joint_bootstrap(tmp_path):
-    runs = [finished(tmp_path / str(seed), seed) for seed in (1, 2)]
+def test_interval_draws_each_text_once_for_all_twins(tmp_path):
+    runs = [finished(tmp_path / str(seed), seed, twins=(5, 6)) for seed in (1, 2)]
     (record,) = aggregate(runs)
-    read = [run.read_table("variants").to_pydict() for run in runs]
-    expected = faithfulness.bootstrap_attefa([r["output_tvd"] for r in read], [r["attention_jsd"] for r in read])
-    assert (record["twins"]["attefa"]["attefa"]["low"], record["twins"]["attefa"]["attefa"]["high"]) == expected
+    twins = []
+    for run in runs:
+        rows = run.read_table("variants").to_pydict()
+        for name in sorted(set(rows["variant"])):
+            kept = [i for i, variant in enumerate(rows["variant"]) if variant == name]
+            values = {rows["example"][i]: (rows["output_tvd"][i], rows["attention_jsd"][i]) for i in kept}
+            twins.append({text: pair for text, pair in values.items() if not any(map(math.isnan, pair))})
+    assert len(twins) == 4
+    expected = reference.bootstrap_attefa(twins, 1000, 0.95, 0)
+    found = record["twins"]["attefa"]["attefa"]
+    assert (found["low"], found["high"]) == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from attn_faithful._checks import InputError
+from attn_faithful.functional.summaries import wilson
 from attn_faithful.reports import packing
 from attn_faithful.reports.cards import cards
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.page import page, write_page
 from attn_faithful.reports.palette import HUES
-from attn_faithful.reports.verdict import AGAINST, FOR, OPEN, Answer, answer, verdict, wilson
+from attn_faithful.reports.verdict import AGAINST, FOR, OPEN, Answer, answer, verdict
 from tests.reports.made import ARABIC, CHINESE, MARKUP, SOURCES, long_texts, made
 
 PNG = base64.b64decode(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_faithful.functional.summaries import summarize
+from attn_faithful.functional.summaries import holm, paired
 
 Key = tuple[str, str, str]  # site, source, metric
 Column = tuple[np.ndarray, Sequence[str | None]]
@@ -83,25 +83,25 @@ def _bins(columns: Mapping[Key, Column], site: str, source: str) -> dict[str, An
 
 
 def _pair(columns: Mapping[Key, Column], site: str, source: str) -> dict[str, Any]:
-    from scipy.stats import wilcoxon
-
-    difference, reasons = columns[site, source, "flip_difference"]
+    difference = columns[site, source, "flip_difference"][0]
+    (test,) = paired(difference[:, None])
     known = ~np.isnan(difference)
-    summary = summarize(difference[:, None], [list(reasons)])[0]
-    values = difference[known]
-    p = float(wilcoxon(values, zero_method="pratt").pvalue) if np.any(values != 0) else math.nan
     shares = {name: _share(columns[site, source, f"flips_{name}"][0], known) for name in ("sooner", "later")}
     return {
-        "fact": "paired_rankings", "site": site, "source": source, **shares, "mean": summary.mean, "low": summary.low,
-        "high": summary.high, "n": summary.n, "n_undefined": summary.n_undefined, "p": p,
-    }  # fmt: skip
+        "fact": "paired_rankings",
+        "site": site,
+        "source": source,
+        **shares,
+        "mean": test.mean,
+        "low": test.low,
+        "high": test.high,
+        "n": test.n,
+        "n_undefined": len(difference) - test.n,
+        "p": test.p,
+    }
 
 
 def _corrected(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Holm's step-down correction over the pairs that have a p."""
-    tested = sorted((pair for pair in pairs if not math.isnan(pair["p"])), key=lambda pair: pair["p"])
-    least = 0.0
-    for rank, pair in enumerate(tested):
-        least = max(least, min(1.0, pair["p"] * (len(tested) - rank)))
-        pair["p_holm"] = least
-    return [{"p_holm": math.nan, **pair} for pair in pairs]
+    """With Holm's correction over the pairs that have a p."""
+    corrected = holm([pair["p"] for pair in pairs])
+    return [{**pair, "p_holm": p_holm} for pair, p_holm in zip(pairs, corrected, strict=True)]

@@ -172,7 +172,7 @@ def run(block: Block, settings: FlipSettings) -> Found:
     if "attention" in ways:
         for name in ways:
             if name not in ("attention", SMALLEST, GREEDY):
-                _score_pair(found, block, name, ways[name], ways["attention"], reasons)
+                _score_pair(found, block, name, ways[name], ways["attention"], count, reasons)
     return found
 
 
@@ -301,12 +301,12 @@ def _score_top(
             found.score(block, row, metric.name, math.nan if reason else values[row], reason, source=name)
 
 
-def _score_pair(found: Found, block: Block, name: str, first: Way, second: Way, reasons: list[str | None]) -> None:
+def _score_pair(
+    found: Found, block: Block, name: str, first: Way, second: Way, count: Tensor, reasons: list[str | None]
+) -> None:
     both = ~(first.size.isnan() | second.size.isnan())
-    columns = {
-        SOONER: first.size < second.size, LATER: first.size > second.size,
-        DIFFERENCE: first.fraction - second.fraction,
-    }  # fmt: skip
+    fewer = (first.size - second.size) / count  # of sizes, since 3 / 10 - 2 / 10 is not 1 / 10 and would break a tie
+    columns = {SOONER: first.size < second.size, LATER: first.size > second.size, DIFFERENCE: fewer}
     listed = {m: torch.where(both, values.double(), math.nan).tolist() for m, values in columns.items()}
     for row, reason in enumerate(reasons):
         for metric, values in listed.items():

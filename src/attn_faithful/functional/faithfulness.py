@@ -1,22 +1,25 @@
 """AtteFa over a data set, the constant twin that it is read against, and bootstrap intervals.
 
-Arrays of per-example values in, numbers out, all in float64. TVD is over the full class distribution (0 to 1), which
-equals the sTVD of the paper; JSD is in nats (0 to ln 2). NaN marks an undefined example, which is left out.
+Arrays of per-example values in, numbers out, all in float64, without torch. TVD is over the full class distribution
+(0 to 1), which equals the sTVD of the paper; JSD is in nats (0 to ln 2). NaN marks an undefined example, which is left
+out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import InputError
-from .divergences import LN2
+from .resampling import percentiles, resampled_means
 
 Array = NDArray[np.float64]
+
+LN2 = math.log(2.0)
 
 NEVER_MOVED = "twin attention never moved"
 NO_EXAMPLE = "no defined example"
@@ -25,9 +28,6 @@ UNDEFINED = "undefined divergence"
 # JSD grows with the square of the change: this is a relative change of 3e-6 in every weight, the rounding of two
 # float32 forward passes. Dividing by less would turn noise into an AtteFa of 1.
 STILL_JSD = 1e-12
-
-# Resampled indices held at once: 16 MB, whatever the number of examples.
-_CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -243,24 +243,31 @@ def bootstrap_attefa(
     n_resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
+    examples_by_seed: Sequence[Sequence[Hashable]] | None = None,
 ) -> tuple[float, float]:
-    r"""Percentile interval for AtteFa averaged over twins of several seeds.
+    r"""Percentile interval for AtteFa averaged over twins of several seeds, of one base or of several.
 
-    In every resample each seed draws its examples with replacement, the same ones for TVD and JSD, and gives its
-    ratio; the resample's value is the mean over seeds. NaN examples are left out first, undefined seeds are skipped.
+    What is resampled are the texts; the trained models are given. The interval says where the mean over these twins
+    would lie on other texts of the same kind, and nothing of other seeds: that is the standard deviation over seeds.
+    Twins answer the same texts, and a text that is hard for one is hard for all, so every resample draws the texts
+    once, with replacement, for all twins and for TVD and JSD alike; each twin gives its ratio over them, and the
+    resample's value is the mean over twins. A text that is undefined for a twin is left out of that twin's means; a
+    twin whose ratio is undefined is left out of the mean.
 
     Args:
-        tvd_by_seed: for each seed (B,), 0 to 1.
-        jsd_by_seed: for each seed (B,), nats.
+        tvd_by_seed: for each twin (B,), 0 to 1.
+        jsd_by_seed: for each twin (B,), nats.
         n_resamples: at least 1.
         level: coverage, between 0 and 1.
         seed: of the resampling.
+        examples_by_seed: for each twin the ids of its B texts: equal ids are one text. Without, twins of equally
+            many texts answered the same ones in the same order, and others have texts of their own.
 
     Returns:
-        (low, high), in 0 to 1; (NaN, NaN) if no seed has a defined AtteFa.
+        (low, high), in 0 to 1; (NaN, NaN) if no twin has a defined AtteFa.
 
     Raises:
-        InputError: unequal numbers of seeds or examples, values out of range, a wrong level.
+        InputError: unequal numbers of twins or examples, an id twice, values out of range, a wrong level.
 
     Reference:
         Efron and Tibshirani (1993), section 13.3 (percentile interval).
@@ -274,13 +281,17 @@ def bootstrap_attefa(
         raise InputError(
             f"Expected as many seeds in `tvd_by_seed` ({len(tvd_by_seed)}) as in `jsd_by_seed` ({len(jsd_by_seed)})."
         )
-    seeds = [np.stack(_columns(tvd, jsd)) for tvd, jsd in zip(tvd_by_seed, jsd_by_seed, strict=True)]
-    means = list(_resampled_means(seeds, n_resamples, level, seed))
-    return _percentiles([_ratio(tvd, jsd) for tvd, jsd in means], level)
+    twins = [np.stack(_columns(tvd, jsd)) for tvd, jsd in zip(tvd_by_seed, jsd_by_seed, strict=True)]
+    means = resampled_means(twins, examples_by_seed, n_resamples, level, seed)
+    return percentiles([_ratio(tvd, jsd) for tvd, jsd in means], level)
 
 
 def bootstrap_mean(
-    values_by_seed: Sequence[ArrayLike], n_resamples: int = 1000, level: float = 0.95, seed: int = 0
+    values_by_seed: Sequence[ArrayLike],
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    examples_by_seed: Sequence[Sequence[Hashable]] | None = None,
 ) -> tuple[float, float]:
     r"""Percentile interval for a mean over examples, averaged over seeds; resampled as in :func:`bootstrap_attefa`.
 
@@ -289,6 +300,7 @@ def bootstrap_mean(
         n_resamples: at least 1.
         level: coverage, between 0 and 1.
         seed: of the resampling.
+        examples_by_seed: as there.
 
     Returns:
         (low, high), in the unit of the values; (NaN, NaN) if no seed has a defined example.
@@ -304,36 +316,5 @@ def bootstrap_mean(
         (2.0, 2.0)
     """
     seeds = [np.asarray(values, dtype=np.float64)[None] for values in values_by_seed]
-    return _percentiles([means[0] for means in _resampled_means(seeds, n_resamples, level, seed)], level)
-
-
-def _resampled_means(seeds: list[Array], n_resamples: int, level: float, seed: int) -> Iterator[Array]:
-    """For each seed's columns (columns, B) the means of joint resamples (columns, n_resamples)."""
-    if not 0 < level < 1:
-        raise InputError(f"Expected `level` between 0 and 1, but got {level}; 0.95 gives the usual interval.")
-    if n_resamples < 1:
-        raise InputError(f"Expected `n_resamples` of at least 1, but got {n_resamples}.")
-    generator = np.random.default_rng(seed)
-    for columns in seeds:
-        if columns.ndim != 2:
-            raise InputError(f"Expected for each seed values of shape (B,), but got {columns.shape[1:]}.")
-        columns = columns[:, ~np.isnan(columns).any(0)]
-        n = columns.shape[1]
-        means = np.full((len(columns), n_resamples), np.nan)
-        step = max(1, _CHUNK // max(n, 1))
-        for start in range(0, n_resamples if n else 0, step):
-            picks = generator.integers(0, n, size=(min(step, n_resamples - start), n))
-            for mean, column in zip(means, columns, strict=True):
-                mean[start : start + step] = column[picks].mean(-1)
-        yield means
-
-
-def _percentiles(by_seed: list[Array], level: float) -> tuple[float, float]:
-    values = np.stack(by_seed) if by_seed else np.full((1, 1), np.nan)
-    defined = ~np.isnan(values)
-    counts = defined.sum(0)
-    means = np.where(defined, values, 0.0).sum(0)[counts > 0] / counts[counts > 0]
-    if means.size == 0:
-        return math.nan, math.nan
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    means = resampled_means(seeds, examples_by_seed, n_resamples, level, seed)
+    return percentiles([columns[0] for columns in means], level)

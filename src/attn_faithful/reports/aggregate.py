@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.reports.statistics import attefa_interval, jsd_of_lists, tvd
+from attn_faithful.functional.faithfulness import bootstrap_attefa
+from attn_faithful.reports.statistics import jsd_of_lists, tvd
 from attn_faithful.store import RunFolder
 
 FOLDER = "folder"  # the axis that tells runs apart which nothing else does
@@ -124,24 +125,26 @@ def _over(values: Sequence[float | None]) -> dict[str, Any]:
 
 def _twins(members: Sequence[Member], summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     records: dict[str, dict[str, Any]] = {}
-    columns: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
+    columns: dict[str, tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]] = {}  # TVD, JSD, ids by twin
     for (run, meta), summary in zip(members, summaries, strict=True):
         if not summary["twins"]:
             continue
-        table = run.read_table("variants", ["variant", "output_tvd", "attention_jsd"])
+        table = run.read_table("variants", ["example", "variant", "output_tvd", "attention_jsd"])
+        examples = np.asarray(table.column("example").to_pylist())
         names = np.asarray(table.column("variant").to_pylist())
         moved = [np.asarray(table.column(name).to_pylist(), dtype=float) for name in ("output_tvd", "attention_jsd")]
         for name, twin in summary["twins"].items():
             record = records.setdefault(twin["variant"], {"by_seed": []})
             record["by_seed"].append(_of_seed(twin, meta["seed"]))
-            stored = columns.setdefault(twin["variant"], ([], []))
-            for held, values in zip(stored, moved, strict=True):
+            stored = columns.setdefault(twin["variant"], ([], [], []))
+            for held, values in zip(stored, (*moved, examples), strict=True):
                 held.append(values[names == name])
     for variant, record in records.items():
         rows = record["by_seed"]
         for measure in (m for m in rows[0] if m not in ("base_seed", "seed", "collapsed", "reason")):
             record[measure] = _over([row[measure] for row in rows])
-        low, high = attefa_interval(*columns[variant])
+        tvd_by_twin, jsd_by_twin, examples_by_twin = columns[variant]
+        low, high = bootstrap_attefa(tvd_by_twin, jsd_by_twin, examples_by_seed=examples_by_twin)
         record["attefa"] |= {"low": low, "high": high}
         record["collapsed"] = sum(row["collapsed"] for row in rows)
         record["n_examples"] = int(np.isfinite(columns[variant][1][0]).sum())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from attn_faithful.functional.summaries import wilson
 from attn_faithful.reports.examples import SETS, counted, first_source
 from attn_faithful.reports.histogram import histogram
 from attn_faithful.reports.palette import title_of
@@ -26,7 +27,6 @@ from attn_faithful.reports.verdict import (
     TWIN_LINE,
     Answer,
     answer,
-    wilson,
 )
 
 LN2 = math.log(2)

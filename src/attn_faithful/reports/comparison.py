@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from attn_faithful.functional.summaries import holm, paired
 from attn_faithful.reports.aggregate import FOLDER
 from attn_faithful.reports.runs import ALL, Run
-from attn_faithful.reports.statistics import holm, paired
 from attn_faithful.reports.tables import Table, attefa_table, number
 from attn_faithful.reports.tests import CONTROLS, interval, is_control, with_control
 

@@ -148,8 +148,8 @@ def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Ta
         "to 0.693). AtteFa = TVD / (JSD / ln 2), at most 1: near 0, another attention gives the same predictions.",
         "const. TVD: of the best constant prediction. A twin within 10% of it counts as collapsed: it gave up "
         "predicting, and its AtteFa says that no other attention was found that keeps the predictions.",
-        f"{over}[]: 95% bootstrap interval over test examples within seeds. (+k): k examples without a content token, "
-        "left out.",
+        f"{over}[]: 95% bootstrap interval over test examples, drawn once for all seeds. (+k): k examples without a "
+        "content token, left out.",
     ]
     notes += _select_notes(records)
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]

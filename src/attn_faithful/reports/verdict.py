@@ -94,17 +94,3 @@ def verdict(answers: Sequence[Answer | None]) -> Verdict | None:
         return None
     key = said[0] if said[0] != OPEN and len(set(said)) == 1 else "mixed"
     return Verdict(key, TEXTS[key])
-
-
-def wilson(share: float, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """The 95% interval of a share of n texts (Wilson's).
-
-    Example:
-        >>> [round(end, 3) for end in wilson(0.5, 100)], wilson(0.0, 0)
-        ([0.404, 0.596], (nan, nan))
-    """
-    if not n:
-        return math.nan, math.nan
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
