@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import Any
 
+_WIDTH = 160  # of a file or a pipe, which have none of their own, unless COLUMNS says another
+
 
 def show(tables: Sequence[Any]) -> None:
+    """Print tables, a blank line between them; None stands for one that there is not."""
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
-        console.width = 160  # a file or a pipe has no width of its own
-    for table in tables:
-        if table is not None:
-            console.print(table.rich())
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH
+    shown = [table for table in tables if table is not None]
+    for place, table in enumerate(shown):
+        if place:
+            console.print()
+        console.print(table.rich())
 
 
 def ls(given: argparse.Namespace) -> None:

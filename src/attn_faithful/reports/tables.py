@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attn_faithful.reports.escaping import latex, markdown, preamble
+from attn_faithful.reports.table_layout import TableLayout
 
 _LONG = 60  # letters of a name, from which its column is set in several lines
 _WIDE = r"p{0.4\linewidth}"
@@ -25,6 +26,7 @@ class Table:
         name: of its files.
         best: (row, column) of the cells that are marked.
         data: head and rows for CSV where these hold more than the shown rows: unrounded numbers.
+        named: how many columns, from the left, are names; None for those whose head begins with a small letter.
     """
 
     title: str
@@ -34,10 +36,13 @@ class Table:
     name: str = ""
     best: set[tuple[int, int]] = field(default_factory=set)
     data: tuple[list[str], list[list[Any]]] | None = None
+    named: int | None = None
 
     @property
     def names(self) -> int:
         """How many of the columns, from the left, are names."""
+        if self.named is not None:
+            return self.named
         return len(list(itertools.takewhile(lambda name: name[:1].islower(), self.head)))
 
     def markdown(self) -> str:
@@ -73,18 +78,9 @@ class Table:
             for i, row in enumerate(self.rows)
         ]
 
-    def rich(self) -> Any:
-        """The table for a terminal."""
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        axes = self.names
-        table = RichTable(title=Text(self.title), caption=Text("\n".join(self.notes)), caption_justify="left")
-        for i, name in enumerate(self.head):
-            table.add_column(Text(name), justify="left" if i < axes else "right", no_wrap=i >= axes, overflow="fold")
-        for i, row in enumerate(self.rows):
-            table.add_row(*(Text(cell, style="bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
-        return table
+    def rich(self) -> TableLayout:
+        """The table for a terminal of any width."""
+        return TableLayout(self)
 
 
 def _latex_row(cells: Iterable[str]) -> str:

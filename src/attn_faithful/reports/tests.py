@@ -80,7 +80,8 @@ def _table_by_site(records: Sequence[Record], metrics: Mapping[str, Record], sit
     )
     first = metrics[next(iter(used))]
     lead = f"{title + ', ' if title else ''}{first['test']}: {first['paper']}"
-    return Table(f"{lead}, by site", ["metric", "source", *sites, "n", "faithful"], rows, notes, first["test"])
+    head = ["metric", "source", *sites, "n", "faithful"]
+    return Table(f"{lead}, by site", head, rows, notes, first["test"], named=2)
 
 
 def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names: Sequence[str], title: str) -> Table:
