@@ -8,7 +8,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, listed, numbers
-from attn_faithful.cli.looking import show
+from attn_faithful.cli.looking import say, show
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -38,10 +38,9 @@ def evaluate(given: argparse.Namespace) -> None:
                 )
             if team.main:
                 result = Result(folder.path)
-                for line in result.first_lines():
-                    print(line)
+                say(*result.first_lines())
                 show(result.tables())
-                print(f"Run folder: {folder.path}")
+                say(f"Run folder: {folder.path}")
 
 
 def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
@@ -77,4 +76,4 @@ def explain(given: argparse.Namespace) -> None:
         found = api.explain(model, tokenizer, list(given.text), **({"sources": chosen} if chosen else {}))
     Console().print(found)
     if given.html is not None:
-        print(found.save(given.html))
+        say(found.save(given.html))

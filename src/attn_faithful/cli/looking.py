@@ -7,7 +7,15 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from attn_faithful.reports.characters import visible
+
 _WIDTH = 160  # of a file or a pipe, which have none of their own, unless COLUMNS says another
+
+
+def say(*lines: object) -> None:
+    """Print lines of text that may hold what a user named."""
+    for line in lines:
+        print(visible(line))
 
 
 def show(tables: Sequence[Any]) -> None:
@@ -34,4 +42,5 @@ def ls(given: argparse.Namespace) -> None:
 def report(given: argparse.Namespace) -> None:
     from attn_faithful.reports.report import report
 
-    print(report(given.run, given.output, pages=not given.no_pages))
+    for line in str(report(given.run, given.output, pages=not given.no_pages)).splitlines():
+        say(line)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.evaluating import evaluate, explain
 from attn_faithful.cli.looking import ls, report
 from attn_faithful.cli.sharing import install_metrics, push
 from attn_faithful.cli.training import attefa, check, run, train
+from attn_faithful.reports.characters import degrading, visible
 
 # The heavy imports stand inside the commands: --help must answer at once.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for bad input, 130 when interrupted."""
+    with degrading(sys.stdout, sys.stderr):
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     parser = _parser()
     given = parser.parse_args(argv)
     try:
@@ -46,12 +52,19 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
         kept = "What was finished is kept; free the disk or choose --output."
-        return f"cannot write or read{where}: {error.strerror}. {kept}"
-    return " ".join(str(error).split())
+        return visible(f"cannot write or read{where}: {error.strerror}. {kept}")
+    return visible(" ".join(str(error).split()))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors repeat what was typed, control characters too."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="attn-faithful",
         description="May this model's attention be shown as an explanation of its predictions?",
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from attn_faithful.cli.looking import say
+
 
 def push(given: argparse.Namespace) -> None:
     from attn_faithful._checks import InputError
@@ -13,14 +15,14 @@ def push(given: argparse.Namespace) -> None:
     if given.kind == "model":
         card = _card_of(given.what, given.to, given.results)
         if given.into is not None:
-            print(pushing.write_model(given.what, given.to, given.into, card=card))
+            say(pushing.write_model(given.what, given.to, given.into, card=card))
             return
         address = pushing.push_model(given.what, given.to, card=card, private=given.private)
     else:
         if given.results or given.into is not None:
             raise InputError(f"--results and --into belong to push model, but this is push {given.kind}.")
         address = getattr(pushing, f"push_{given.kind}")(given.what, given.to, private=given.private)
-    print(address)
+    say(address)
 
 
 def _card_of(what: str, to: str, results: Sequence[str]) -> str | None:
@@ -39,4 +41,4 @@ def install_metrics(given: argparse.Namespace) -> None:
     from attn_faithful.hub import install_metrics
 
     for path in install_metrics(given.metric or None):
-        print(path)
+        say(path)

@@ -8,7 +8,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides
-from attn_faithful.cli.looking import show
+from attn_faithful.cli.looking import say, show
 
 
 def run(given: argparse.Namespace) -> None:
@@ -75,7 +75,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
         )  # fmt: skip
     records = aggregate([folder])
     show([base_table(records), attefa_table(records), *Result(folder.path).tables()])
-    print(f"Run folder: {folder.path}")
+    say(f"Run folder: {folder.path}")
 
 
 def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:
@@ -129,7 +129,7 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
     records, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
     if main:
         show(recipe_tables(records, trends(records), asdict(recipe)))
-        print(f"Run folders: {Path(given.output) / recipe.name}")
+        say(f"Run folders: {Path(given.output) / recipe.name}")
 
 
 def check(given: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -80,6 +80,14 @@ def user_path(text: str | Path) -> Path:
 
 
 def from_rows(rows: Any, name: str = "data") -> Raw:
+    """As `_from_rows`; a text that cannot be written is named with its row."""
+    try:
+        return _from_rows(rows, name)
+    except UnicodeEncodeError as error:
+        raise InputError(unwritable(rows, name, 0)) from error
+
+
+def _from_rows(rows: Any, name: str) -> Raw:
     """Splits out of objects: a data set or a mapping of splits, a list of texts, a list of rows as mappings.
 
     Data sets that are streamed are read to their end, and lie on disk from there on.
@@ -266,6 +274,8 @@ def _as_table(rows: list[Any], path: Path, first: int) -> Any:
         values = [row.get(name) for row in rows]
         try:
             columns[name] = pa.array(values)
+        except UnicodeEncodeError as error:
+            raise InputError(unwritable(rows, path, first)) from error
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             if any(isinstance(value, (list, dict)) for value in values):
                 raise InputError(
@@ -273,6 +283,38 @@ def _as_table(rows: list[Any], path: Path, first: int) -> Any:
                 ) from None
             columns[name] = pa.array([None if value is None else str(value) for value in values])
     return pa.table(columns)
+
+
+def unwritable(rows: Iterable[Any], where: Any, first: int) -> str:
+    """Which row holds a lone surrogate: half a character, which no encoding can write.
+
+    Args:
+        rows: texts, or mappings of columns.
+        where: they come from.
+        first: the number of the first row.
+    """
+    for number, row in enumerate(rows, start=first):
+        for text in _strings(row):
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                half = ascii(text[error.start])
+                return (
+                    f"Expected texts in Unicode, but row {number} of {where} holds {half}, half a character; mend it."
+                )
+    return f"Expected Unicode, but {where} holds half a character (a lone surrogate); mend that text."
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string in a value, keys of mappings too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for pair in value.items():
+            yield from _strings(pair)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)
 
 
 def _from_loaded(loaded: Any, name: str) -> Raw:

@@ -66,7 +66,7 @@ def _visible(character: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    return character.encode("ascii", "backslashreplace").decode("ascii")
+    return ascii(character)[1:-1]
 
 
 def writable(text: object, encoding: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from attn_faithful.reports.cards import cards, lead, plain
+from attn_faithful.reports.characters import visible, writable
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.heatmap import Heatmap, heatmap
 from attn_faithful.reports.page import write_page
@@ -76,7 +77,7 @@ class Explanation:
         from rich.text import Text
 
         if self.sentences:
-            yield Text(" ".join(self.sentences))
+            yield Text(writable(" ".join(self.sentences), options.encoding))
         for found in self._shown():
             yield Text("")
             yield found
@@ -84,7 +85,7 @@ class Explanation:
             yield Text(self._rest)
 
     def __str__(self) -> str:
-        parts = [" ".join(self.sentences), *map(str, self._shown()), self._rest or ""]
+        parts = [visible(" ".join(self.sentences)), *map(str, self._shown()), self._rest or ""]
         return "\n\n".join(part for part in parts if part)
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from attn_faithful.reports.characters import visible, writable
 from attn_faithful.reports.examples import Examples, Line
 from attn_faithful.reports.palette import HUES, OTHER, Hue, tint
 from attn_faithful.reports.tables import number
@@ -67,13 +68,17 @@ class Heatmap:
         from rich.table import Table
         from rich.text import Text
 
-        yield Text(self.title, style="bold")
+        def shown(text: str) -> str:
+            return writable(text, options.encoding)
+
+        yield Text(shown(self.title), style="bold")
         if self.query is not None:
-            yield Text(f"asked: {self.query}", style="dim")
+            yield Text(shown(f"asked: {self.query}"), style="dim")
         label = max((len(line.kind.title) for line in self.lines), default=0)
         note = min(34, options.max_width // 4)
         width = max(20, options.max_width - label - note - 4)
-        texts = [self._text(line).wrap(console, width) for line in self.lines]
+        words = [shown(word) for word in self.words]
+        texts = [self._text(words, line).wrap(console, width) for line in self.lines]
         table = Table.grid(padding=(0, 2))
         for size in (label, width, note):
             table.add_column(width=size)
@@ -81,15 +86,15 @@ class Heatmap:
             if part:
                 table.add_row("", "", "")
             for line, wrapped in zip(self.lines, texts, strict=True):
-                about = Text("" if part else line.note, style="dim")
+                about = Text("" if part else shown(line.note), style="dim")
                 table.add_row(Text(line.kind.title, style="bold"), wrapped[part], about)
         yield table
 
-    def _text(self, line: Line) -> Any:
+    def _text(self, words: Sequence[str], line: Line) -> Any:
         from rich.text import Text
 
         text = Text()
-        for i, (word, joined) in enumerate(zip(self.words, self.joined, strict=True)):
+        for i, (word, joined) in enumerate(zip(words, self.joined, strict=True)):
             text.append("" if joined or not i else " ")
             text.append(word, _style(i, line))
         return text
@@ -99,7 +104,7 @@ class Heatmap:
         label = max((len(line.kind.title) for line in self.lines), default=0)
         asked = [] if self.query is None else [f"  asked: {self.query}"]
         said = [f"  {line.kind.title:<{label}}  {self._named(line)}" for line in self.lines]
-        return "\n".join([self.title, *asked, *said])
+        return "\n".join(map(visible, [self.title, *asked, *said]))
 
     def _named(self, line: Line) -> str:
         note = f"  ({line.note})" if line.note else ""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from attn_faithful.reports.characters import visible
 from attn_faithful.reports.tables import number
 
 
@@ -17,6 +18,10 @@ def _bars(*behind: str) -> Any:
 
     title, *more = (TextColumn(text, markup=False) for text in ("{task.description}", *behind))
     return Progress(title, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *more, console=Console(stderr=True))
+
+
+def _say(line: str) -> None:
+    print(visible(line), file=sys.stderr, flush=True)
 
 
 class Progress:
@@ -46,7 +51,7 @@ class Progress:
             self.bars.stop()
         for why in dict.fromkeys(why for _, why in self.lost):
             titles = ", ".join(title for title, said in self.lost if said == why)
-            print(f"{self.prefix}Left out: {titles}: {why}", file=sys.stderr, flush=True)
+            _say(f"{self.prefix}Left out: {titles}: {why}")
 
     def lose(self, cell: Any, why: object) -> None:
         """Note that a cell cannot be run; it is told at the end."""
@@ -61,7 +66,7 @@ class Progress:
             if epoch >= epochs or time.time() - self.last > 15:
                 self.last = time.time()
                 unit = "text" if stage == "tests" else "epoch"
-                print(f"{self.prefix}{title} {unit} {epoch}/{epochs}  {numbers}", file=sys.stderr, flush=True)
+                _say(f"{self.prefix}{title} {unit} {epoch}/{epochs}  {numbers}")
             return
         if title not in self.tasks:
             self.tasks[title] = self.bars.add_task(title, total=epochs, numbers="")
@@ -98,4 +103,4 @@ class Counter:
             self.bar.update(self.task, completed=done, total=of)
         elif self.shown and (done >= of or time.time() - self.last > 15):
             self.last = time.time()
-            print(f"{self.title}: text {done}/{of}", file=sys.stderr, flush=True)
+            _say(f"{self.title}: text {done}/{of}")
