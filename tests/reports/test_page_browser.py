@@ -224,6 +224,7 @@ def test_an_example_stands_word_under_word(opened):
 def test_values_on_hover_and_in_a_table(opened):
     page = opened("many")
     page.click("#values > summary")
+    page.wait_for_selector("#values-table tr")  # made once it is opened
     head, notes, *body = page.eval_on_selector_all(
         "#values-table tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
     )
