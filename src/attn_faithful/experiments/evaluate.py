@@ -29,6 +29,7 @@ from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.writing import Writer
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.surroundings import as_told
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def evaluate_task(
     texts = task.texts.splits[task.split]
     if not len(texts):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
-    with team.writing(folder):
+    with as_told(), team.writing(folder):
         if not folder.done:  # another process may have been faster
             _evaluate(task, folder, held, team, tell)
     return folder

@@ -29,6 +29,7 @@ from attn_faithful.store import RunFolder, strict
 from attn_faithful.training.base import train_base
 from attn_faithful.training.controls import imposed_control, uniform_control
 from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.surroundings import as_told
 from attn_faithful.training.trainer import seeded
 from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
 
@@ -47,7 +48,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
     if folder.done:
         return
     start = time.time()
-    with quiet(), team.writing(folder):
+    with quiet(), as_told(), team.writing(folder):
         if folder.done:  # another process was faster
             return
         take_over(cell, folder)

@@ -34,6 +34,7 @@ from attn_faithful.store import RunFolder
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.stock_pair import StockOutputs, stock_twin_outputs
 from attn_faithful.training.stock_twin import StockTwinSettings, train_stock_twin
+from attn_faithful.training.surroundings import as_told
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
 
@@ -103,7 +104,7 @@ def stock_attefa(
     for split in ("test", settings.select_on):
         if not len(encoded.get(split, ())):
             raise InputError(f"The split {split!r} of {texts.name} is empty; twins need texts beside those of train.")
-    with quiet(), folder.writing():
+    with quiet(), as_told(), folder.writing():
         _compare(base, tokenizer, settings, encoded, texts, folder, list(seeds), tell)
         folder.write_meta({
             "axes": {"data": texts.name, "model": name},

@@ -14,6 +14,7 @@ from transformers.trainer_utils import EvalPrediction
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.surroundings import as_told
 from attn_faithful.training.trainer import Announce, AttentionTrainer, Patience, arguments, fit, seeded
 
 SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
@@ -116,7 +117,7 @@ def train_base(
         callbacks.append(Patience(settings.patience, metric, greater))
     if tell is not None:
         callbacks.append(Announce(tell))
-    with seeded(seed):
+    with as_told(), seeded(seed):
         trainer = AttentionTrainer(
             model=model,
             args=arguments(settings, seed, checkpoints, metric, greater),

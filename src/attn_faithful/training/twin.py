@@ -19,6 +19,7 @@ from attn_faithful.functional.ragged import per_example_divergences
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.models.protocol import probabilities
 from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.surroundings import as_told
 from attn_faithful.training.trainer import Announce, AttentionTrainer, Patience, arguments, fit, seeded
 
 OBJECTIVES = ("attefa", "kl", "constrained")
@@ -295,7 +296,7 @@ def fit_twin(
         called.append(Multiplier(settings.max_tvd))
     if tell is not None:
         called.append(Announce(tell))
-    with seeded(seed):
+    with as_told(), seeded(seed):
         made = trainer(
             model=twin,
             args=arguments(settings, seed, checkpoints, "eval_selection", greater=False),
