@@ -194,7 +194,8 @@ def wheel():
 
     import attn_faithful
     from attn_faithful.cli import main
-    from attn_faithful.experiments.recipe import RECIPES, load_recipe
+    from attn_faithful.experiments.recipe import load_recipe
+    from attn_faithful.experiments.recipe_files import RECIPES
     from attn_faithful.hub import _MODULES, metric_names
     from attn_faithful.reports.page import TEMPLATES
 

@@ -7,14 +7,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import attn_faithful.cli.early as early
 from attn_faithful._checks import InputError
 from attn_faithful.cli.evaluating import evaluate, explain
+from attn_faithful.cli.loading import load
 from attn_faithful.cli.looking import ls, report
 from attn_faithful.cli.sharing import install_metrics, push
 from attn_faithful.cli.training import attefa, check, run, train
 from attn_faithful.reports.characters import degrading, visible
 
-# The heavy imports stand inside the commands: --help must answer at once.
+# The heavy imports stand inside the commands: --help must answer at once, and so must what is misspelt.
+_TRAINS = ("attn_faithful.api", "attn_faithful.experiments.stages")
+_EVALUATES = ("attn_faithful.api", "attn_faithful.experiments.evaluate")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,6 +31,8 @@ def _main(argv: Sequence[str] | None) -> int:
     parser = _parser()
     given = parser.parse_args(argv)
     try:
+        given.early(given)
+        load(given.loads)
         return int(given.command(given) or 0)
     except (InputError, OSError) as error:
         if given.debug:
@@ -69,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         description="May this model's attention be shown as an explanation of its predictions?",
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.set_defaults(early=lambda given: None, loads=())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     for add in (
@@ -90,21 +97,21 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(commands: Any) -> None:
     parser = commands.add_parser("run", help="carry out a recipe and print its tables")
     parser.add_argument("recipe", help="a YAML file, or quickstart, papers/meister_2021 and so on")
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, early=early.run, loads=_TRAINS)
     _shared(parser)
     _cells(parser)
 
 
 def _add_train(commands: Any) -> None:
     parser = commands.add_parser("train", help="train attention classifiers, without twins")
-    parser.set_defaults(command=train)
+    parser.set_defaults(command=train, early=early.train, loads=_TRAINS)
     _shared(parser)
     _single(parser)
 
 
 def _add_attefa(commands: Any) -> None:
     parser = commands.add_parser("attefa", help="train a classifier and its adversarial twins, report AtteFa")
-    parser.set_defaults(command=attefa)
+    parser.set_defaults(command=attefa, early=early.attefa, loads=_TRAINS)
     _shared(parser)
     _single(parser)
     parser.add_argument("--model", metavar="MODEL", help="instead, twins of a transformers classifier: a folder or id")
@@ -123,7 +130,7 @@ def _add_attefa(commands: Any) -> None:
 def _add_evaluate(commands: Any) -> None:
     parser = commands.add_parser("evaluate", help="run the tests on a trained model and a data set")
     parser.add_argument("model", help="a folder or a Hub id")
-    parser.set_defaults(command=evaluate)
+    parser.set_defaults(command=evaluate, early=early.evaluate, loads=_EVALUATES)
     parser.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
     _columns(parser)
     parser.add_argument("--split", help="train, validation or test (default: test)")
@@ -142,7 +149,7 @@ def _add_explain(commands: Any) -> None:
     parser = commands.add_parser("explain", help="show the attention of one text, and what stands against it")
     parser.add_argument("model", help="a folder or a Hub id")
     parser.add_argument("text", nargs="+", help="one text, or several in quotes")
-    parser.set_defaults(command=explain)
+    parser.set_defaults(command=explain, early=early.explain, loads=_EVALUATES)
     parser.add_argument("--sources", metavar="NAME,NAME", help="of importance (default: gradient and leave-one-out)")
     parser.add_argument("--html", metavar="FILE", help="also write the page with the heat maps")
 
@@ -176,7 +183,7 @@ def _add_ls(commands: Any) -> None:
 
 def _add_check(commands: Any) -> None:
     parser = commands.add_parser("check", help="tell what is wrong with a recipe or a data set, before any work")
-    parser.set_defaults(command=check)
+    parser.set_defaults(command=check, early=early.check, loads=_TRAINS)
     parser.add_argument("what", help="a recipe (.yaml), or a data set: a Hub id, folder, file, mock-1 ...")
     _shared(parser)
     _cells(parser)

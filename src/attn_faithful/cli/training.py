@@ -136,7 +136,8 @@ def check(given: argparse.Namespace) -> None:
     from attn_faithful.experiments.estimate import estimate
     from attn_faithful.experiments.plan import expand
     from attn_faithful.experiments.prepare import statistics
-    from attn_faithful.experiments.recipe import find_recipe, load_recipe, make_recipe
+    from attn_faithful.experiments.recipe import load_recipe, make_recipe
+    from attn_faithful.experiments.recipe_files import find_recipe
     from attn_faithful.reports.tables import data_table, plan_table
 
     overrides = recipe_overrides(given)

@@ -57,16 +57,24 @@ def read_source(source: str) -> Raw:
         InputError: for a path that is not there, a folder without splits, or a source that neither the disk nor the
             Hub has.
     """
-    path = user_path(source)
+    path = check_there(source)
     if path.is_dir():
         return _read_folder(path)
     if path.is_file():
         return Raw(slug(path.stem), {"all": read_file(path)})
+    return _read_hub(source)
+
+
+def check_there(source: str) -> Path:
+    """The path that a source names; an error where there is nothing, and the source cannot be an id of the Hub."""
+    path = user_path(source)
+    if path.exists():
+        return path
     suffix = path.suffix.lower().lstrip(".")
     parts = source.replace("\\", "/").split("/")
     if source.startswith((".", "/", "~")) or len(parts) > 2 or suffix in SUFFIXES or "\\" in source or not parts[-1]:
         raise MissingSourceError(f"Expected a file or folder at {source!r}, but there is none; check the path.")
-    return _read_hub(source)
+    return path
 
 
 def user_path(text: str | Path) -> Path:

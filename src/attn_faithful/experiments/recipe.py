@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any, get_type_hints
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.data.mock import mock_spec
+from attn_faithful.experiments.recipe_files import check_folder_name, find_recipe, read_recipe
 from attn_faithful.experiments.settings import EvaluationSettings
-from attn_faithful.experiments.strict import build, dataclass_of, merge, read_yaml, typed
+from attn_faithful.experiments.strict import build, dataclass_of, merge, typed
 from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.trainer import check_trackers
 from attn_faithful.training.twin import TwinSettings
 
-RECIPES = Path(__file__).parents[1] / "recipes"
 CONTROLS = ("uniform", "imposed")
 WITH = "with"  # of a value in the grid: further keys that go with it
 VALUE = "value"  # of a value in the grid that is no mapping, where it has a name or further keys
@@ -154,29 +153,6 @@ class Recipe:
         check_folder_name("name", self.name)
 
 
-def check_folder_name(what: str, name: str) -> str:
-    """``name``, unless it could not be the name of one folder in another: it begins with a letter, a digit or _."""
-    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
-        raise InputError(
-            f"{what} must do as a folder's name (at most 100 letters, digits, . _ -, the first no dot or hyphen), but "
-            f"is {name!r:.120}."
-        )
-    return name
-
-
-def find_recipe(path: str | Path) -> Path:
-    """A recipe's file; where there is none of that name, the one that travels with the package.
-
-    Example:
-        >>> find_recipe("quickstart").name, find_recipe("recipes/papers/meister_2021.yaml").name
-        ('quickstart.yaml', 'meister_2021.yaml')
-    """
-    given = Path(path)
-    inside = given.parts[1:] if given.parts[:1] == ("recipes",) else given.parts
-    own = RECIPES.joinpath(*inside).with_suffix(".yaml")
-    return own if inside and not given.exists() and own.is_file() else given
-
-
 def load_recipe(path: str | Path, overrides: Mapping[str, Any] | None = None, smoke: bool = False) -> Recipe:
     """Read, extend and check a recipe before any work.
 
@@ -189,16 +165,7 @@ def load_recipe(path: str | Path, overrides: Mapping[str, Any] | None = None, sm
     Raises:
         InputError: an unknown or mistyped key, with the file, the key and the nearest valid one.
     """
-    path = find_recipe(path)
-    raw = read_yaml(path)
-    if "extends" in raw:
-        parent = path.parent / str(raw.pop("extends"))
-        base = read_yaml(parent)
-        if "extends" in base:
-            raise InputError(f"{parent} extends a file itself; {path} may only extend one that does not.")
-        raw = merge(base, raw)
-    raw.setdefault("name", path.stem)
-    return make_recipe(raw, str(path), overrides, smoke)
+    return make_recipe(read_recipe(path), str(find_recipe(path)), overrides, smoke)
 
 
 def make_recipe(

@@ -1,0 +1,163 @@
+"""What can be told of a command without torch: files that are not there, names that nobody knows.
+
+Loading the libraries takes seconds; a misspelt name should not. Whatever passes here is checked again in full.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from attn_faithful import names
+from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful.cli.flags import data_overrides, listed, numbers, recipe_overrides
+
+_CONFIGURATION = "config.json"
+
+
+def evaluate(given: argparse.Namespace) -> None:
+    """Check the flags of ``evaluate``."""
+    _model(given.model)
+    _source(given.data)
+    _choices("test", None if given.tests == "all" else given.tests, names.TESTS)
+    _choices("control", given.controls, names.NULL_ATTENTIONS)
+    _choice("queries", given.queries, names.QUERIES)
+    _choice("units", given.units, names.UNITS)
+    _folder(given.name)
+    _file("--source-file", given.source_file)
+    numbers("--seeds", given.seeds, int)
+    _keys(data_overrides(given))
+
+
+def explain(given: argparse.Namespace) -> None:
+    """Check the flags of ``explain``."""
+    _model(given.model)
+    _choices("source", given.sources, names.SOURCES)
+
+
+def train(given: argparse.Namespace) -> None:
+    """Check the flags of ``train``."""
+    _source(given.data)
+    _choices("encoder", given.encoder, names.ENCODERS)
+    _choice("attention", given.attention, names.ATTENTIONS)
+    _choice("projection", given.projection, names.PROJECTIONS)
+    _choice("parallel", given.parallel, names.PARALLEL)
+    _file("--vectors", given.vectors)
+    _folder(given.name)
+    _keys(recipe_overrides(given))
+
+
+def attefa(given: argparse.Namespace) -> None:
+    """Check the flags of ``attefa``."""
+    numbers("--layers", given.layers, int)
+    numbers("--twin-seeds", given.twin_seeds, int)
+    numbers("--weights", given.weights, float)
+    _choices("control", given.controls, names.TRAINED_CONTROLS)
+    if given.model is None:
+        train(given)
+        return
+    _model(given.model)
+    _source(given.data)
+    _folder(given.name)
+    _keys(data_overrides(given), {**names.KEYS, "twin": names.STOCK_TWIN})
+
+
+def run(given: argparse.Namespace) -> None:
+    """Check the flags of ``run``, and the recipe's keys."""
+    _recipe(given.recipe)
+    _recipe_flags(given)
+
+
+def check(given: argparse.Namespace) -> None:
+    """Check the flags of ``check``, and the recipe's keys or that the data are there."""
+    from attn_faithful.experiments.recipe_files import find_recipe
+
+    if find_recipe(given.what).suffix in (".yaml", ".yml"):
+        _recipe(given.what)
+    else:
+        _source(given.what)
+    _recipe_flags(given)
+
+
+def _recipe_flags(given: argparse.Namespace) -> None:
+    _choice("parallel", given.parallel, names.PARALLEL)
+    _file("--vectors", given.vectors)
+    _keys(recipe_overrides(given))
+
+
+def _recipe(path: str) -> None:
+    from attn_faithful.experiments.recipe_files import find_recipe, read_recipe
+
+    raw, where = read_recipe(path), str(find_recipe(path))
+    for part, known in names.KEYS.items():
+        place: Any = raw
+        for name in part.split(".") if part else ():
+            place = place.get(name) if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            _known(place, known, ": ".join([where, *part.split(".")]) if part else where)
+    for part in ("grid", "smoke"):
+        if isinstance(raw.get(part), dict):
+            _keys(raw[part], where=f"{where}: {part}")
+
+
+def _known(keys: Iterable[object], known: Iterable[str], where: str) -> None:
+    for key in keys:
+        if key not in known:
+            raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
+
+
+def _keys(given: Iterable[object], known: dict[str, tuple[str, ...]] = names.KEYS, where: str = "--set") -> None:
+    """Check dotted keys of a recipe."""
+    for key in given:
+        owner = ""
+        for part in str(key).split("."):
+            if owner not in known:
+                break
+            if part not in known[owner]:
+                raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(part, known[owner])}")
+            owner = f"{owner}.{part}" if owner else part
+
+
+def _choices(what: str, text: str | None, known: Iterable[str]) -> None:
+    for name in listed(text) or ():
+        check_choice(what, name, known)
+
+
+def _choice(what: str, name: str | None, known: Iterable[str]) -> None:
+    if name is not None:
+        check_choice(what, name, known)
+
+
+def _file(flag: str, path: str | None) -> None:
+    if path is not None and not Path(path).expanduser().is_file():
+        raise InputError(f"{flag}: there is no file {path}; check the path.")
+
+
+def _folder(name: str | None) -> None:
+    from attn_faithful.experiments.recipe_files import check_folder_name
+
+    if name is not None:
+        check_folder_name("name", name)
+
+
+def _source(source: str) -> None:
+    from attn_faithful.data.readers import check_there
+
+    check_there(source)
+
+
+def _model(path: str) -> None:
+    """As `api.load` would say it; and what to give where a run folder was meant."""
+    folder = Path(path)
+    if not folder.exists():
+        if path.count("/") != 1 or path.startswith((".", "/", "~")):
+            raise InputError(
+                f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name."
+            )
+        return
+    if not (folder / _CONFIGURATION).is_file():
+        inside = folder / "model"
+        hint = f"give {inside}" if (inside / _CONFIGURATION).is_file() else "give the folder of a saved model"
+        raise InputError(f"{path} holds no {_CONFIGURATION}, so it is no saved model; {hint}.")

@@ -1,0 +1,157 @@
+"""Names that flags and recipes may use, known without torch: what is misspelt is told before anything is loaded.
+
+The things themselves lie elsewhere, under the same names; tests/test_names.py compares the two.
+"""
+
+from __future__ import annotations
+
+# of what --tests names -> its settings
+TESTS: dict[str, tuple[str, ...]] = {
+    "attefa": (),
+    "correlation": ("against", "k", "tie_tolerance"),
+    "permutation": ("permutations",),
+    "adversarial": ("method", "eps", "k", "search"),
+    "flips": ("rankings", "single", "random", "operator", "greedy"),
+    "erasure": ("rankings", "shares"),
+    "entropy": ("of",),
+    "plausibility": ("rankings", "share", "threshold"),
+}
+SOURCES = (
+    "attention",
+    "saliency",
+    "input_x_gradient",
+    "integrated_gradients",
+    "leave_one_out",
+    "occlusion",
+    "attention_gradient",
+    "attention_x_gradient",
+    "state_saliency",
+    "state_leave_one_out",
+    "hidden_gradient",
+    "raw_attention",
+    "value_norm",
+    "rollout",
+    "attention_flow",
+    "attention_relevance",
+    "random",
+)
+NULL_ATTENTIONS = ("uniform", "random")  # --controls of evaluate
+TRAINED_CONTROLS = ("uniform", "imposed")  # --controls of attefa
+QUERIES = ("auto", "token", "mean", "all")
+UNITS = ("word", "token")
+ENCODERS = ("lstm", "gru", "mlp", "average", "cnn", "transformer", "none")
+ATTENTIONS = ("additive", "dot", "uniform")
+PROJECTIONS = ("softmax", "sparsemax", "sparsegen", "entmax15", "entmax")
+PARALLEL = ("cells", "data")
+
+_TRAINED = ("epochs", "patience", "batch_size", "learning_rate", "weight_decay", "select_on", "mixed_precision")
+_TWIN = ("objective", "weight", "max_tvd", "start", *_TRAINED, "trackers")
+
+# part of a recipe -> its keys; parts that are not here hold names of the user's own
+KEYS: dict[str, tuple[str, ...]] = {
+    "": (
+        "name",
+        "claim",
+        "data",
+        "tokenizer",
+        "vectors",
+        "model",
+        "train",
+        "twin",
+        "variants",
+        "seeds",
+        "twin_seeds",
+        "evaluation",
+        "controls",
+        "expected",
+        "grid",
+        "smoke",
+    ),
+    "data": (
+        "source",
+        "name",
+        "folder",
+        "text_column",
+        "query_column",
+        "label_column",
+        "keep",
+        "drop",
+        "label_map",
+        "local",
+        "mock",
+        "rationale",
+        "multi_label",
+        "drop_none",
+        "validation_share",
+        "limit",
+        "seed",
+    ),
+    "tokenizer": ("pre_tokenizer", "min_df", "lowercase", "digits", "max_vocabulary", "max_length"),
+    "vectors": ("path", "missing"),
+    "model": (
+        "architecture",
+        "embedding_size",
+        "encoder",
+        "hidden_size",
+        "num_layers",
+        "num_heads",
+        "kernel_sizes",
+        "activation",
+        "positions",
+        "max_positions",
+        "attention",
+        "attention_size",
+        "projection",
+        "temperature",
+        "sparsegen_lambda",
+        "entmax_alpha",
+        "learn_alpha",
+        "readout",
+        "output",
+        "dropout",
+        "classifier_dropout",
+        "freeze_embeddings",
+        "sentence_dropout",
+    ),
+    "train": (*_TRAINED, "amsgrad", "max_grad_norm", "select_by", "class_weights", "trackers"),
+    "twin": _TWIN,
+    "evaluation": (
+        "tests",
+        "sites",
+        "queries",
+        "heads",
+        "units",
+        "special_tokens",
+        "settings",
+        "sources",
+        "also",
+        "controls",
+        "target",
+        "seed",
+    ),
+    "evaluation.sources": (
+        "reduction",
+        "attention_path",
+        "operator",
+        "sign",
+        "of",
+        "baseline",
+        "n_steps",
+        "heads",
+        "layers",
+    ),
+    "evaluation.settings": tuple(test for test in TESTS if test != "attefa"),
+    **{f"evaluation.settings.{test}": keys for test, keys in TESTS.items() if test != "attefa"},
+    "expected": ("key", "metrics", "rows", "band"),
+}
+# of the twins of a transformers model, which have more
+STOCK_TWIN = (
+    *_TWIN,
+    "layers",
+    "keys",
+    "freeze_embeddings",
+    "perturbation",
+    "sample",
+    "lora_rank",
+    "max_grad_norm",
+)

@@ -1,0 +1,107 @@
+"""What is misspelt is told before torch is loaded, and what is loaded is told in a terminal."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from attn_faithful.cli.loading import TOLD, load
+
+DATA = ["--data", "mock-1"]
+# arguments, and what the one line says; {there} is a folder with a run, a model's folder, a table and recipes
+CASES = [
+    (["evaluate", "nowhere", *DATA], ["no folder nowhere"]),
+    (["evaluate", "{there}/run", *DATA], ["config.json", "{there}/run/model"]),
+    (["evaluate", "{there}/data.csv", *DATA], ["config.json"]),
+    (["evaluate", "{there}/run/model", "--data", "{there}/dta.csv"], ["dta.csv"]),
+    (["evaluate", "{there}/run/model", *DATA, "--tests", "flips,corelation"], ["'corelation'", "'correlation'"]),
+    (["evaluate", "{there}/run/model", *DATA, "--controls", "unifrom"], ["'unifrom'", "'uniform'"]),
+    (["evaluate", "{there}/run/model", *DATA, "--units", "words"], ["'words'", "'word'"]),
+    (["evaluate", "{there}/run/model", *DATA, "--queries", "tokn"], ["'tokn'", "'token'"]),
+    (["evaluate", "{there}/run/model", *DATA, "--source-file", "{there}/x"], ["--source-file", "{there}/x"]),
+    (["evaluate", "{there}/run/model", *DATA, "--seeds", "1,x"], ["--seeds", "'1,x'"]),
+    (["evaluate", "{there}/run/model", *DATA, "--name", "a/b"], ["'a/b'"]),
+    (["evaluate", "{there}/run/model", *DATA, "--set", "evaluation.test=[flips]"], ["'evaluation.test'", "'tests'"]),
+    (["evaluate", "{there}/run/model", *DATA, "--set", "evaluation.settings.flips.randm=3"], ["'random'"]),
+    (["explain", "nowhere", "a text"], ["no folder nowhere"]),
+    (["explain", "{there}/run/model", "a text", "--sources", "salency"], ["'salency'", "'saliency'"]),
+    (["train", "--data", "./gone/"], ["./gone/"]),
+    (["train", *DATA, "--encoder", "mlp,lstn"], ["'lstn'", "'lstm'"]),
+    (["train", *DATA, "--set", "train.epoch=3"], ["'train.epoch'", "'epochs'"]),
+    (["train", *DATA, "--vectors", "gone.txt"], ["gone.txt"]),
+    (["attefa", *DATA, "--attention", "additiv"], ["'additive'"]),
+    (["attefa", *DATA, "--projection", "softmx"], ["'softmax'"]),
+    (["attefa", *DATA, "--controls", "random"], ["'random'", "imposed"]),
+    (["attefa", *DATA, "--parallel", "cell"], ["'cells'"]),
+    (["attefa", *DATA, "--model", "nowhere"], ["no folder nowhere"]),
+    (["attefa", *DATA, "--model", "{there}/run/model", "--set", "twin.lora=3"], ["'twin.lora'", "'lora_rank'"]),
+    (["run", "{there}/gone.yaml"], ["gone.yaml"]),
+    (["run", "{there}/key.yaml"], ["key.yaml: twin", "'epoch'", "'epochs'"]),
+    (["run", "{there}/grid.yaml"], ["grid.yaml: grid", "'model.encodr'", "'encoder'"]),
+    (["run", "{there}/broken.yaml"], ["broken.yaml"]),
+    (["check", "{there}/gone.parquet"], ["gone.parquet"]),
+    (["check", "{there}/key.yaml"], ["'epochs'"]),
+    (["ls", "nowhere"], ["nowhere"]),
+    (["report", "nowhere"], ["nowhere"]),
+    (["push", "metric", "attfa", "--to", "a/b"], ["'attefa'"]),
+]
+RUN = """
+import io, json, sys
+from contextlib import redirect_stderr
+from attn_faithful.cli import main
+found = []
+for arguments in json.loads(sys.argv[1]):
+    with redirect_stderr(io.StringIO()) as told:
+        status = main(arguments)
+    found.append([status, told.getvalue(), sorted({"torch", "transformers", "datasets", "scipy"} & sys.modules.keys())])
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """The folder, and what one process says of all cases."""
+    there = tmp_path_factory.mktemp("early")
+    (there / "run" / "model").mkdir(parents=True)
+    (there / "run" / "model" / "config.json").write_text("{}")
+    (there / "data.csv").write_text("text,label\na,b\n")
+    (there / "key.yaml").write_text("twin: {epoch: 3}\n")
+    (there / "grid.yaml").write_text("grid: {model.encodr: [mlp]}\n")
+    (there / "broken.yaml").write_text("twin: {epochs: [3\n")
+    cases = [[part.format(there=there) for part in arguments] for arguments, _ in CASES]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(cases)], capture_output=True, text=True, timeout=120, cwd=there
+    )
+    assert done.returncode == 0, done.stderr
+    return there, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("place", range(len(CASES)), ids=[" ".join(arguments) for arguments, _ in CASES])
+def test_told_in_one_line_before_torch(told, place):
+    there, found = told
+    status, line, loaded = found[place]
+    assert (status, loaded) == (2, [])
+    assert line.startswith("attn-faithful: ")
+    assert line.count("\n") == 1
+    for part in CASES[place][1]:
+        assert part.format(there=there) in line
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "loaded", "shown"), [(Terminal, False, True), (Terminal, True, False), (io.StringIO, False, False)]
+)
+def test_what_takes_long_is_told_in_a_terminal(monkeypatch, stream, loaded, shown):
+    monkeypatch.setattr(sys, "stderr", stream())
+    if not loaded:
+        monkeypatch.delitem(sys.modules, "torch", raising=False)
+    load(["json"])
+    printed = sys.stderr.getvalue()
+    assert (TOLD in printed) == shown
+    assert printed.endswith("\r") == shown, "the line is wiped away"
