@@ -75,7 +75,8 @@ def leave_one_out(setup: Setup) -> Case:
 
 @stage("permutations")
 def permutations(setup: Setup) -> Case:
-    block, settings, model = setup.block(setup.encoded()), PermutationSettings(PERMUTATIONS), setup.plain()
+    settings = PermutationSettings(PERMUTATIONS, identity=True)  # as many for every text, as the loop has
+    block, model = setup.block(setup.encoded()), setup.plain()
     if setup.stock:
         theirs, share = lambda: _forwards(model, setup, 2), 2 / PERMUTATIONS
     else:

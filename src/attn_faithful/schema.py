@@ -52,7 +52,7 @@ TABLES: dict[str, dict[str, str]] = {
         "output_tvd": "TVD between the alternative's probabilities and the model's, 0 to 1",
         "probabilities": "probability of each class under the alternative",
         "attention": "attention of the alternative, a weight a content token",
-        "changes": "permutations: output_tvd of each, in order of drawing; erasure: comprehensiveness at each share",
+        "changes": "permutations: output_tvd of each, in order; erasure: comprehensiveness at each share",
         "removed": "which items were removed, by their place among the items",
         "exact": "whether the alternative is the best there is; false for the best that a search found",
     },

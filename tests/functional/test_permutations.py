@@ -1,5 +1,6 @@
 """Answers over all permutations against going through all of them; the sampled permutations."""
 
+import itertools
 import math
 
 import numpy as np
@@ -219,13 +220,65 @@ def test_permutable_equals_the_reference():
 
 
 def test_permutations_are_drawn_evenly():
-    index = P.permuted_indices(4, 24_000, torch.Generator().manual_seed(0))
+    index = P.permuted_indices(4, 24_000, torch.Generator().manual_seed(0), identity=True)
     assert index.dtype == torch.int64
     assert torch.equal(index.sort(1).values, torch.arange(4).expand(24_000, -1))
     counts = torch.unique(index, dim=0, return_counts=True)[1]
     assert len(counts) == 24
     # chi-squared with 23 degrees of freedom: above 49.7 in 1 of 1000 seeds
     assert ((counts - 1000) ** 2 / 1000).sum() < 49.7
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_few_items_have_all_permutations_but_the_identity(n):
+    """Whatever the seed and however many are asked for."""
+    expected = [list(order) for order in itertools.permutations(range(n)) if list(order) != list(range(n))]
+    for k, seed in ((1, 0), (100, 1), (500, 2)):
+        index = P.permuted_indices(n, k, torch.Generator().manual_seed(seed))
+        assert index.dtype == torch.int64
+        assert index.shape == (max(0, math.factorial(n) - 1), n)
+        assert sorted(index.tolist()) == expected
+
+
+def test_the_identity_is_drawn_again_and_the_rest_evenly():
+    """Of six items 719 permutations; drawn with it the identity comes 40 times in 28,760."""
+    k = 719 * 40
+    index = P.permuted_indices(6, k, torch.Generator().manual_seed(0))
+    assert index.shape == (k, 6)
+    assert torch.equal(index.sort(1).values, torch.arange(6).expand(k, -1))
+    kinds, counts = torch.unique(index, dim=0, return_counts=True)
+    assert len(kinds) == 719
+    assert not (kinds == torch.arange(6)).all(1).any()
+    # chi-squared with 718 degrees of freedom: mean 718, standard deviation 38; above 843 in 1 of 1000 seeds
+    assert ((counts - 40) ** 2 / 40).sum() < 843
+    with_it = P.permuted_indices(6, k, torch.Generator().manual_seed(0), identity=True)
+    still = (with_it == torch.arange(6)).all(1)
+    assert 15 < still.sum() < 70
+    assert torch.equal(index[~still], with_it[~still])  # the other draws stay as they were
+
+
+@pytest.mark.parametrize("counts", [[2, 2], [3, 0, 2, 1], [5], [2, 3, 2], [4, 2, 2], [1], [0, 1], []])
+def test_few_permutations_of_several_slots_are_gone_through(counts):
+    generators = [torch.Generator().manual_seed(7) for _ in counts]
+    joint = P.joint_permutations(counts, 3, generators)
+    assert [order.shape[1] for order in joint] == counts
+    every = list(itertools.product(*(itertools.permutations(range(n)) for n in counts)))
+    found = sorted(zip(*(map(tuple, order.tolist()) for order in joint), strict=True)) if counts else []
+    assert found == sorted(every)[1:]
+
+
+def test_many_permutations_of_several_slots_are_drawn():
+    """Seven slots of two items: 128, of which each draw that moves nothing is drawn again; each alone may stay."""
+    generators = [torch.Generator().manual_seed(seed) for seed in range(7)]
+    joint = torch.stack(P.joint_permutations([2] * 7, 12_700, generators), dim=1)  # (K, S, 2)
+    swapped = joint[:, :, 0] == 1
+    assert swapped.any(1).all()
+    kinds, counts = torch.unique(swapped, dim=0, return_counts=True)
+    assert len(kinds) == 127
+    # chi-squared with 126 degrees of freedom: above 179 in 1 of 1000 seeds
+    assert ((counts - 100) ** 2 / 100).sum() < 179
+    again = P.joint_permutations([2] * 7, 12_700, [torch.Generator().manual_seed(seed) for seed in range(7)])
+    assert torch.equal(torch.stack(again, dim=1), joint)
 
 
 def test_permutations_depend_on_the_generator_alone():
@@ -239,8 +292,8 @@ def test_permutations_depend_on_the_generator_alone():
     generator = torch.Generator().manual_seed(3)
     P.permuted_indices(9, 5, generator)
     assert not torch.equal(P.permuted_indices(9, 5, generator), one)
-    assert P.permuted_indices(0, 3, generator).shape == (3, 0)
-    assert P.permuted_indices(1, 2, generator).tolist() == [[0], [0]]
+    assert P.permuted_indices(0, 3, generator, identity=True).shape == (3, 0)
+    assert P.permuted_indices(1, 2, generator, identity=True).tolist() == [[0], [0]]
 
 
 def test_no_examples_and_no_tokens():
@@ -272,3 +325,5 @@ def test_bad_input_is_named():
     for n, k in ((-1, 3), (3, 0)):
         with pytest.raises(InputError, match=f"`n` of at least 0 and `k` of at least 1, but got {n} and {k}"):
             P.permuted_indices(n, k, torch.Generator())
+    with pytest.raises(InputError, match="a generator for each of 2 slots, but got 1"):
+        P.joint_permutations([3, 4], 5, [torch.Generator()])

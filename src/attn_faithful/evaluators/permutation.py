@@ -13,20 +13,20 @@ from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, M
 from attn_faithful.evaluators.removal import CELLS
 from attn_faithful.evaluators.search import output_change
 from attn_faithful.functional.permutations import (
+    joint_permutations,
     permutable,
     permutation_certificate,
     permutation_extremes,
-    permuted_indices,
 )
 from attn_faithful.models.protocol import probabilities
 
 MEDIAN = MetricSpec(
-    "attention_permutation", "median TVD", "median change of the prediction over random permutations of the weights",
+    "attention_permutation", "median TVD", "median change of the prediction over permutations of the weights",
     0.0, 1.0, "higher", "probability",
 )  # fmt: skip
 LARGEST = MetricSpec("largest_attention", "largest weight", "the largest attention weight of the text", 0.0, 1.0)
 FLIPS = MetricSpec(
-    "permutation_flips", "flips", "share of the random permutations that change the decision", 0.0, 1.0, "higher"
+    "permutation_flips", "flips", "share of the permutations that change the decision", 0.0, 1.0, "higher"
 )
 EXTREME = MetricSpec(
     "permutation_largest", "largest TVD", "largest change of the prediction over all permutations, exact; two classes",
@@ -42,13 +42,19 @@ NOT_AFFINE = "read-out is not affine"
 
 @dataclass(frozen=True)
 class PermutationSettings:
-    """How many permutations are drawn.
+    """Which permutations of the weights are tried.
 
     Attributes:
-        permutations: a text; each deals the weights of all content tokens.
+        permutations: drawn for a text of six content tokens or more, without the identity; each deals the weights of
+            all content tokens. Of a shorter text all permutations but the identity are tried, whatever the seed: 1, 5,
+            23 and 119 for two to five tokens. Where the attention has several slots (heads, sentences) this holds of
+            the permutations of all slots together: all where there are at most 120.
+        identity: whether to draw so many for every text, the identity among them, as Jain and Wallace's code does. A
+            short text's median then depends on the seed: half of the draws of two tokens change nothing.
     """
 
     permutations: int = 100
+    identity: bool = False
 
     def __post_init__(self) -> None:
         if self.permutations < 1:
@@ -58,9 +64,10 @@ class PermutationSettings:
 def run(block: Block, settings: PermutationSettings) -> Found:
     """Permute the attention weights of the content tokens with the encoder's states as they are.
 
-    Where there are several slots the weights of each are dealt within it, in all at once. Texts whose attention no
-    permutation can change (fewer than two content tokens, equal weights) say nothing: their values are NaN with the
-    reason.
+    Where there are several slots the weights of each are dealt within it, in all at once. A permutation is one of
+    places: of three tokens of which two have equal weights all five permutations are tried, and the one that exchanges
+    the equal weights changes nothing. Texts whose attention no permutation can change (fewer than two content tokens,
+    equal weights) say nothing: their values are NaN with the reason.
 
     Args:
         block: examples at a site.
@@ -68,10 +75,10 @@ def run(block: Block, settings: PermutationSettings) -> Found:
     """
     encoded, items = block.encoded, block.items
     possible, reasons = _permutable(encoded.attention.double(), items)
-    changes, flips = _sampled(block, settings.permutations)
+    changes, flips, tried = _sampled(block, settings)
     largest, certified = _exact(block, encoded.attention[:, 0].double(), items[:, 0])
     weights = torch.where(items.any(1), encoded.over_items.double(), -math.inf).amax(-1)
-    median = changes.quantile(0.5, dim=1)  # the mean of the middle two, as in the paper's code
+    median = [_median(own[:n]) for own, n in zip(changes, tried, strict=True)]
     found = Found()
     for row, reason in enumerate(reasons):
         for metric, values, undefined in (
@@ -85,10 +92,8 @@ def run(block: Block, settings: PermutationSettings) -> Found:
         empty = not bool(items[row].any())
         found.score(block, row, LARGEST.name, math.nan if empty else float(weights[row]), reason)
         if bool(possible[row]):
-            found.variant(
-                block, row, "permutation", block.attention, changes=changes[row].tolist(),
-                output_tvd=float(median[row]),
-            )  # fmt: skip
+            own = changes[row, : tried[row]].tolist()
+            found.variant(block, row, "permutation", block.attention, changes=own, output_tvd=median[row])
     return found
 
 
@@ -102,30 +107,50 @@ def _permutable(attention: Tensor, items: Tensor) -> tuple[Tensor, list[str | No
     return possible, [None if p else reason for p, reason in zip(possible.tolist(), held, strict=True)]
 
 
-def _sampled(block: Block, k: int) -> tuple[Tensor, Tensor]:
-    """Change of the prediction under each permutation (B, K), and the share that change the decision (B,)."""
+def _median(changes: Tensor) -> float:
+    """Of changes (K,) the mean of the middle two, as in the paper's code; NaN for none."""
+    return float(changes.quantile(0.5)) if len(changes) else math.nan
+
+
+def _sampled(block: Block, settings: PermutationSettings) -> tuple[Tensor, Tensor, list[int]]:
+    """Change of the prediction under each permutation (B, K), the share that change the decision (B,), and how many
+    of the K there are of each text."""
     encoded, items = block.encoded, block.items
-    dealt = {}  # (row, slot) -> places, and those whose weights they get, (K, places)
-    for row, slots in enumerate(items):
-        for slot, held in enumerate(slots):
-            places = held.nonzero()[:, 0]
-            if len(places) > 1:
-                purpose = ("permutation", slot) if slot else ("permutation",)
-                order = permuted_indices(len(places), k, block.generator(row, *purpose)).to(items.device)
-                dealt[row, slot] = places, places[order]
+    orders = _orders(block, settings)
+    tried = [0] * len(block)
+    for (row, _), (_, from_places) in orders.items():
+        tried[row] = len(from_places)
+    k = max([1, *tried])
+    inside = (torch.arange(k) < torch.tensor(tried)[:, None]).to(items.device)  # (B, K)
     together = max(1, CELLS // max(1, encoded.attention.numel()))
     logits = []
     for drawn in torch.arange(k, device=items.device).split(together):
         permuted = encoded.attention[:, None].repeat(1, len(drawn), 1, 1)  # (B, K, S, T)
-        for (row, slot), (places, from_places) in dealt.items():
-            permuted[row, :, slot, places] = encoded.attention[row, slot, from_places[drawn]]
+        for (row, slot), (places, from_places) in orders.items():
+            own = from_places[drawn[0] : drawn[-1] + 1]
+            permuted[row, : len(own), slot, places] = encoded.attention[row, slot, own]
         with torch.no_grad():
             logits.append(encoded.decode(permuted))
     logits = torch.cat(logits, dim=1)
     after = probabilities(logits.double(), encoded.multi_label)
     before = probabilities(encoded.logits.double(), encoded.multi_label)[:, None]
+    changes = output_change(after, before, encoded.multi_label)
     same = _decided(logits, encoded.multi_label) == _decided(encoded.logits, encoded.multi_label)[:, None]
-    return output_change(after, before, encoded.multi_label), (~same.flatten(2).all(-1)).double().mean(1)
+    changed = ~same.flatten(2).all(-1) & inside
+    return changes, changed.double().sum(1) / inside.sum(1), tried
+
+
+def _orders(block: Block, settings: PermutationSettings) -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
+    """(row, slot) -> the places of its items, and for each permutation those whose weights they get (K, places)."""
+    orders = {}
+    for row, slots in enumerate(block.items):
+        places = {slot: held.nonzero()[:, 0] for slot, held in enumerate(slots) if int(held.sum()) > 1}
+        generators = [block.generator(row, "permutation", *([slot] if slot else [])) for slot in places]
+        counts = [len(held) for held in places.values()]
+        dealt = joint_permutations(counts, settings.permutations, generators, settings.identity)
+        for (slot, held), order in zip(places.items(), dealt, strict=True):
+            orders[row, slot] = held, held[order.to(held.device)]
+    return orders
 
 
 def _decided(logits: Tensor, multi_label: bool) -> Tensor:

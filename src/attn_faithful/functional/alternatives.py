@@ -35,8 +35,9 @@ def permutation_of_lists(predictions: Nested, references: Rows, reduction: str =
     r"""Median change of the prediction under permuted attention, ``median_k TVD(p_k, p)``, from lists.
 
     Args:
-        predictions: B lists of K rows of C class probabilities, one row a permutation of the attention weights; K may
-            differ by example. An empty list says that no permutation could change the attention.
+        predictions: B lists of K rows of C class probabilities, one row a permutation of the attention weights
+            other than the identity (see `permutations.permuted_indices`); K may differ by example. An empty list says
+            that no permutation could change the attention.
         references: B rows of C class probabilities under the model's own attention.
         reduction: "mean" for the data set, "none" for every example.
 

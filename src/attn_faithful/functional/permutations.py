@@ -6,7 +6,9 @@ T! permutations come from sorting.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -17,6 +19,8 @@ from .ragged import NO_TOKEN
 from .rankings import NAN_SCORES, TIE_TOLERANCE, TOO_SHORT
 
 CONSTANT = "constant attention"
+
+ENUMERATED = 5  # items of one slot, up to which all permutations are gone through instead of drawn
 
 _ONE_SLOT = "pass attention[:, 0] of a site with one slot"
 
@@ -173,18 +177,22 @@ def permutation_moments(attention: Tensor, allowed: Tensor, margins: Tensor) -> 
     return (weights.sum(1) * mean_value).masked_fill(undefined, math.nan), variance.masked_fill(undefined, math.nan)
 
 
-def permuted_indices(n: int, k: int, generator: torch.Generator) -> Tensor:
-    r"""k random permutations of n items, drawn independently and evenly (up to ties of 53 random bits).
+def permuted_indices(n: int, k: int, generator: torch.Generator, identity: bool = False) -> Tensor:
+    r"""Permutations of n items without the identity: all of them up to n = 5, beyond that k random ones.
 
-    ``weights[permuted_indices(n, k, generator)]`` (k, n) deals the weights k times; the identity may be among them.
+    ``weights[permuted_indices(n, k, generator)]`` (K, n) deals the weights K times. A permutation is one of places: one
+    that exchanges equal weights leaves the weights as they are, and counts.
 
     Args:
         n: items, at least 0.
-        k: permutations, at least 1.
+        k: permutations to draw where n is above 5, at least 1.
         generator: on the CPU, keyed by what the draw is for, so that nothing depends on the order of work.
+        identity: draw k of all permutations for any n, the identity among them, as the authors' code does.
 
     Returns:
-        (k, n), int64, on the CPU.
+        (K, n), int64, on the CPU. For n up to 5 K is n! - 1, in lexicographic order, whatever k and the generator (no
+        row for fewer than two items); else K is k, drawn independently and evenly (up to ties of 53 random bits), the
+        identity drawn again.
 
     Raises:
         InputError: n or k out of range, a generator elsewhere.
@@ -193,16 +201,83 @@ def permuted_indices(n: int, k: int, generator: torch.Generator) -> Tensor:
         Jain and Wallace, section 4.2.1, algorithm 2: ``Permute``.
 
     Example:
-        >>> permuted_indices(4, 3, torch.Generator().manual_seed(0)).sort().values.tolist()
-        [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> permuted_indices(3, 100, generator).tolist()
+        [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
+        >>> permuted_indices(9, 100, generator).shape
+        torch.Size([100, 9])
     """
-    if n < 0 or k < 1:
-        raise InputError(f"Expected `n` of at least 0 and `k` of at least 1, but got {n} and {k}.")
-    if generator.device.type != "cpu":
-        raise InputError(
-            f"Expected `generator` on the CPU, but got one on {generator.device}; the draws must not depend on the "
-            "device."
-        )
+    return joint_permutations([n], k, [generator], identity)[0]
+
+
+def joint_permutations(
+    counts: Sequence[int], k: int, generators: Sequence[torch.Generator], identity: bool = False
+) -> list[Tensor]:
+    r"""Permutations of several slots at once, each within its slot: :func:`permuted_indices` for one slot.
+
+    All of them but the one that leaves every slot as it is, where there are at most 120 (5!): ``prod_s n_s! - 1``.
+    Beyond, k random ones, drawn independently for every slot, those that leave every slot as it is drawn again.
+
+    Args:
+        counts: for each of S slots its items, at least 0.
+        k: permutations to draw where all would be too many, at least 1.
+        generators: one a slot, as there.
+        identity: as there.
+
+    Returns:
+        for each slot (K, n_s), int64, on the CPU; the K-th of all slots belong together.
+
+    Raises:
+        InputError: a count or k out of range, a generator elsewhere, not one generator a slot.
+
+    Example:
+        >>> generators = [torch.Generator(), torch.Generator()]
+        >>> [order.tolist() for order in joint_permutations([2, 2], 100, generators)]
+        [[[0, 1], [1, 0], [1, 0]], [[1, 0], [0, 1], [1, 0]]]
+    """
+    for n in counts:
+        if n < 0 or k < 1:
+            raise InputError(f"Expected `n` of at least 0 and `k` of at least 1, but got {n} and {k}.")
+    for generator in generators:
+        if generator.device.type != "cpu":
+            raise InputError(
+                f"Expected `generator` on the CPU, but got one on {generator.device}; the draws must not depend on the "
+                "device."
+            )
+    if len(generators) != len(counts):
+        raise InputError(f"Expected a generator for each of {len(counts)} slots, but got {len(generators)}.")
+    if identity:
+        return [_drawn(n, k, generator) for n, generator in zip(counts, generators, strict=True)]
+    few = all(n <= ENUMERATED for n in counts)
+    if few and math.prod(math.factorial(n) for n in counts) <= math.factorial(ENUMERATED):
+        return _all_but_identity(counts)
+    return _drawn_anew(counts, k, generators)
+
+
+def _all_but_identity(counts: Sequence[int]) -> list[Tensor]:
+    each = [list(itertools.permutations(range(n))) for n in counts]
+    joint = list(itertools.product(*each))[1:]  # in lexicographic order the identity comes first
+    return [
+        torch.tensor([orders[slot] for orders in joint], dtype=torch.int64).view(len(joint), n)
+        for slot, n in enumerate(counts)
+    ]
+
+
+def _drawn_anew(counts: Sequence[int], k: int, generators: Sequence[torch.Generator]) -> list[Tensor]:
+    orders = [_drawn(n, k, generator) for n, generator in zip(counts, generators, strict=True)]
+    while True:
+        still = torch.ones(k, dtype=torch.bool)  # (K,) whether nothing moves in any slot
+        for n, order in zip(counts, orders, strict=True):
+            still &= (order == torch.arange(n)).all(1)
+        again = still.nonzero()[:, 0]
+        if not len(again):
+            return orders
+        for n, order, generator in zip(counts, orders, generators, strict=True):
+            order[again] = _drawn(n, len(again), generator)
+
+
+def _drawn(n: int, k: int, generator: torch.Generator) -> Tensor:
+    """(k, n), each permutation as likely."""
     return torch.rand(k, n, generator=generator, dtype=torch.float64).argsort(dim=1, stable=True)
 
 

@@ -5,15 +5,15 @@ import evaluate
 
 import attn_faithful.functional.alternatives as alternatives  # a class imported by name would be taken for the metric
 
-_DESCRIPTION = """Median change of the class probabilities (TVD, 0 to 1) over random permutations of the attention
-weights of each text, and its mean. 0: the prediction does not depend on which token holds which weight."""
+_DESCRIPTION = """Median change of the class probabilities (TVD, 0 to 1) over permutations of the attention weights of
+each text, and its mean. 0: the prediction does not depend on which token holds which weight."""
 
 _CITATION = """Sarthak Jain and Byron C. Wallace. Attention is not Explanation. NAACL 2019 (section 4.2.1)"""
 
 _INPUTS = """
 Args:
-    predictions: class probabilities under permuted attention, one list of rows an example, one row a permutation; an
-        empty list where no permutation can change the attention.
+    predictions: class probabilities under permuted attention, one list of rows an example, one row a permutation other
+        than the identity (all of them up to five tokens); an empty list where no permutation can change the attention.
     references: class probabilities under the model's own attention, one list an example.
     reduction: "mean" for the data set, "none" for lists with one value an example.
 Returns:
