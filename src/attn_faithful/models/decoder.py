@@ -13,7 +13,6 @@ from attn_faithful._checks import InputError, check_shape
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.interface import Call, Trace
 from attn_faithful.models.layers import repeated, taken
-from attn_faithful.models.protocol import evaluating
 from attn_faithful.models.slots import Slots
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Decoder:
 
     def _run(self, weights: Tensor, rows: Tensor) -> Tensor:
         model, texts = self.model, len(self.inputs["input_ids"])
-        with evaluating(model), torch.autocast(model.device.type, enabled=False):
+        with model.analysing():
             if self.place is not None:
                 return self._at_one(weights, rows)
             parts = weights.split([s.count for s in self.slots], dim=1)

@@ -6,8 +6,8 @@ replaced travels through the forward's keyword arguments, so nothing global is s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,16 +17,13 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.projections import PROJECTIONS, project
+from attn_faithful.models.local import told
 
 TRACED = "attn_faithful"
 KEYWORD = "attention_trace"
 SPARSE = ("sparsemax", "sparsegen", "entmax15", "entmax")  # projections that are implementations of their own
 SOFTMAX = ("None", "eager", "sdpa", "flash", "flex")  # how the names of transformers' own begin
 SPARSEGEN_LAMBDA, ENTMAX_ALPHA = "sparsegen_lambda", "entmax_alpha"  # of a model's config
-
-WORKING = (
-    "models such as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, Gemma 2, BART and T5 do."
-)
 
 Alter = Callable[[Tensor, Tensor], Tensor]  # weights, allowed (B, H, Q, T) -> weights
 
@@ -63,6 +60,7 @@ class Trace:
         projection: what makes weights of scores.
         seen: the calls that were kept.
         count: calls so far.
+        inside: whether the attention function is at work.
     """
 
     read: set[int] | None = field(default_factory=set)
@@ -71,6 +69,7 @@ class Trace:
     projection: str = "softmax"
     seen: dict[int, Call] = field(default_factory=dict)
     count: int = 0
+    inside: bool = False
 
 
 def register() -> None:
@@ -91,16 +90,26 @@ def _always(mask: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
-    scaling: float | None = None, dropout: float = 0.0, softcap: float | None = None,
-    position_bias: Tensor | None = None, projection: str | None = None, **kwargs: Any,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, Tensor]:
     """The attention function of transformers: (B, H, Q, D) and so on -> output (B, Q, H, D), weights (B, H, Q, T)."""
     if kwargs.get("s_aux") is not None:
         raise InputError(
             f"{type(module).__name__} has attention sinks, mass that goes to no token, and is not supported."
         )
-    trace: Trace = kwargs.get(KEYWORD) or Trace()
+    trace: Trace = kwargs.pop(KEYWORD, None) or Trace()
+    trace.inside = True
+    try:
+        return _weighed(trace, module, query, key, value, attention_mask, **kwargs)
+    finally:
+        trace.inside = False
+
+
+def _weighed(
+    trace: Trace, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
+    scaling: float | None = None, dropout: float = 0.0, softcap: float | None = None,
+    position_bias: Tensor | None = None, projection: str | None = None, **kwargs: Any,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     call, trace.count = trace.count, trace.count + 1
     if call in trace.values:
         output = trace.values[call]()
@@ -186,54 +195,7 @@ def configs_of(model: nn.Module) -> list[Any]:
     return list(found.values())
 
 
-@contextmanager
-def traced(configs: list[Any]) -> Iterator[None]:
-    """The traced function in place of the configs' own implementations, which come back afterwards."""
+def traced(configs: list[Any]) -> AbstractContextManager[None]:
+    """The traced function in place of the configs' own implementations inside, for this thread alone."""
     # the private name: the public one passes a value on to every config below, and would not give each its own back
-    held = [config._attn_implementation_internal for config in configs]
-    try:
-        for config in configs:
-            config._attn_implementation_internal = TRACED
-        yield
-    finally:
-        for config, implementation in zip(configs, held, strict=True):
-            config._attn_implementation_internal = implementation
-
-
-def check_model(model: nn.Module) -> None:
-    """Raise for what cannot be wrapped, with what would work."""
-    name = type(model).__name__
-    if not hasattr(model, "config") or not hasattr(type(model), "_can_set_attn_implementation"):
-        raise InputError(f"Expected a transformers model, but got {name}; for one of your own pass encode= to wrap.")
-    if not type(model)._can_set_attn_implementation():
-        raise InputError(
-            f"{name} does not use transformers' attention interface, so its attention cannot be replaced; {WORKING}"
-        )
-    if model.config.num_labels < 2 or model.config.problem_type == "regression":
-        raise InputError(f"Expected a classifier of two classes or more, but {name} has num_labels=1 (a regression).")
-    held = {str(c._attn_implementation) for c in configs_of(model)}
-    strange = sorted(n for n in held if n not in SPARSE and not n.startswith(SOFTMAX))
-    if strange or len({projection_of(n) for n in held}) > 1:
-        raise InputError(
-            f"Expected one known projection in all of {name}, but its attention implementation is "
-            f"{' and '.join(map(repr, strange or sorted(held)))}; call its set_attn_implementation('sdpa') first."
-        )
-    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    if kinds - {torch.float32, torch.float64}:
-        low = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
-        raise InputError(
-            f"{name} is in {low}, in which small changes drown in rounding; wrap model.float(), or load it with "
-            "dtype=torch.float32."
-        )
-
-
-def check_logits(model: nn.Module, output: Any, texts: int) -> Tensor:
-    """The logits (B, C) of a model's output; raises where it is no classifier of texts."""
-    logits, classes = getattr(output, "logits", None), model.config.num_labels
-    if logits is None or logits.shape != (texts, classes):
-        found = "none" if logits is None else f"some of shape {tuple(logits.shape)}"
-        raise InputError(
-            f"Expected a classifier of texts, whose logits have the shape ({texts}, {classes}), but "
-            f"{type(model).__name__} gave {found}; load it with AutoModelForSequenceClassification."
-        )
-    return logits
+    return told(configs, _attn_implementation_internal=TRACED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 from torch import Tensor, nn
@@ -114,11 +115,14 @@ class Blocks:
 
 @contextmanager
 def patched(modules: Iterable[nn.Module], wrapped: Callable[[nn.Module], Callable[..., Any]]) -> Iterator[None]:
-    """``wrapped(module)`` in place of each module's forward inside; afterwards the class's, or its own, is back."""
+    """``wrapped(module)`` in place of each module's forward inside; afterwards the class's, or its own, is back.
+
+    Other threads that run the modules meanwhile meet their own forwards.
+    """
     held = [(module, module.__dict__.get("forward")) for module in modules]
     try:
         for module, _ in held:
-            module.forward = wrapped(module)
+            module.forward = _for_this_thread(wrapped(module), module.forward)
         yield
     finally:
         for module, own in held:
@@ -126,6 +130,15 @@ def patched(modules: Iterable[nn.Module], wrapped: Callable[[nn.Module], Callabl
                 module.__dict__.pop("forward", None)
             else:
                 module.forward = own
+
+
+def _for_this_thread(given: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    thread = get_ident()
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return given(*args, **kwargs) if get_ident() == thread else own(*args, **kwargs)
+
+    return called
 
 
 def taken(output: Any, rows: Tensor, texts: int, place: Tensor | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""What is found out about a stock model before its attention is read, by running two short texts through it."""
+"""What is found out about a stock model before its attention is read, by running short texts through it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
+from attn_faithful.models.coverage import Coverage
 from attn_faithful.models.interface import Trace
-from attn_faithful.models.protocol import evaluating
+from attn_faithful.models.supported import SUPPORTED, WORKING
 
 if TYPE_CHECKING:
     from attn_faithful.models.stock import StockModel
@@ -29,6 +30,7 @@ class Probe:
         shifted: of each call, whether its keys are the decoder's input: the text one position later.
         reads: which rows of the last call the classifier reads: "first", "last" (of each text), "every" or "other".
         texts: the inputs that told.
+        left: whether texts padded on the left are read as the model itself reads them.
     """
 
     heads: Sequence[int]
@@ -36,6 +38,7 @@ class Probe:
     shifted: Sequence[bool]
     reads: str
     texts: dict[str, Tensor]
+    left: bool
 
     def place(self, inputs: dict[str, Tensor], config: Any) -> Tensor:
         """The position (B,) of the token that the classifier reads, by transformers' own rules.
@@ -60,22 +63,30 @@ class Probe:
         raise InputError("The classifier reads no single token, so there is no row of it; choose queries mean or all.")
 
 
-def probe(model: StockModel) -> Probe:
-    """Run two short texts, and see what the attention function is asked for.
+def probe(model: StockModel, outer: Any) -> Probe:
+    """Run short texts, see what the attention function is asked for, and compare with the model left to itself.
+
+    Args:
+        model: whose attention is to be read.
+        outer: what the user gave, such as the wrapper of peft around the model; its logits are the right ones.
 
     Raises:
-        InputError: it is not asked at all.
+        InputError: the interface is not asked at all, or not by every layer with attention; other logits than the
+            model's own.
     """
     texts = _texts(model)
-    with evaluating(model), torch.autocast(model.device.type, enabled=False), torch.no_grad():
+    with model.analysing(), torch.no_grad():
         trace = Trace(read=None)
-        with model.blocks.learning(trace):
+        coverage = Coverage(model.model, list(model.blocks.members), max(LENGTHS))
+        with coverage.watching(trace), model.blocks.learning(trace):
             model.run(texts, trace)
         if not trace.seen:
             raise InputError(
                 f"{type(model.model).__name__} never called the attention interface, so its attention cannot be "
-                "replaced; models such as BERT, RoBERTa, DistilBERT, GPT-2, Llama, BART and T5 do."
+                f"replaced; {WORKING}"
             )
+        coverage.check(trace)
+        left = _says_the_same(model, outer)
         calls = [trace.seen[n] for n in sorted(trace.seen)]
         last = calls[-1].attention.clone().requires_grad_()
         again = Trace(alter={len(calls) - 1: lambda own, allowed: last})
@@ -92,7 +103,41 @@ def probe(model: StockModel) -> Probe:
         shifted=causal,
         reads=_reads(gradient.abs().amax((1, 3)) > 0, texts["attention_mask"].bool()),
         texts=texts,
+        left=left,
     )
+
+
+def _says_the_same(model: StockModel, outer: Any) -> bool:
+    """Compare logits of padded texts with those of the model left to itself.
+
+    Returns:
+        whether they are equal under padding on the left too. Where they are not, texts may still be padded on the
+        right: a model whose first token is padding, with a window that holds nothing else, has no attention there.
+
+    Raises:
+        InputError: they differ under padding on the right.
+    """
+    equal = {}
+    for left in (False, True):
+        texts = _texts(model, left)
+        own = model.left_to_itself(texts, outer)
+        found = [model.run(texts, Trace(read=read)) for read in (set(), None)]
+        allowed = _tolerance(own) * float(own.abs().max())
+        equal[left] = all(bool(((each - own).abs() <= allowed).all()) for each in found)
+        if not left and not equal[left]:
+            gap = max(float((each - own).abs().max()) for each in found)
+            raise InputError(
+                f"{type(model.model).__name__} gives other logits for padded texts when its attention is read through "
+                f"transformers' attention interface (by up to {gap:.2g} of {float(own.abs().max()):.2g}): part of it "
+                f"reads the padding mask in a way of its own. {SUPPORTED}."
+            )
+    return equal[True]
+
+
+def _tolerance(logits: Tensor) -> float:
+    """How far two ways to the same logits may be apart, of their size: rounding, and no more."""
+    coarse = logits.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+    return 1e-2 if coarse else 1e-4
 
 
 def _reads(found: Tensor, rows: Tensor) -> str:
@@ -103,8 +148,8 @@ def _reads(found: Tensor, rows: Tensor) -> str:
     return next((name for name, pattern in known.items() if torch.equal(found, pattern)), "other")
 
 
-def _texts(model: StockModel) -> dict[str, Tensor]:
-    """Two texts of different length, of ids that mean nothing special."""
+def _texts(model: StockModel, left: bool = False) -> dict[str, Tensor]:
+    """Two texts of different length, of ids that mean nothing special, padded on one side."""
     config = model.config.get_text_config()
     taken = {config.pad_token_id, *_ids(config.eos_token_id), *_ids(config.bos_token_id)}
     free = [i for i in range(min(config.vocab_size, 64)) if i not in taken]
@@ -113,10 +158,11 @@ def _texts(model: StockModel) -> dict[str, Tensor]:
     ids = torch.full((len(LENGTHS), max(LENGTHS)), model.pad_token_id)
     mask = torch.zeros_like(ids)
     for row, length in enumerate(LENGTHS):
-        ids[row, :length] = torch.tensor([free[(3 * row + 5 * t) % len(free)] for t in range(length)])
-        mask[row, :length] = 1
+        start = max(LENGTHS) - length if left else 0
+        ids[row, start : start + length] = torch.tensor([free[(3 * row + 5 * t) % len(free)] for t in range(length)])
+        mask[row, start : start + length] = 1
         if getattr(model.config, "is_encoder_decoder", False) and _ids(config.eos_token_id):
-            ids[row, length - 1] = _ids(config.eos_token_id)[0]
+            ids[row, start + length - 1] = _ids(config.eos_token_id)[0]
     return {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
 
 

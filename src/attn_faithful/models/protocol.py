@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -99,13 +101,36 @@ def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
     return logits.sigmoid() if multi_label else logits.softmax(-1)
 
 
+@dataclass
+class _Modes:
+    """The modes of a model's modules before its first user put it into eval mode, and how many use it now."""
+
+    before: list[tuple[nn.Module, bool]]
+    users: int = 0
+
+
+_MODES: WeakKeyDictionary[nn.Module, _Modes] = WeakKeyDictionary()
+_GUARD = threading.Lock()
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside; every module's own mode comes back afterwards, also after an exception."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    """Eval mode inside; every module's own mode comes back afterwards, also after an exception.
+
+    Where threads share a model its modes come back with the last of them.
+    """
+    with _GUARD:
+        modes = _MODES.get(model)
+        if modes is None:
+            modes = _MODES[model] = _Modes([(module, module.training) for module in model.modules()])
+        modes.users += 1
+        model.eval()
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        with _GUARD:
+            modes.users -= 1
+            if not modes.users:
+                del _MODES[model]
+                for module, training in modes.before:
+                    module.training = training

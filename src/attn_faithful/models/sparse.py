@@ -10,7 +10,8 @@ from torch import nn
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.functional.projections import project
-from attn_faithful.models.interface import ENTMAX_ALPHA, SPARSE, SPARSEGEN_LAMBDA, WORKING, configs_of, register
+from attn_faithful.models.interface import ENTMAX_ALPHA, SPARSE, SPARSEGEN_LAMBDA, configs_of, register
+from attn_faithful.models.supported import WORKING
 
 PROJECTION = "attention_projection"  # of a model's config, where it is saved
 BASE = "transformers.modeling_utils"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,17 +21,18 @@ from attn_faithful.models.interface import (
     Alter,
     Call,
     Trace,
-    check_logits,
-    check_model,
     configs_of,
     projection_of,
     register,
     traced,
 )
 from attn_faithful.models.layers import Blocks
+from attn_faithful.models.local import lock_of, told
 from attn_faithful.models.probe import Probe, probe
 from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded, evaluating
+from attn_faithful.models.shortcuts import try_shortcuts
 from attn_faithful.models.slots import Slots
+from attn_faithful.models.supported import check_ids, check_logits, check_model, unwrapped
 from attn_faithful.models.words import in_words
 
 READ = ("input_ids", "attention_mask", "token_type_ids")
@@ -60,7 +61,8 @@ class StockModel(nn.Module):
     by one function registered with transformers, see `attn_faithful.models.interface`.
 
     Args:
-        model: a classifier that uses transformers' attention interface, in float32.
+        model: a classifier that uses transformers' attention interface, in float32; it may be inside of
+            `torch.compile`, `DataParallel` or adapters of peft.
         queries: whose attention the slots of a site are. "token": the row of the token that the classifier reads, a
             slot a head; "mean": the mean over the text's rows, a slot a head (a change of the mean is dealt to each
             row in proportion); "all": a slot a head and row. "auto" is "token" where the classifier reads one token,
@@ -72,8 +74,8 @@ class StockModel(nn.Module):
         sites: "layer.0" and so on, in the order of their calls, and "joint", the heads of all of them at once.
 
     Raises:
-        InputError: a model that does not use the interface, no classifier, half precision, a layer or head that does
-            not exist.
+        InputError: a model that does not use the interface, or only in part, no classifier, half precision (see
+            `attn_faithful.models.supported`), a layer or head that does not exist.
 
     Example:
         >>> from transformers import BertConfig, BertForSequenceClassification
@@ -97,17 +99,24 @@ class StockModel(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         register()
+        outer, model = unwrapped(model)
         check_model(model)
         self.model = model
         self.config = model.config
         self.configs = configs_of(model)
         self.takes = set(inspect.signature(model.forward).parameters)
         self.blocks = Blocks(model)
-        self.probe: Probe = probe(self)
+        self.probe: Probe = probe(self, outer)
         self._choose("auto", None, None)
         self.skips = self.single = True
-        self._try_shortcuts()
+        try_shortcuts(self)
         self._choose(queries, heads, layers)
+
+    @contextmanager
+    def analysing(self) -> Iterator[None]:
+        """Eval mode and full precision inside, for one thread at a time."""
+        with lock_of(self.model), evaluating(self.model), torch.autocast(self.device.type, enabled=False):
+            yield
 
     def _choose(self, queries: str, heads: Sequence[int] | None, layers: Sequence[int] | None) -> None:
         self.queries = check_choice("queries", queries, QUERIES)
@@ -178,7 +187,11 @@ class StockModel(nn.Module):
         if attention_weights is not None:
             held = attention_weights.unbind(1)
             trace.alter = {n: _instead(weights) for n, weights in enumerate(held)}
-        with self._padded(inputs) as whole, embedding(self.model, whole["input_ids"], inputs_embeds):
+        with (
+            lock_of(self.model),
+            self._padded(inputs) as whole,
+            embedding(self.model, whole["input_ids"], inputs_embeds),
+        ):
             return StockOutput(self.run(whole, trace))
 
     def inputs(self, batch: Batch) -> dict[str, Tensor]:
@@ -186,17 +199,39 @@ class StockModel(nn.Module):
         found = {name: batch[name] for name in READ if batch.get(name) is not None and name in self.takes}
         if "input_ids" not in found:
             raise InputError("Expected `input_ids` (B, T) in the batch.")
-        found.setdefault("attention_mask", torch.ones_like(found["input_ids"]))
+        check_ids(self.model, found["input_ids"])
+        mask = found.setdefault("attention_mask", torch.ones_like(found["input_ids"]))
+        if not self.probe.left and bool(((mask[:, :1] == 0) & mask.any(1, keepdim=True)).any()):
+            raise InputError(
+                f"{type(self.model).__name__} reads texts padded on the left as its attention implementation "
+                f"{self.configs[0]._attn_implementation!r} has it and no other; pad on the right "
+                "(tokenizer.padding_side), or call its set_attn_implementation('sdpa') first."
+            )
         return found
 
     def run(self, inputs: dict[str, Tensor], trace: Trace) -> Tensor:
         """Logits (B, C) of one forward with a trace."""
         trace.projection = self.projection
-        further = {"use_cache": False} if "use_cache" in self.takes else {}
-        with traced(self.configs), self._padded(inputs) as whole:
-            output = self.model(**whole, **further, **{KEYWORD: trace})
+        with lock_of(self.model), traced(self.configs):
+            return self._logits(self.model, inputs, {KEYWORD: trace})
+
+    def left_to_itself(self, inputs: dict[str, Tensor], outer: Any) -> Tensor:
+        """Logits (B, C) of one forward as the user's model has it, under its own attention implementation."""
+        with lock_of(self.model):
+            return self._logits(outer, inputs, {})
+
+    def _logits(self, model: Any, inputs: dict[str, Tensor], further: dict[str, Any]) -> Tensor:
+        if "use_cache" in self.takes:
+            further["use_cache"] = False
+        with self._padded(inputs) as whole, self._uncompiled():
+            output = model(**whole, **further)
         logits = check_logits(self.model, output, len(inputs["input_ids"]))
         return logits if logits.dtype == torch.float64 else logits.float()
+
+    def _uncompiled(self) -> AbstractContextManager[Any]:
+        """What was compiled in place (model.compile()) runs as it was written, where it can be read."""
+        compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in self.model.modules())
+        return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
 
     @contextmanager
     def _padded(self, inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
@@ -211,16 +246,13 @@ class StockModel(nn.Module):
         free = int((~used).int().argmax())
         if free >= config.vocab_size:
             raise InputError("The model has no padding id, and the texts leave no other to stand for it.")
-        try:
-            config.pad_token_id = free
+        with told([config], pad_token_id=free):
             yield {**inputs, "input_ids": torch.where(read, ids, free)}
-        finally:
-            config.pad_token_id = None
 
     def seen(self, batch: Batch, calls: set[int] | None = None) -> Seen:
         """One forward in eval mode, with the attention calls asked for (all for None), gradients as outside."""
         trace = Trace(read=calls)
-        with evaluating(self), torch.autocast(self.device.type, enabled=False):
+        with self.analysing():
             logits = self.run(self.inputs(batch), trace)
         return Seen(logits, trace.seen)
 
@@ -251,25 +283,6 @@ class StockModel(nn.Module):
         last = call == len(self.probe.heads) - 1 and bool(steps) and steps[0].first == call
         return self.single and self.skips and last and self.blocks.before(call) > 0 and self.reading(call) == "token"
 
-    @torch.no_grad()
-    def _try_shortcuts(self) -> None:
-        """Take the ways past known blocks only where they give what the whole model gives, under other attention."""
-        for site in self.sites[:-1]:
-            self.skips = self.single = False
-            whole = self._tried(site)
-            self.skips = True
-            if not torch.allclose(self._tried(site), whole, rtol=1e-4, atol=1e-5):
-                self.skips = False
-                return
-        self.single = True
-        self.single = torch.allclose(self._tried(site), whole, rtol=1e-4, atol=1e-5)
-
-    def _tried(self, site: str) -> Tensor:
-        """Logits of the probe's texts where each head sees only the first position that it may."""
-        encoded = self.encode(self.probe.texts, site)
-        first = encoded.allowed & (encoded.allowed.cumsum(-1) == 1)
-        return encoded.decode(first.to(encoded.attention.dtype)[:, None])
-
     def encode(self, batch: Batch, site: str) -> Encoded:
         """Run the model once in eval mode and return what the heads did at one layer, or at all.
 
@@ -282,7 +295,7 @@ class StockModel(nn.Module):
         count = self.blocks.before(calls[0]) if self.skips else 0
         kept: dict[int, Any] = {}
         trace = Trace(read=set(calls))
-        with evaluating(self), torch.autocast(self.device.type, enabled=False), self.blocks.keeping(count, kept):
+        with self.analysing(), self.blocks.keeping(count, kept):
             logits = self.run(inputs, trace)
         slots = [self._slots(trace.seen[n], n, inputs) for n in calls]
         decoder = Decoder(self, inputs, calls, slots, count, kept, trace.seen)
@@ -344,7 +357,7 @@ class StockModel(nn.Module):
         order = order[~again.flatten()[order]]
         logits = torch.zeros(len(lengths), self.config.num_labels, device=keep.device, dtype=torch.float64)
         at = 0
-        with evaluating(self), torch.autocast(self.device.type, enabled=False):
+        with self.analysing():
             while at < len(order):
                 size = max(1, int(lengths[order[at]]))
                 rows = order[at : at + max(1, CELLS // self.cost(size))]

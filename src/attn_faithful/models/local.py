@@ -1,0 +1,95 @@
+"""What threads that share a model must not see of one another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+_GUARD = threading.Lock()
+_LOCKS: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
+
+
+def lock_of(model: nn.Module) -> Any:
+    """The lock of a model: one thread at a time reads or replaces its attention, and may do so within itself."""
+    with _GUARD:
+        return _LOCKS.setdefault(model, threading.RLock())
+
+
+class _Here(threading.local):
+    """Of this thread: configuration (by identity) -> attributes that it reads otherwise."""
+
+    def __init__(self) -> None:
+        self.told: dict[int, dict[str, Any]] = {}
+
+
+_HERE = _Here()
+_USERS: dict[int, int] = {}  # configuration -> contexts in which it is told something
+
+
+class _Told:
+    """Put before a configuration's class: attributes that some thread was told stand before its own."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Nothing to set up: what the configuration's class set up holds."""
+
+    def __getattribute__(self, name: str) -> Any:
+        told = _HERE.told.get(id(self))
+        if told is not None and name in told:
+            return told[name]
+        return super().__getattribute__(name)
+
+
+@cache
+def _told_class(own: type) -> type:
+    return type(own.__name__, (_Told, own), {"__module__": own.__module__})
+
+
+@contextmanager
+def told(configs: Iterable[Any], **values: Any) -> Iterator[None]:
+    """Configurations that this thread reads otherwise inside, and every other thread as they are.
+
+    Args:
+        configs: of transformers.
+        values: attribute -> what stands in its place.
+    """
+    configs = list(configs)
+    before = {id(config): _HERE.told.get(id(config)) for config in configs}
+    begun: list[Any] = []
+    try:
+        for config in configs:
+            begun.append(config)
+            _begin(config)
+            _HERE.told[id(config)] = {**(before[id(config)] or {}), **values}
+        yield
+    finally:
+        for config in begun:
+            earlier = before[id(config)]
+            if earlier is None:
+                _HERE.told.pop(id(config), None)
+            else:
+                _HERE.told[id(config)] = earlier
+            _end(config)
+
+
+def _begin(config: Any) -> None:
+    with _GUARD:
+        _USERS[id(config)] = _USERS.get(id(config), 0) + 1
+        if _USERS[id(config)] == 1:
+            object.__setattr__(config, "__class__", _told_class(type(config)))
+
+
+def _end(config: Any) -> None:
+    with _GUARD:
+        left = _USERS.get(id(config), 0) - 1
+        if left > 0:
+            _USERS[id(config)] = left
+            return
+        _USERS.pop(id(config), None)
+        if issubclass(type(config), _Told):
+            object.__setattr__(config, "__class__", type(config).__mro__[2])
