@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attn_faithful.models.stock import StockModel
 
 LENGTHS = (5, 7)
+LONG = 96  # a text beside which a short one has more padding than a window of local attention is wide
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,10 @@ def _says_the_same(model: StockModel, outer: Any) -> bool:
     Raises:
         InputError: they differ under padding on the right.
     """
+    lengths = (2, 7, min(LONG, model.max_tokens or LONG))
     equal = {}
     for left in (False, True):
-        texts = _texts(model, left)
+        texts = _texts(model, lengths, left)
         own = model.left_to_itself(texts, outer)
         found = [model.run(texts, Trace(read=read)) for read in (set(), None)]
         allowed = _tolerance(own) * float(own.abs().max())
@@ -148,17 +150,17 @@ def _reads(found: Tensor, rows: Tensor) -> str:
     return next((name for name, pattern in known.items() if torch.equal(found, pattern)), "other")
 
 
-def _texts(model: StockModel, left: bool = False) -> dict[str, Tensor]:
-    """Two texts of different length, of ids that mean nothing special, padded on one side."""
+def _texts(model: StockModel, lengths: Sequence[int] = LENGTHS, left: bool = False) -> dict[str, Tensor]:
+    """Texts of different length, of ids that mean nothing special, padded on one side."""
     config = model.config.get_text_config()
     taken = {config.pad_token_id, *_ids(config.eos_token_id), *_ids(config.bos_token_id)}
     free = [i for i in range(min(config.vocab_size, 64)) if i not in taken]
     if len(free) < 2:
         raise InputError(f"A vocabulary of {config.vocab_size} leaves no ids to try the model with.")
-    ids = torch.full((len(LENGTHS), max(LENGTHS)), model.pad_token_id)
+    ids = torch.full((len(lengths), max(lengths)), model.pad_token_id)
     mask = torch.zeros_like(ids)
-    for row, length in enumerate(LENGTHS):
-        start = max(LENGTHS) - length if left else 0
+    for row, length in enumerate(lengths):
+        start = max(lengths) - length if left else 0
         ids[row, start : start + length] = torch.tensor([free[(3 * row + 5 * t) % len(free)] for t in range(length)])
         mask[row, start : start + length] = 1
         if getattr(model.config, "is_encoder_decoder", False) and _ids(config.eos_token_id):

@@ -223,7 +223,7 @@ class StockModel(nn.Module):
     def _logits(self, model: Any, inputs: dict[str, Tensor], further: dict[str, Any]) -> Tensor:
         if "use_cache" in self.takes:
             further["use_cache"] = False
-        with self._padded(inputs) as whole, self._uncompiled():
+        with told(self.configs, return_dict=True), self._padded(inputs) as whole, self._uncompiled():
             output = model(**whole, **further)
         logits = check_logits(self.model, output, len(inputs["input_ids"]))
         return logits if logits.dtype == torch.float64 else logits.float()

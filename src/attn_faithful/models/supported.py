@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
+from attn_faithful.models.interface import SOFTMAX, SPARSE, configs_of, projection_of
 
 FAMILIES = (
     "BERT", "RoBERTa", "DistilBERT", "ELECTRA", "ALBERT", "ModernBERT", "GPT-2", "Llama", "Gemma 2", "BART", "T5",
@@ -127,6 +128,7 @@ def check_model(model: Any) -> None:
             "texts, or an encode of your own around this one, by af.wrap(encode=...)."
         )
     _check_classes(model, name)
+    _check_implementation(model, name)
     _check_weights(model, name)
     _check_padding(model, name)
 
@@ -143,6 +145,16 @@ def _check_classes(model: Any, name: str) -> None:
             f"Expected a classifier of two classes or more, but {name} has num_labels={config.num_labels}: one logit, "
             "which transformers reads as a regression. If it is a yes-or-no classifier (a sigmoid of its logit), give "
             "its head a first row of zeros and set num_labels to 2, which says the same."
+        )
+
+
+def _check_implementation(model: Any, name: str) -> None:
+    held = {str(config._attn_implementation) for config in configs_of(model)}
+    strange = sorted(each for each in held if each not in SPARSE and not each.startswith(SOFTMAX))
+    if strange or len({projection_of(each) for each in held}) > 1:
+        raise InputError(
+            f"Expected one known projection in all of {name}, but its attention implementation is "
+            f"{' and '.join(map(repr, strange or sorted(held)))}; call its set_attn_implementation('sdpa') first."
         )
 
 
@@ -187,8 +199,7 @@ def _check_padding(model: Any, name: str) -> None:
 
 def check_logits(model: nn.Module, output: Any, texts: int) -> Tensor:
     """The logits (B, C) of a model's output; raises where it is no classifier of texts."""
-    first = output[0] if isinstance(output, tuple) and output else None  # of a config with return_dict=False
-    logits, classes = getattr(output, "logits", first), model.config.num_labels
+    logits, classes = getattr(output, "logits", None), model.config.num_labels
     if not isinstance(logits, Tensor) or logits.shape != (texts, classes):
         found = f"some of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else "none"
         raise InputError(
