@@ -19,10 +19,11 @@ from tests.reference import stock as reference
 EXACT = {torch.float64: 1e-12, torch.float32: 3e-6}
 
 
-def check_close(found: Tensor, expected: Tensor) -> None:
+def check_close(found: Tensor, expected: Tensor, tolerance: float | None = None) -> None:
     """Equal but for a part of the size of what is expected."""
     size = float(expected.detach().abs().max())
-    torch.testing.assert_close(found, expected, rtol=0, atol=EXACT[found.dtype] * size)
+    tolerance = EXACT[found.dtype] if tolerance is None else tolerance
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance * size)
 
 
 def rows_read(name: str, reading: str, mask: Tensor) -> list[int]:

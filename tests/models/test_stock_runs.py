@@ -91,7 +91,7 @@ def test_gradients_are_those_of_finite_differences(queries):
         found = torch.stack([(slope * ways).sum((2, 3)) for slope in slopes], dim=-1)
         with torch.no_grad():
             expected = (encoded.decode(start + step * ways) - encoded.decode(start - step * ways)) / (2 * step)
-        check_close(found, expected)
+        check_close(found, expected, 1e-5)  # steps of 1e-4
 
 
 @pytest.mark.parametrize("name", ["albert", "gpt2", "bart"])
@@ -138,6 +138,7 @@ def test_embeddings_stand_in_for_ids_without_a_padding_id():
 
 def test_embeddings_that_are_not_looked_up_are_no_silent_error(monkeypatch):
     model, batch = wrapped("bert"), read(texts())
+    batch["input_ids"] = batch["input_ids"] % 40  # as many as there are positions
     monkeypatch.setattr(model.model, "get_input_embeddings", lambda: model.model.bert.embeddings.position_embeddings)
     with pytest.raises(InputError, match="BertForSequenceClassification never looks up"):
         model(**batch, inputs_embeds=torch.zeros(4, 9, 32).double())

@@ -117,8 +117,14 @@ def embedded_text(
 def analysing(model: Any) -> Iterator[None]:
     """Eval mode, float32, and no cuDNN, which refuses the backward pass of a recurrent network in eval mode."""
     device = next(model.parameters()).device.type
-    with evaluating(model), torch.autocast(device, enabled=False), torch.backends.cudnn.flags(enabled=False):
-        yield
+    enabled = torch.backends.cudnn.enabled
+    with evaluating(model), torch.autocast(device, enabled=False):
+        try:
+            # alone: cudnn.flags() would read all of its settings, and refuses those of newer and older kinds together
+            torch.backends.cudnn.enabled = False
+            yield
+        finally:
+            torch.backends.cudnn.enabled = enabled
 
 
 def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Tensor, Tensor]:
