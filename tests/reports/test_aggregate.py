@@ -148,7 +148,9 @@ def test_pairs_of_bases_equal_loops(tmp_path, multi_label):
 
 def test_no_pairs_where_the_data_differ(tmp_path):
     runs = [finished(tmp_path / str(seed), seed, fingerprint=str(seed)) for seed in (1, 2)]
-    assert aggregate(runs)[0]["base_pairs"]["tvd"]["n"] == 0
+    found = aggregate(runs)
+    assert [record["seeds"] for record in found] == [[1], [2]]
+    assert [record["base_pairs"]["tvd"]["n"] for record in found] == [0, 0]
     assert aggregate(runs[:1])[0]["base_pairs"]["tvd"]["n"] == 0
 
 

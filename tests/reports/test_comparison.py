@@ -158,8 +158,9 @@ def test_seeds_are_averaged_before_models_are_compared(tmp_path):
     for seed in (1, 2):
         copied(tmp_path / f"lstm-{seed}", seed=seed)
         copied(
-            tmp_path / f"mlp-{seed}", cell=(LSTM, MLP)[seed - 1], seed=seed, axes={"data": "Mock-1", "encoder": "mlp"}
-        )
+            tmp_path / f"mlp-{seed}", cell=(LSTM, MLP)[seed - 1], seed=seed, axes={"data": "Mock-1", "encoder": "mlp"},
+            recipe=read_runs([MLP])[0].meta["recipe"],
+        )  # fmt: skip
     runs = read_runs([tmp_path])
     tables = paired_tables(aggregate([run.folder for run in runs]), {str(run.path): run for run in runs})
     table = next(table for table in tables if table.name == "attention_correlation-paired")
@@ -186,5 +187,22 @@ def test_runs_of_other_models_with_the_same_labels_are_no_seeds(tmp_path):
     for i in (1, 2):
         copied(tmp_path / f"run-{i}", axes={"data": "d", "model": "lstm"}, seed=0, model=f"model-{i}")
     records = aggregate([run.folder for run in read_runs([tmp_path])])
-    assert [(record["axes"]["folder"], record["seeds"]) for record in records] == [("run-1", [0]), ("run-2", [0])]
+    found = [(record["axes"]["model from"], record["seeds"]) for record in records]
+    assert found == [("model-1", [0]), ("model-2", [0])]
     assert [record["base_pairs"]["tvd"]["n"] for record in records] == [0, 0]
+
+
+def test_models_that_were_tested_otherwise_are_neither_best_nor_paired(tmp_path):
+    for name, cell, units in (("a", LSTM, "word"), ("b", MLP, "token")):
+        meta = read_runs([cell])[0].meta
+        recipe = {**meta["recipe"], "evaluation": {**meta["recipe"]["evaluation"], "units": units}}
+        copied(tmp_path / name, cell=cell, recipe=recipe)
+    runs = read_runs([tmp_path])
+    records = aggregate([run.folder for run in runs])
+    assert len(records) == 2
+    assert not paired_tables(records, {str(run.path): run for run in runs})
+    assert not any(table.best for table in metric_tables(records) if table.name != "attefa")
+    for record in records:
+        record["comparable"] = "the same"
+    assert paired_tables(records, {str(run.path): run for run in runs})
+    assert any(table.best for table in metric_tables(records) if table.name != "attefa")

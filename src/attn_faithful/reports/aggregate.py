@@ -12,6 +12,7 @@ import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.faithfulness import bootstrap_attefa
+from attn_faithful.reports.apart import comparable, tails, told_apart
 from attn_faithful.reports.statistics import jsd_of_lists, tvd
 from attn_faithful.store import RunFolder
 
@@ -24,28 +25,31 @@ def aggregate(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     """One record a group of runs that differ in nothing but the seed.
 
     Returns:
-        records with ``axes``, ``seeds``, ``runs``, ``base`` (means over seeds), ``twins`` (variant -> record, with one
-        entry a seed in ``by_seed``), ``base_pairs`` (TVD and JSD between bases of different seeds: the yardstick beside
-        the twins), ``informative_mass``, ``tests``, ``metrics``, ``facts``, ``label_names``, ``controls``, ``data`` and
-        ``select_on``.
+        records with ``axes`` (see `reports.apart.told_apart`), ``named`` (the axes as the run itself tells them),
+        ``comparable`` (what two records must share to be compared), ``seeds``, ``runs``, ``base`` (means over seeds),
+        ``twins`` (variant -> record, with one entry a seed in ``by_seed``), ``base_pairs`` (TVD and JSD between bases
+        of different seeds: the yardstick beside the twins), ``informative_mass``, ``tests``, ``metrics``, ``facts``,
+        ``label_names``, ``controls``, ``data`` and ``select_on``.
     """
     return [_group(axes, members) for axes, members in _groups([(run, run.read_meta()) for run in runs])]
 
 
 def _groups(members: Sequence[Member]) -> list[tuple[dict[str, str], list[Member]]]:
-    """Axes and runs. Where a model of another origin or a second run of a seed has the same axes, the folder's name is
-    an axis too: they are no seeds of one another."""
+    """Axes and runs that differ in nothing but seeds. Where a seed stands twice, the folder's name is an axis too."""
+    axes = told_apart([meta for _, meta in members])
     by_axes: dict[tuple[Any, ...], list[Member]] = {}
-    for member in members:
-        by_axes.setdefault(tuple(member[1]["axes"].items()), []).append(member)
+    for own, member in zip(axes, members, strict=True):
+        by_axes.setdefault(tuple(own.items()), []).append(member)
     groups: list[tuple[dict[str, str], list[Member]]] = []
     for key, found in by_axes.items():
-        origins = {(meta.get("model"), meta.get("split")) for _, meta in found}
         seeds = [meta["seed"] for _, meta in found]
-        if len(origins) == 1 and len(set(seeds)) == len(seeds):
+        if len(set(seeds)) == len(seeds):
             groups.append((dict(key), found))
-        else:
-            groups += [({**dict(key), FOLDER: run.path.name}, [(run, meta)]) for run, meta in found]
+            continue
+        names = [run.path.name for run, _ in found]
+        if len(set(names)) < len(names):
+            names = tails([str(run.path) for run, _ in found])
+        groups += [({**dict(key), FOLDER: name}, [member]) for name, member in zip(names, found, strict=True)]
     return groups
 
 
@@ -56,6 +60,8 @@ def _group(axes: dict[str, str], members: list[Member]) -> dict[str, Any]:
     controls = {name for s in summaries for name in s["controls"]}
     return {
         "axes": axes,
+        "named": members[0][1]["axes"],
+        "comparable": comparable(members[0][1]),
         "seeds": [meta["seed"] for _, meta in members],
         "runs": [str(run.path) for run, _ in members],
         "base": {name: _over([s["base"].get(name) for s in summaries]) for name in ("accuracy", "f1", "roc_auc")},

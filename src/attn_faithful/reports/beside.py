@@ -24,7 +24,10 @@ def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], 
     """
     rows, data, run = [], [], set()
     for record in records:
-        key = " ".join(record["axes"].get(axis, "-") for axis in expected["key"])
+        named = record.get("named", record["axes"])
+        key = " ".join(named.get(axis, "-") for axis in expected["key"])
+        twice = [r.get("named", r["axes"]) for r in records].count(named) > 1
+        cell = " ".join(record["axes"].values()) if twice else key
         for metric, paper in zip(expected["metrics"], expected["rows"].get(key, []), strict=False):
             ours = _measure(record, metric)
             if paper is None or ours is None:
@@ -37,9 +40,9 @@ def expected_table(records: Sequence[dict[str, Any]], expected: dict[str, Any], 
                 "-" if metric.startswith("base_") or " " in metric else collapsed(next(iter(record["twins"].values())))
             )
             shown = "-" if band is None else f"±{band:g}"
-            rows.append([key, metric, spread(ours), number(paper, 4), shown, within, twins])
+            rows.append([cell, metric, spread(ours), number(paper, 4), shown, within, twins])
             numbers = [ours["mean"], ours["std"]] if ours["n"] else ["", ""]
-            data.append([key, metric, *numbers, paper, "" if band is None else band, within, twins, ""])
+            data.append([cell, metric, *numbers, paper, "" if band is None else band, within, twins, ""])
     if not rows:
         return None
     notes = []

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.functional.summaries import holm, paired
-from attn_faithful.reports.aggregate import FOLDER
 from attn_faithful.reports.runs import ALL, Run
 from attn_faithful.reports.tables import Table, attefa_table, number
 from attn_faithful.reports.tests import CONTROLS, interval, is_control, with_control
@@ -43,13 +42,13 @@ def _metric_table(metric: str, facts: Record, records: Sequence[Record]) -> Tabl
     rows, best, reasons = [], set(), {}
     for data in dict.fromkeys(record["axes"]["data"] for record in records):
         for site, source in keys:
-            block = []
+            block: dict[str | None, list[tuple[int, float]]] = {}
             for record, tests in zip(records, found, strict=True):
                 r = tests.get((metric, site, source, ALL))
                 if r is None or record["axes"]["data"] != data:
                     continue
                 beside = (tests.get((metric, site, with_control(source, c), ALL)) for c in controls)
-                block.append((len(rows), r["mean"] if r["n"] else math.nan))
+                block.setdefault(record.get("comparable"), []).append((len(rows), r["mean"] if r["n"] else math.nan))
                 rows.append([
                     data, *([site] if len(sites) > 1 else []), source.replace("~", " ~ "),
                     *(record["axes"].get(axis, "-") for axis in axes[1:]), _over_seeds(r), interval(r),
@@ -57,7 +56,7 @@ def _metric_table(metric: str, facts: Record, records: Sequence[Record]) -> Tabl
                     str(r["n"]), str(r["n_undefined"]),
                 ])  # fmt: skip
                 reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in r["reasons"].items()}
-            best |= set(_best(block, facts["direction"]))
+            best |= {row for own in block.values() for row in _best(own, facts["direction"])}
     head = [
         "data", *(["site"] if len(sites) > 1 else []), "source", *axes[1:], "Mean", "95%",
         *(f"({control})" for control in controls), "n", "undefined",
@@ -142,7 +141,8 @@ def _best_twins(table: Table, records: Sequence[Record]) -> Table:
             if variant.startswith("constrained"):
                 continue
             if not twin["collapsed"] and twin["attefa"]["n"]:
-                blocks.setdefault(f"{record['axes']['data']} {variant}", []).append((row, twin["attefa"]["mean"]))
+                key = f"{record['axes']['data']} {variant} {record.get('comparable')}"
+                blocks.setdefault(key, []).append((row, twin["attefa"]["mean"]))
             row += 1
     best = [place for block in blocks.values() for place in _best(block, "higher")]
     table.best = {(place, table.head.index("AtteFa")) for place in best}
@@ -152,7 +152,7 @@ def _best_twins(table: Table, records: Sequence[Record]) -> Table:
 
 
 def paired_tables(records: Sequence[Record], runs: Mapping[str, Run]) -> list[Table]:
-    """One table a metric, of the models that share examples, two by two.
+    """One table a metric, of the models that share examples and were tested alike, two by two.
 
     Args:
         records: of `aggregate`.
@@ -160,7 +160,7 @@ def paired_tables(records: Sequence[Record], runs: Mapping[str, Run]) -> list[Ta
     """
     shared: dict[str, list[Record]] = {}
     for record in records:
-        shared.setdefault(record["data"]["fingerprint"], []).append(record)
+        shared.setdefault(record.get("comparable", record["data"]["fingerprint"]), []).append(record)
     metrics = {name: facts for record in records for name, facts in record["metrics"].items()}
     tables = []
     for metric, facts in metrics.items():
@@ -217,7 +217,7 @@ def model_title(record: Record, records: Sequence[Record]) -> str:
     """The labels by which a record differs from the others; all but the data where it does not."""
     axes = [axis for axis in record["axes"] if len({r["axes"].get(axis) for r in records}) > 1]
     named = [record["axes"][axis] for axis in axes] or [v for k, v in record["axes"].items() if k != "data"]
-    return record["axes"][FOLDER] if FOLDER in axes else " ".join(named)
+    return " ".join(named)
 
 
 def _paired_table(metric: str, facts: Record, found: Sequence[Record]) -> Table:

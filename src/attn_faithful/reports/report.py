@@ -111,7 +111,7 @@ def report(
         made.figures = _write_figures(passing / "figures", found, left_out)
         if pages:
             made.pages = _write_pages(passing, search.runs, made.figures)
-        (passing / TEXT).write_text(_text(made, found), encoding="utf-8")
+        (passing / TEXT).write_text(_text(made, found, search.runs), encoding="utf-8")
         files = sorted(str(path.relative_to(passing)) for path in passing.rglob("*") if path.is_file())
         told = {"files": files, "runs": [str(run.path) for run in search.runs], "left_out": made.left_out}
         (passing / INDEX).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -266,11 +266,10 @@ def _captions(drawn: Mapping[str, list[Path]]) -> dict[str, Path]:
 # the text
 
 
-def _text(made: Report, found: Sequence[Cell]) -> str:
+def _text(made: Report, found: Sequence[Cell], runs: Sequence[Run]) -> str:
     def link(path: Path) -> str:
         return path.relative_to(made.path).as_posix()
 
-    runs = [run for cell in found for run in cell.runs]
     title = found[0].title if len(found) == 1 else f"{len(found)} models"
     parts = [f"# Report: {markdown(title)}", *(markdown(line) for line in made.lines)]
     if made.pages:

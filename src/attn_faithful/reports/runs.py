@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError
+from attn_faithful.reports.apart import told_apart
 from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.store import META, SUMMARY, RunFolder
 
@@ -39,6 +40,7 @@ class Run:
         self.meta: dict[str, Any] = self.folder.read_meta()
         _check_version(self.path, self.meta)
         self.summary: dict[str, Any] = self.folder.read_summary()
+        self.told: dict[str, str] = dict(self.meta["axes"])
 
     @property
     def name(self) -> str:
@@ -47,8 +49,11 @@ class Run:
 
     @property
     def axes(self) -> dict[str, str]:
-        """What tells this run from others beside its seed: data, encoder or model, ... -> label."""
-        return dict(self.meta["axes"])
+        """What tells this run from others beside its seed: data, encoder or model, ... -> label.
+
+        Among others with the same labels that `find` found, further ones too; see `apart.told_apart`.
+        """
+        return dict(self.told)
 
     @property
     def seed(self) -> int:
@@ -296,6 +301,8 @@ def find(paths: Iterable[str | Path]) -> Search:
     if not search.runs:
         raise InputError(_nothing(paths, search.left_out))
     search.runs.sort(key=_order)
+    for run, told in zip(search.runs, told_apart([run.meta for run in search.runs]), strict=True):
+        run.told = told
     return search
 
 

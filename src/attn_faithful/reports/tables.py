@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from attn_faithful.reports.apart import told_apart
 from attn_faithful.reports.escaping import latex, markdown, preamble
 from attn_faithful.reports.table_layout import TableLayout
 
@@ -213,20 +214,21 @@ def data_table(records: Sequence[dict[str, Any]]) -> Table:
     rows, notes, seen = [], [], set()
     for record in records:
         data, name = record["data"], record["axes"]["data"]
-        if data["fingerprint"] in seen:
+        splits = {split: facts for split, facts in data.items() if isinstance(facts, dict)}
+        new = {split: facts for split, facts in splits.items() if (data["fingerprint"], split) not in seen}
+        if not new:
             continue
-        seen.add(data["fingerprint"])
-        notes += [f"{name}: {note}" for note in data["notes"]]
+        seen |= {(data["fingerprint"], split) for split in new}
+        notes += [told for note in data["notes"] if (told := f"{name}: {note}") not in notes]
         found = data["vector_coverage"]
         held = "" if found is None else f", {100 * found:.0f}% of them in the word vectors"
         notes.append(f"{name}: {data['vocabulary']} words in the vocabulary{held}.")
-        for split, facts in data.items():
-            if isinstance(facts, dict):
-                classes = " / ".join(f"{label} {n}" for label, n in facts["classes"].items())
-                rows.append([
-                    name, split, str(facts["n"]), classes, number(facts["tokens_mean"], 1),
-                    number(facts["tokens_std"], 1), str(facts["truncated"]), str(facts["empty"]),
-                ])  # fmt: skip
+        for split, facts in new.items():
+            classes = " / ".join(f"{label} {n}" for label, n in facts["classes"].items())
+            rows.append([
+                name, split, str(facts["n"]), classes, number(facts["tokens_mean"], 1),
+                number(facts["tokens_std"], 1), str(facts["truncated"]), str(facts["empty"]),
+            ])  # fmt: skip
     return Table("Data", ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"], rows, notes, "data")
 
 
@@ -269,9 +271,10 @@ def plan_table(name: str, cells: Sequence[tuple[str, str, float, float]]) -> Tab
 def runs_table(runs: Sequence[Any]) -> Table:
     """What lies in finished run folders: one row each."""
     metas = [(run, run.read_meta(), run.read_summary()) for run in runs]
-    axes = list(dict.fromkeys(axis for _, meta, _ in metas for axis in meta["axes"]))
+    named = told_apart([meta for _, meta, _ in metas])
+    axes = list(dict.fromkeys(axis for own in named for axis in own))
     rows = []
-    for run, meta, summary in metas:
+    for (run, meta, summary), told in zip(metas, named, strict=True):
         twins = list(summary["twins"].values())
         own = [twin for twin in twins if twin["variant"] == twins[0]["variant"]]
         attefa = [twin["attefa"]["value"] for twin in own]
@@ -279,7 +282,7 @@ def runs_table(runs: Sequence[Any]) -> Table:
         if given := sum(twin["collapsed"]["value"] for twin in own):
             shown += f" ({given} of {len(own)} collapsed)"
         rows.append([
-            *(meta["axes"].get(axis, "-") for axis in axes), str(meta["seed"]), number(summary["base"]["f1"]), shown,
+            *(told.get(axis, "-") for axis in axes), str(meta["seed"]), number(summary["base"]["f1"]), shown,
             f"{meta['seconds']:.0f} s", str(run.path),
         ])  # fmt: skip
     return Table(f"{len(rows)} finished runs", [*axes, "seed", "Base F1", "AtteFa", "Took", "Folder"], rows)

@@ -11,7 +11,15 @@ from attn_faithful.reports.tables import Table, number
 from attn_faithful.reports.tests import ALL
 
 _NUMBER = re.compile(r"(?:(.*?)\s+)?(-?\d+(?:\.\d+)?(?:e-?\d+)?)")
-_NO_SETTING = ("data", "encoder", "model", "folder")  # axes whose labels may end in a number that measures nothing
+_NO_SETTING = (
+    "data",
+    "encoder",
+    "model",
+    "model from",
+    "folder",
+    "split",
+    "numbers",
+)  # axes whose labels may end in a number that measures nothing
 FEW = 3  # cells, below which an order says nothing
 
 
