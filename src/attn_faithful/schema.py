@@ -22,7 +22,7 @@ TABLES: dict[str, dict[str, str]] = {
         "slot": "which attention distribution of the site",
         "tokens": "content tokens as they stand in the text",
         "offsets": "start and end of each token in the text, flat: [start, end, start, end, ...]",
-        "attention": "attention weight of each content token; they sum to 1",
+        "attention": "attention weight of each content token; they sum to 1; of several heads and layers their mean",
         "informative": "1 where the token was planted as informative, where that is known",
         "saliency": "gradient with respect to each token's embedding, reduced to a number a token",
         "input_x_gradient": "gradient times embedding, reduced to a number a token",

@@ -1,6 +1,8 @@
 """AtteFa of a stock model from texts to a run folder: what is written, resuming, errors."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,3 +153,65 @@ def test_wrong_input(model, tokenizer, tmp_path):
     rows = [{"text": "good", "label": "fine"}, {"text": "bad", "label": "neg"}] * 8
     with pytest.raises(InputError, match="fine"):
         stock_attefa(model, tokenizer, DataSettings(source="films"), SETTINGS, rows=rows, output=tmp_path)
+
+
+def test_tokens_hold_the_models_attention_averaged_over_heads(folder, model, tokenizer):
+    from transformers import AutoTokenizer
+
+    tokens = folder.read_table("tokens").to_pandas()
+    assert set(tokens["site"]) == {"joint", "layer.0", "layer.1"}
+    assert len(tokens) == 3 * len(DATA["test"])
+    reader = AutoTokenizer.from_pretrained(folder / "twin-3")
+    eager = BertForSequenceClassification(model.config)
+    eager.load_state_dict(model.state_dict())
+    eager.set_attn_implementation("eager")
+    for place, row in enumerate(DATA["test"]):
+        of = tokens[tokens["example"] == f"test-{place}"].set_index("site")
+        if not row["text"]:
+            assert [len(held) for held in of["attention"]] == [0, 0, 0]
+            continue
+        with torch.no_grad():
+            seen = eager.eval()(**reader([row["text"]], return_tensors="pt"), output_attentions=True).attentions
+        by_layer = [layer[0, :, 0].mean(0).numpy() for layer in seen]  # (T,), of the token that is read
+        for layer, expected in enumerate(by_layer):
+            np.testing.assert_allclose(of.loc[f"layer.{layer}", "attention"], expected, atol=1e-6)
+        np.testing.assert_allclose(of.loc["joint", "attention"], np.mean(by_layer, 0), atol=1e-6)
+        assert of.loc["joint", "tokens"].tolist() == row["text"].split()
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_report_has_tables_figures_and_a_page(folder, tmp_path, monkeypatch, older):
+    from attn_faithful.cli import main
+    from attn_faithful.reports import report as reports
+
+    place = tmp_path / "runs" / "run"
+    shutil.copytree(folder.path, place)
+    if older:  # as earlier versions left it
+        (place / "tokens.parquet").unlink()
+    kept = {"twin_tradeoff": reports.FIGURES["twin_tradeoff"]}
+    monkeypatch.setattr(reports, "FIGURES", kept)
+    made = reports.report([tmp_path / "runs"], tmp_path / "report")
+    assert not made.left_out
+    assert {"data", "base_models", "attefa", "twins_by_seed"} <= made.tables.keys()
+    assert made.figures["twin_tradeoff"][0].is_file()
+    page = made.pages[0].read_text(encoding="utf-8")
+    assert page.count('id="card-0-twins"') == 1
+    assert 'id="card-1-twins"' not in page  # AtteFa is of all layers at once
+    assert ("warm" in page.partition('id="data"')[2]) != older
+    assert main(["ls", str(tmp_path / "runs")]) == 0
+
+
+def test_its_numbers_stand_in_the_card_of_the_model(model, tokenizer, tmp_path):
+    from attn_faithful.hub.push import write_model
+    from attn_faithful.reports.model_card import model_card
+    from attn_faithful.reports.runs import read_runs
+
+    saved = tmp_path / "saved"
+    model.save_pretrained(saved)
+    tokenizer.save_pretrained(saved)
+    settings = replace(SETTINGS, epochs=1)
+    run(model, tokenizer, tmp_path / "runs", settings, seeds=[3], origin=str(saved))
+    card = model_card(*read_runs([tmp_path / "runs"]), to="user/tiny", model=saved)
+    assert "AtteFa (attefa-3" in card
+    written = write_model(saved, "user/tiny", tmp_path / "out", card=card)
+    assert (written / "tokenizer.json").is_file()

@@ -104,6 +104,43 @@ def test_write_model_pushes_nothing(tmp_path, model):
     assert not (tmp_path / "other").exists()
 
 
+LEFT_BESIDE = (
+    "training_args.bin", "training.json", "trainer_state.json", "optimizer.pt", "optimizer.bin",
+    "optimizer.safetensors", "scheduler.pt", "scaler.pt", "rng_state.pth",
+    "rng_state_0.pth", "all_results.json", "events.out.tfevents.1.host",
+    "train.py", "notes.txt", "predictions.parquet", ".secret", "tokens.env",
+)  # fmt: skip
+OF_THE_MODEL = (
+    "config.json", "model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json",
+    "pytorch_model.bin", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt",
+    "special_tokens_map.json", "added_tokens.json", "merges.txt", "spiece.model", "source.spm", "LICENSE", "NOTICE.txt",
+    "own.py", "helper.py",
+)  # fmt: skip
+
+
+def test_what_training_left_beside_a_model_is_not_pushed(tmp_path, model):
+    for name in (*LEFT_BESIDE, *OF_THE_MODEL):
+        if not (model / name).exists():
+            (model / name).write_text("{}" if name.endswith(".json") else "", encoding="utf-8")
+    (model / "own.py").write_text("from .helper import help\n", encoding="utf-8")
+    config = {"model_type": "bert", "auto_map": {"AutoModelForSequenceClassification": "own.Classifier"}}
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (model / "checkpoint-10").mkdir()
+    (model / "checkpoint-10" / "model.safetensors").write_bytes(b"older")
+    folder = write_model(model, "user/bert", tmp_path / "out")
+    held = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert held == {*OF_THE_MODEL, "README.md"}
+
+
+def test_a_cells_model_goes_without_its_record_of_training(tmp_path):
+    from tests.experiments.tiny import cells, run
+
+    (cell,) = cells(twin=None, train={"epochs": 1, "batch_size": 30})
+    folder = write_model(run(cell, tmp_path / "run").path, "user/pooled", tmp_path / "out")
+    expected = ["README.md", "attn_faithful_model.py", "config.json", "model.safetensors", "tokenizer.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [*expected, "tokenizer_config.json"]
+
+
 def test_the_command_takes_runs_of_evaluate(tmp_path, model, capsys):
     from attn_faithful.cli import main
 

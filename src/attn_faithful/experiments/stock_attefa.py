@@ -24,13 +24,14 @@ from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.scoring import ALL, metric_facts, score_records
 from attn_faithful.experiments.stages import quiet
+from attn_faithful.experiments.stock_tables import write_tables
 from attn_faithful.experiments.strict import build
 from attn_faithful.experiments.team import SOLO
 from attn_faithful.experiments.trained import trained
 from attn_faithful.functional import faithfulness
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock import StockModel
-from attn_faithful.store import RunFolder
+from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.stock_pair import StockOutputs, stock_twin_outputs
 from attn_faithful.training.stock_twin import StockTwinSettings, train_stock_twin
@@ -77,10 +78,10 @@ def stock_attefa(
         tell: ``tell(stage, epoch, epochs, metrics)`` after every epoch.
 
     Returns:
-        the run folder: ``predictions`` of the model, ``scores`` and ``variants`` with TVD and JSD of each twin and
-        example, over all layers (site "joint") and by layer; ``history``; each twin in a folder of its own, which loads
-        alone; in summary.json under ``twins`` the records of `evaluators.attefa.score` and of each layer JSD, the mass
-        on content tokens of both and the assignment of heads.
+        the run folder: ``predictions`` of the model, ``tokens`` with its attention (see `stock_tables`), ``scores``
+        and ``variants`` with TVD and JSD of each twin and example, over all layers (site "joint") and by layer;
+        ``history``; each twin in a folder of its own, which loads alone; in summary.json under ``twins`` the records of
+        `evaluators.attefa.score` and of each layer JSD, the mass on content tokens of both and the assignment of heads.
 
     Raises:
         InputError: a model that cannot be wrapped, what is wrong with the data or a setting, an empty split, another
@@ -112,6 +113,7 @@ def stock_attefa(
             "numbers": NUMBERS_VERSION,
             "identity": identity.short,
             "model": origin,
+            "weights": weights(Path(origin)) if origin and Path(origin).is_dir() else None,
             "split": "test",
             "twin": asdict(settings),
             "label_names": texts.label_names,
@@ -159,10 +161,8 @@ def _compare(
             **attefa.score(found.tvd, found.jsd, found.base, limit, base.multi_label),
             "layers": _layers(found, base.multi_label),
         }  # fmt: skip
-    predictions = {"example": test["example"], "label": labels.tolist(), "probabilities": found.base.tolist()}
-    for table, columns in (("predictions", predictions), ("scores", scores), ("variants", variants)):
-        folder.write_table(table, columns, shard=0)
-        folder.merge_shards(table, test["example"], [0])
+    chosen = base.choosing(base.queries, base.heads, base.layers if settings.layers is None else settings.layers)
+    write_tables(folder, chosen, tokenizer, test, texts.splits["test"], found.base, scores, variants)
     folder.write_table("history", long_history(history))
     folder.write_summary({
         "base": classification_metrics(found.base, labels, base.multi_label), "twins": twins, "controls": {},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +13,16 @@ from attn_faithful._checks import InputError, check_choice
 from attn_faithful.hub import _MODULES, metric_names
 from attn_faithful.hub.upload import Files, card_of, check_card, check_place, put_aside, upload
 
-_OF_TRAINING = (".pt", ".pth", "training_args.bin")
+# what a model's repository holds: weights, configuration, tokenizer, card and licence, and nothing that training or
+# anybody else left beside them
+_PUSHED = (
+    "model*.safetensors", "adapter_model*.safetensors", "model*.safetensors.index.json", "pytorch_model*.bin",
+    "pytorch_model*.bin.index.json", "adapter_model.bin", "config.json", "generation_config.json",
+    "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab*", "*_vocab.json", "merges.txt", "bpe.codes", "dict.txt", "*.model", "*.spm", "normalizer.json",
+    "chat_template.j*", "README.md", "LICENSE*", "LICENCE*", "NOTICE*",
+)  # fmt: skip
+_MAPS = ("config.json", "tokenizer_config.json")  # which name the modules of a model's own classes
 
 
 def push_model(
@@ -74,15 +84,36 @@ def _model_files(given: Path, to: str, card: str | None) -> Files:
     model = given / "model" if (given / "model" / "config.json").is_file() else given
     if not (model / "config.json").is_file():
         raise InputError(f"{given} holds no saved model; give a run that trained one, or the folder of a model.")
-    found = sorted(path for path in model.iterdir() if path.is_file() and path.name[0] != ".")
-    if not any(path.suffix in (".safetensors", ".bin") for path in found if path.name not in _OF_TRAINING):
+    code = _code_of(model)
+    found = sorted(path for path in model.iterdir() if path.is_file() and (_is_pushed(path.name) or path in code))
+    if not any(path.suffix in (".safetensors", ".bin") for path in found):
         raise InputError(f"{model} holds no weights (model.safetensors); save the model again before pushing it.")
-    files: Files = {path.name: path for path in found if not path.name.endswith(_OF_TRAINING)}
+    files: Files = {path.name: path for path in found}
     files |= _as_saved_now(model)
     if card is None:
         own = model / "README.md"
         card = own.read_text(encoding="utf-8") if own.is_file() else _short_card(to)
     return files | {"README.md": card.encode()}
+
+
+def _is_pushed(name: str) -> bool:
+    """Whether a file of a model's folder goes with it."""
+    return any(fnmatchcase(name, pattern) for pattern in _PUSHED)
+
+
+def _code_of(model: Path) -> set[Path]:
+    """The modules that the configuration names for the model's classes, and those beside them that they import."""
+    from transformers.dynamic_module_utils import get_relative_import_files
+
+    named: set[str] = set()
+    for name in _MAPS:
+        path = model / name
+        told = json.loads(path.read_text(encoding="utf-8")).get("auto_map", {}) if path.is_file() else {}
+        for places in told.values():
+            for place in places if isinstance(places, list) else [places]:
+                named.add(str(place or "").rpartition("--")[2].partition(".")[0])
+    files = [model / f"{name}.py" for name in named if (model / f"{name}.py").is_file()]
+    return {*files, *(Path(other) for file in files for other in get_relative_import_files(file))}
 
 
 def _as_saved_now(model: Path) -> Files:

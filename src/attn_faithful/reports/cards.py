@@ -275,7 +275,7 @@ def _says_of_order(scores: Scores, best: str | None) -> Answer | None:
 
 def _twins(scores: Scores) -> Card | None:
     twins = {name: t for name, t in (scores.run.summary.get("twins") or {}).items() if "attefa" in t}
-    if not twins or len(scores.run.scored("jsd", scores.site)) == 0:
+    if not twins or len(scores.run.scored("tvd", scores.site)) == 0:
         return None
     name, twin = next(iter(twins.items()))
     ratio, gave_up = twin["attefa"], bool(twin["collapsed"]["value"])

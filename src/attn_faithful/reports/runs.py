@@ -308,7 +308,8 @@ def find(paths: Iterable[str | Path]) -> Search:
 
 def _lacking(run: Run) -> str:
     """The tables that the run's summary speaks of and that are not there."""
-    needed = ["predictions", "tokens"]
+    needed = ["predictions"]
+    needed += [] if "twin" in run.meta else ["tokens"]  # twins of a stock model: earlier versions wrote none
     needed += ["scores"] if run.records else []
     needed += ["variants"] if run.summary.get("twins") else []
     return ", ".join(f"{name}.parquet" for name in needed if not run.has(name))

@@ -1,0 +1,60 @@
+"""The tables of a stock model's twins: what the model attends to, and what each twin changed, text by text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from attn_faithful.data.rows import Rows, Texts
+from attn_faithful.evaluators.base import Found
+from attn_faithful.experiments.outputs import item_finder, queries, token_finder
+from attn_faithful.experiments.prepare import collator
+from attn_faithful.experiments.team import SOLO
+from attn_faithful.experiments.writing import Writer
+from attn_faithful.models.inference import encoded_blocks, output_rows
+from attn_faithful.models.protocol import JOINT
+from attn_faithful.models.stock import StockModel
+from attn_faithful.store import RunFolder
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+def write_tables(
+    folder: RunFolder, base: StockModel, tokenizer: Any, rows: Rows, texts: Any, chances: np.ndarray, scores: Columns,
+    variants: Columns,
+) -> None:  # fmt: skip
+    """Write predictions, tokens, scores and variants of a run.
+
+    The attention of a text is the model's, of all heads of the tested layers as their mean (site "joint") and of each
+    layer, over the words of the text, in the rows that the model's slots are: it shows what was attended to. What the
+    twins are compared by, head by head and row by row, is in the scores.
+
+    Args:
+        folder: of the run.
+        base: the model, with the tested layers chosen.
+        tokenizer: the model's.
+        rows: the test split, encoded; `texts` are its texts.
+        chances: the model's probabilities (B, C).
+        scores, variants: of all twins.
+    """
+    asked = queries(texts)
+    said = Texts.of(texts, "text")
+    tokens = token_finder(tokenizer, said, rows, asked)
+    items = item_finder(tokens, said, rows, words="word_ids" in rows.column_names)
+    writer = Writer(folder, rows, items, asked, SOLO)
+    collate = collator(rows, pad_token_id=base.pad_token_id)
+    nothing: dict[int, dict[str, list[float]]] = defaultdict(dict)
+    layers = [site for site in base.sites if site != JOINT]
+    for index, _, batch, encoded in encoded_blocks(base, rows, collate, JOINT):
+        writer.add(JOINT, [(i, chances[i], weights) for i, _, weights in output_rows(index, encoded)])
+        for site in layers:
+            with torch.no_grad():
+                there = base.encode(batch, site)
+            writer.add_tests(site, output_rows(index, there), nothing, Found())
+        writer.written(len(index))
+    writer.extend(scores, variants)
+    writer.close()
