@@ -122,6 +122,7 @@ def evaluate_attention(
     source_file: str | Path | None = None,
     name: str | None = None,
     held: int | None = None,
+    threads: int | None = None,
     **columns: Any,
 ) -> Result:
     """Run faithfulness tests on a model and a data set, as ``attn-faithful evaluate`` does.
@@ -138,6 +139,8 @@ def evaluate_attention(
         source_file: importance computed elsewhere, by example and token; attention is compared with it too.
         name: what tables call the model.
         held: examples whose results are held before they are written.
+        threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
+            OMP_NUM_THREADS or ``torch.set_num_threads`` say otherwise. Afterwards there are as many as before.
         columns: further keys of the recipe's part ``data``, such as ``text_column``, ``label_column``, ``limit``.
 
     Returns:
@@ -161,6 +164,7 @@ def evaluate_attention(
     from attn_faithful.experiments.recipe import DataSettings
     from attn_faithful.experiments.settings import EvaluationSettings
     from attn_faithful.experiments.strict import build
+    from attn_faithful.experiments.threads import asked_for
     from attn_faithful.reports.result import Result
 
     asked = build(EvaluationSettings, {**(settings or {}), "tests": list(tests or [])}, "settings")
@@ -170,7 +174,8 @@ def evaluate_attention(
         model, tokenizer, where, asked, split, rows=None if named else data, name=name,
         source_file=None if source_file is None else str(source_file),
     )  # fmt: skip
-    return Result(evaluate_task(task, output, held=held).path)
+    with asked_for(threads):
+        return Result(evaluate_task(task, output, held=held).path)
 
 
 def explain(
@@ -182,6 +187,7 @@ def explain(
     tests: Sequence[str] = ("correlation", "permutation", "adversarial", "flips"),
     output: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
+    threads: int | None = None,
     **columns: Any,
 ) -> Explanation:
     """The heat maps of some texts: attention, one that serves as well, importance, the smallest set that decides.
@@ -192,7 +198,7 @@ def explain(
         sources: of importance, such as "saliency", "integrated_gradients".
         tests: what to ask of each text.
         output: folder for the run folder; None for one that goes with the result.
-        settings: further keys of the recipe's part ``evaluation``; see :func:`evaluate_attention`.
+        settings, threads: see :func:`evaluate_attention`; further keys of the recipe's part ``evaluation``, and of torch.
         columns: further keys of the recipe's part ``data``.
 
     Returns:
@@ -230,6 +236,7 @@ def explain(
     asked["also"] = list(dict.fromkeys([*given.get("also", []), *sources]))
     holder = TemporaryDirectory(prefix="attn-faithful-") if output is None else None
     folder = output if holder is None else holder.name
+    columns["threads"] = threads
     result = evaluate_attention(model, tokenizer, data, list(tests), output=folder, settings=asked, **columns)
     return Explanation(result.path, holder)
 
@@ -241,6 +248,7 @@ def run_recipe(
     overrides: Mapping[str, Any] | None = None,
     smoke: bool = False,
     data_dir: str | Path | None = None,
+    threads: int | None = None,
 ) -> list[dict[str, Any]]:
     """Carry out a recipe, as ``attn-faithful run`` does, and return its records.
 
@@ -250,17 +258,20 @@ def run_recipe(
         overrides: dotted key -> value, such as ``{"twin.epochs": 20}``.
         smoke: apply the recipe's smoke overrides.
         data_dir: where local copies of the data sets lie.
+        threads: that each process computes with; see :func:`evaluate_attention`.
 
     Returns:
         one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.aggregate`.
     """
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
+    from attn_faithful.experiments.threads import asked_for
 
     if isinstance(recipe, Mapping):
         found = make_recipe(recipe, "recipe", overrides, smoke)
     else:
         found = load_recipe(recipe, overrides, smoke)
-    return carry_out(found, output, data_dir)[0]
+    with asked_for(threads):
+        return carry_out(found, output, data_dir)[0]
 
 
 def carry_out(

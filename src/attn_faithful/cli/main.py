@@ -14,6 +14,7 @@ from attn_faithful.cli.loading import load
 from attn_faithful.cli.looking import ls, report
 from attn_faithful.cli.sharing import install_metrics, push
 from attn_faithful.cli.training import attefa, check, run, train
+from attn_faithful.experiments.threads import asked_for
 from attn_faithful.reports.characters import degrading, visible
 
 # The heavy imports stand inside the commands: --help must answer at once, and so must what is misspelt.
@@ -32,8 +33,9 @@ def _main(argv: Sequence[str] | None) -> int:
     given = parser.parse_args(argv)
     try:
         given.early(given)
-        load(given.loads)
-        return int(given.command(given) or 0)
+        with asked_for(given.threads):
+            load(given.loads)
+            return int(given.command(given) or 0)
     except (InputError, OSError) as error:
         if given.debug:
             raise
@@ -75,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         description="May this model's attention be shown as an explanation of its predictions?",
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(early=lambda given: None, loads=())
+    parser.set_defaults(early=lambda given: None, loads=(), threads=None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     for add in (
@@ -152,6 +154,7 @@ def _add_explain(commands: Any) -> None:
     parser.set_defaults(command=explain, early=early.explain, loads=_EVALUATES)
     parser.add_argument("--sources", metavar="NAME,NAME", help="of importance (default: gradient and leave-one-out)")
     parser.add_argument("--html", metavar="FILE", help="also write the page with the heat maps")
+    _threads(parser)
 
 
 def _add_report(commands: Any) -> None:
@@ -211,8 +214,13 @@ def _everywhere(parser: argparse.ArgumentParser) -> Any:
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the recipe, such as twin.epochs=20"
     )
+    _threads(group)
     group.add_argument("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
     return group
+
+
+def _threads(parser: Any) -> None:
+    parser.add_argument("--threads", type=int, metavar="N", help="of a process (default: one for small models)")
 
 
 def _shared(parser: argparse.ArgumentParser) -> None:

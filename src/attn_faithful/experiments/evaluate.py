@@ -26,6 +26,7 @@ from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
+from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.writing import Writer
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
@@ -141,7 +142,7 @@ def evaluate_task(
     texts = task.texts.splits[task.split]
     if not len(texts):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
-    with as_told(), team.writing(folder):
+    with as_told(), threads_for(computing_weights(task.model)), team.writing(folder):
         if not folder.done:  # another process may have been faster
             _evaluate(task, folder, held, team, tell)
     return folder

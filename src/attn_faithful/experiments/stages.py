@@ -21,6 +21,7 @@ from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, collator, prepare
 from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.team import SOLO, Team
+from attn_faithful.experiments.threads import threads_for, weights_of
 from attn_faithful.experiments.trained import trained
 from attn_faithful.experiments.writing import Writer
 from attn_faithful.models.architectures import new_model
@@ -48,7 +49,8 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
     if folder.done:
         return
     start = time.time()
-    with quiet(), as_told(), team.writing(folder):
+    few = threads_for(weights_of(cell.recipe.model))
+    with quiet(), as_told(), few, team.writing(folder):
         if folder.done:  # another process was faster
             return
         take_over(cell, folder)

@@ -27,6 +27,7 @@ from attn_faithful.experiments.stages import quiet
 from attn_faithful.experiments.stock_tables import write_tables
 from attn_faithful.experiments.strict import build
 from attn_faithful.experiments.team import SOLO
+from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.trained import trained
 from attn_faithful.functional import faithfulness
 from attn_faithful.models.protocol import JOINT
@@ -105,7 +106,7 @@ def stock_attefa(
     for split in ("test", settings.select_on):
         if not len(encoded.get(split, ())):
             raise InputError(f"The split {split!r} of {texts.name} is empty; twins need texts beside those of train.")
-    with quiet(), as_told(), folder.writing():
+    with quiet(), as_told(), threads_for(computing_weights(base)), folder.writing():
         _compare(base, tokenizer, settings, encoded, texts, folder, list(seeds), tell)
         folder.write_meta({
             "axes": {"data": texts.name, "model": name},
