@@ -198,7 +198,7 @@ def explain(
         sources: of importance, such as "saliency", "integrated_gradients".
         tests: what to ask of each text.
         output: folder for the run folder; None for one that goes with the result.
-        settings, threads: see :func:`evaluate_attention`; further keys of the recipe's part ``evaluation``, and of torch.
+        settings, threads: see :func:`evaluate_attention`.
         columns: further keys of the recipe's part ``data``.
 
     Returns:
