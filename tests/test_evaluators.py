@@ -137,6 +137,9 @@ def test_a_twin_that_gave_up_is_marked():
     kept = attefa.run(EXAMPLES, BASE, (BASE[0], TWIN[1]), "x")
     assert scores(kept)["collapsed"]["value"] is False
     assert scores(kept)["attefa"]["value"] == 0
+    moved = attefa.run(EXAMPLES, BASE, (0.9 * BASE[0] + 0.1 * TWIN[0], TWIN[1]), "x")
+    assert scores(moved)["tvd"]["value"] > 0
+    assert scores(moved)["collapsed"]["value"] is False
 
 
 def test_a_twin_that_never_moved():

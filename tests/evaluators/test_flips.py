@@ -95,6 +95,43 @@ def test_the_smallest_set_is_that_of_all_subsets(seed):
         assert math.isnan(sizes[example]) or len(removed) == sizes[example]
 
 
+@pytest.mark.parametrize("affine", [True, False])
+def test_the_mass_of_the_smallest_set_is_what_its_items_hold(affine):
+    block = random_block(LENGTHS, 3, 1, affine=affine)
+    name = "smallest_set" if affine else "greedy_set"
+    found = run(block, ATTENTION)
+    masses, _ = values(found, "flip_mass", name)
+    listed = dict(zip(found.variants["example"], found.variants["removed"], strict=True))
+    compared = 0
+    for row, example in enumerate(block.example):
+        if math.isnan(masses[example]):
+            continue
+        held = block.encoded.attention[row, 0, block.items[row, 0]]
+        assert masses[example] == pytest.approx(float(held[listed[example]].sum()), abs=1e-12)
+        compared += 0 < masses[example] < 1
+    assert compared > 1
+
+
+def test_pairs_of_rankings_say_which_needs_fewer_items():
+    block = with_sources(random_block((6, 7, 8) * 12, 3, 2))
+    found = run(block, FlipSettings())
+    sizes = {name: values(found, "flip_size", name)[0] for name in ("attention", "attention_gradient")}
+    pair = "attention_gradient~attention"
+    columns = {name: values(found, name, pair)[0] for name in ("flips_sooner", "flips_later", "flip_difference")}
+    seen = set()
+    for row, example in enumerate(block.example):
+        first, second = sizes["attention_gradient"][example], sizes["attention"][example]
+        if math.isnan(first) or math.isnan(second):
+            assert all(math.isnan(column[example]) for column in columns.values())
+            continue
+        seen.add(np.sign(first - second))
+        assert columns["flips_sooner"][example] == float(first < second)
+        assert columns["flips_later"][example] == float(first > second)
+        gap = (first - second) / int(block.items[row].sum())
+        assert columns["flip_difference"][example] == pytest.approx(gap, abs=1e-12)
+    assert seen >= {-1, 1}
+
+
 def test_attention_times_gradient_is_the_best_ranking_for_two_classes():
     # its order is that of a_t m_t, by which the smallest set is built
     block = with_sources(random_block((8,) * 30, 2, 3))

@@ -228,3 +228,24 @@ def test_numbers_depend_on_seed_and_text_alone():
     other = run(replace(random_block((5, 4, 7)), seed=1), PermutationSettings(permutations=9)).variants["changes"]
     assert other[:2] == whole[:2]
     assert other[2] != whole[2]
+
+
+def test_special_tokens_keep_their_weight_in_the_exact_answers():
+    """Items are the content; what stands outside it adds to the logits under every permutation."""
+    block = random_block((5, 5, 5), seed=3)
+    content = block.encoded.content.clone()
+    content[:, [0, 4]] = False
+    block = replace(block, encoded=replace(block.encoded, content=content))
+    found = run(block, PermutationSettings())
+    (largest, _), (certified, _) = values(found, "permutation_largest"), values(found, "permutation_certified")
+    for row, example in enumerate(block.example):
+        before = probabilities(block.encoded.logits[row], False)
+        changes, kept = [], True
+        for order in itertools.permutations(range(1, 4)):
+            every = block.encoded.attention[:, None].clone()
+            every[row, 0, 0, 1:4] = block.encoded.attention[row, 0, list(order)]
+            logits = block.encoded.decode(every)[row, 0]
+            changes.append(float(tvd(probabilities(logits, False), before)))
+            kept = kept and int(logits.argmax()) == int(before.argmax())
+        assert largest[example] == pytest.approx(max(changes), abs=1e-10)
+        assert certified[example] == float(kept)
