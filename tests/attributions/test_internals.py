@@ -11,7 +11,7 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions import base
-from attn_faithful.attributions.base import SOURCES, Request, SourceSettings, attribute
+from attn_faithful.attributions.base import SOURCES, Request, SourceSettings, attribute, outcome
 from attn_faithful.schema import columns
 from tests.checks import pad
 from tests.models.examples import small_batch, small_model
@@ -62,6 +62,30 @@ def test_several_distributions_a_text_are_refused():
     for source in ("attention", "input_x_gradient"):
         with pytest.raises(InputError, match=f"{source}' needs one attention distribution a text, but the site has 2"):
             attribute(source, Request(model, batch, both))
+
+
+@pytest.mark.parametrize("of", ["probability", "logit"])
+def test_the_gradient_of_attention_is_that_of_its_outcome(of):
+    """Against differences: each weight by itself a little larger and smaller, the states as they are."""
+    model = small_model().double()
+    batch = small_batch()
+    request = ask(model, batch, settings=SourceSettings(of=of))
+    found = attribute("attention_gradient", request).values
+    product = attribute("attention_x_gradient", request).values
+    encoded, step = request.encoded, 1e-6
+    attention = encoded.attention.detach()
+    for row, held in enumerate(encoded.content):
+        for place in held.nonzero()[:, 0].tolist():
+            ends = []
+            for sign in (1, -1):
+                moved = attention.clone()
+                moved[row, 0, place] += sign * step
+                logits = encoded.decode(moved[:, None])[:, 0].detach()
+                ends.append(float(outcome(logits, request.classes, of, False)[row]))
+            slope = (ends[0] - ends[1]) / (2 * step)
+            assert float(found[row, place]) == pytest.approx(slope, rel=1e-5, abs=1e-9)
+            expected = slope * float(attention[row, 0, place])
+            assert float(product[row, place]) == pytest.approx(expected, rel=1e-5, abs=1e-9)
 
 
 # --- random importance
