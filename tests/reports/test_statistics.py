@@ -49,3 +49,7 @@ def test_reports_and_tests_measure_the_same(multi_label):
     assert tvd(p, q, multi_label) == pytest.approx(expected[0], abs=1e-12)
     assert jsd_of_lists(*attention) == pytest.approx(expected[1], abs=1e-12, nan_ok=True)
     assert np.isnan(expected[1]).sum() == 1
+
+
+def test_jsd_of_lists_of_the_smallest_weights():
+    assert jsd_of_lists([[1.0, 5e-324], [1.0, 0.0]], [[1.0, 0.0], [1.0, 1e-310]]).tolist() == [0.0, 0.0]

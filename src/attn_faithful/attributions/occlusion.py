@@ -155,7 +155,7 @@ def _change(request: Request, logits: Tensor) -> Tensor:
     if settings.sign == "magnitude" and settings.of == "probability":
         distance = multilabel_tvd if encoded.multi_label else tvd
         own, others = (probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], logits))
-        return distance(own, others)
+        return distance(own, others, validate_args=False)
     own = outcome(encoded.logits, request.classes, settings.of, encoded.multi_label)
     change = own[:, None] - outcome(logits, request.classes, settings.of, encoded.multi_label)
     return change.abs() if settings.sign == "magnitude" else change

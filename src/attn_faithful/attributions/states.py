@@ -90,7 +90,7 @@ def state_leave_one_out(request: Request) -> Attribution:
     own, others = (
         probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], torch.cat(found, dim=1))
     )
-    return Attribution(distance(own, others))
+    return Attribution(distance(own, others, validate_args=False))
 
 
 @SOURCES.register("hidden_gradient")

@@ -178,7 +178,7 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     with torch.no_grad():
         after = probabilities(encoded.decode(attention.to(encoded.attention.dtype)).double(), encoded.multi_label)
     change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
-    moved = block.over_slots(jsd(attention, encoded.attention.double()[:, None]))
+    moved = block.over_slots(jsd(attention, encoded.attention.double()[:, None], validate_args=False))
     # the model's own attention keeps every limit: the largest JSD within eps is 0 where nothing else does
     kept = change <= settings.eps + ROUNDING
     moved = torch.where(kept, moved, 0.0).masked_fill(~block.items.flatten(1).any(1)[:, None], math.nan)
@@ -197,7 +197,7 @@ def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
         logits = encoded.decode(best.attention.to(encoded.attention.dtype))
     after = probabilities(logits.double(), encoded.multi_label)
     change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
-    unlikely = block.over_slots(kl(best.attention[:, 0], own))
+    unlikely = block.over_slots(kl(best.attention[:, 0], own, validate_args=False))
     exact = best.method == "exact"
     missing = NAN_SCORES if exact or _starts(block) else NOT_SEARCHED
     for row, held in enumerate(items.flatten(1).any(1).tolist()):

@@ -287,7 +287,7 @@ def _score_top(
     """What the logits (B, 2, C) without the items at ``places`` (B, 2) say of a ranking."""
     flips = flipped(after, decision[:, None].expand(after.shape[:2]))
     now = probabilities(block.encoded.logits.double(), False)[:, None]
-    js = jsd(probabilities(after.nan_to_num(), False), now.expand(after.shape))
+    js = jsd(probabilities(after.nan_to_num(), False), now.expand(after.shape), validate_args=False)
     weights = removal.weights.gather(1, places)
     top, other = flips.unbind(1)
     columns: Mapping[MetricSpec, Tensor] = {

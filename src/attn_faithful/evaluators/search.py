@@ -123,12 +123,13 @@ def _loss(
 
 def _divergence(block: Block, p: Tensor, q: Tensor) -> Tensor:
     """JSD averaged over slots; written out, since its gradient must stay finite at zeros."""
-    return block.over_slots(jsd(p, q, eps=1e-10))
+    return block.over_slots(jsd(p, q, eps=1e-10, validate_args=False))
 
 
 def output_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:
     """TVD (...) of class probabilities; the mean over labels where they are independent."""
-    return multilabel_tvd(after, before) if multi_label else tvd(after, before)
+    measure = multilabel_tvd if multi_label else tvd
+    return measure(after, before, validate_args=False)
 
 
 def _summed_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:

@@ -207,7 +207,7 @@ def _searched(
                 found = _climb(own, held, row, classes, box, keeps, starts)
                 best[held] = found if found is not None else own
             attention[row] = torch.from_numpy(best)
-    lower = jsd(attention, weights)  # NaN stays NaN
+    lower = jsd(attention, weights, validate_args=False)  # NaN stays NaN
     return Interval(torch.minimum(lower, upper), upper, attention, reason)
 
 
@@ -275,4 +275,4 @@ def _tangent(point: Array, own: Array) -> Array:
 
 
 def _jsd(p: Array, q: Array) -> float:
-    return float(jsd(torch.from_numpy(p), torch.from_numpy(q)))
+    return float(jsd(torch.from_numpy(p), torch.from_numpy(q), validate_args=False))

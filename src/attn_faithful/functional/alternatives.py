@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def permutation_of_lists(predictions: Nested, references: Rows, reduction: str =
     check_choice("reduction", reduction, ("mean", "none"))
     outputs = _Beside("predictions", predictions, "references", references)
     outputs.check_rows(np.ones(len(references), dtype=bool))
-    changes = outputs.by_example(outputs.compared(tvd))
+    changes = outputs.by_example(outputs.compared(partial(tvd, validate_args=False)))
     flipped = outputs.by_example(outputs.compared(_flipped))
     medians = [float(np.median(values)) if len(values) else math.nan for values in changes]
     flips = [float(values.mean()) if len(values) else math.nan for values in flipped]
@@ -141,9 +142,9 @@ def adversarial_of_lists(
     attention.check_rows((tokens > 0) & ~with_nan)
 
     reach = np.where(tokens > 1, _reach(attention.own), 0.0)
-    changes = outputs.by_example(outputs.compared(tvd))
+    changes = outputs.by_example(outputs.compared(partial(tvd, validate_args=False)))
     several = np.repeat(tokens > 1, attention.counts)  # a weight of 0.9999 for the only token is rounding, not a move
-    moves = attention.by_example(np.where(several, attention.compared(jsd), 0.0))
+    moves = attention.by_example(np.where(several, attention.compared(partial(jsd, validate_args=False)), 0.0))
     values = np.full((4, len(references)), math.nan)
     within = [int((change <= eps + ROUNDING).sum()) for change in changes]
     reasons: list[str | None] = []

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._checks import InputError
+from .distributions import check_distributions
 from .ragged import NO_TOKEN
 from .rankings import NAN_SCORES, TOO_SHORT
 
@@ -61,6 +62,9 @@ def entropy(shares: Tensor) -> Tensor:
     Returns:
         (...), nats; 0 (one token) to ln T (all alike), NaN without a token. Never -0.
 
+    Raises:
+        InputError: rows that are no distributions.
+
     Reference:
         Meister et al. (2021), section 3.1.
 
@@ -70,6 +74,7 @@ def entropy(shares: Tensor) -> Tensor:
     """
     if not shares.shape[-1]:
         return shares.double().sum(-1) * math.nan
+    check_distributions("shares", shares)
     found: Tensor = -torch.special.xlogy(shares, shares).sum(-1) + 0.0
     return found
 
@@ -85,6 +90,9 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[st
         (B,), 0 to 1, lower is more concentrated; NaN for fewer than two tokens, where it is 0 / 0, with reasons ("no
         content token", "n<2") and for NaN rows, whose reason :func:`distribution` gives (None here).
 
+    Raises:
+        InputError: rows that are no distributions over the allowed tokens.
+
     Reference:
         Meister et al. (2021), section 3.1.
 
@@ -93,6 +101,7 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[st
         >>> round(float(value), 6)
         0.729847
     """
+    _check_shares(shares, allowed)
     counts = allowed.sum(-1)
     reasons: list[str | None] = [NO_TOKEN if n == 0 else TOO_SHORT if n < 2 else None for n in counts.tolist()]
     value = entropy(shares) / counts.clamp(min=2).double().log()
@@ -102,10 +111,14 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[st
 def support_size(shares: Tensor) -> Tensor:
     """How many tokens have a share above 0, (...); NaN without a token and for NaN rows.
 
+    Raises:
+        InputError: rows that are no distributions.
+
     Example:
         >>> support_size(torch.tensor([0.6, 0.4, 0.0]))
         tensor(2., dtype=torch.float64)
     """
+    check_distributions("shares", shares)
     counted = (shares > 0).sum(-1).double()
     undefined = shares.isnan().any(-1) if shares.shape[-1] else torch.ones_like(counted, dtype=torch.bool)
     return torch.where(undefined, math.nan, counted)
@@ -121,10 +134,14 @@ def gini(shares: Tensor, allowed: Tensor) -> Tensor:
     Returns:
         (B,), 0 (all alike) to 1 - 1/n (one token); NaN without a token and for NaN rows.
 
+    Raises:
+        InputError: rows that are no distributions over the allowed tokens.
+
     Example:
         >>> gini(torch.tensor([[1.0, 0.0, 0.0, 0.0]]), torch.ones(1, 4, dtype=torch.bool)).tolist()
         [0.75]
     """
+    _check_shares(shares, allowed)
     n = allowed.sum(-1).double()
     values = torch.where(allowed, shares.double(), -1.0).sort(-1, descending=True).values.clamp(min=0.0)
     rank = torch.arange(1, shares.shape[-1] + 1, device=shares.device, dtype=torch.float64)
@@ -132,3 +149,14 @@ def gini(shares: Tensor, allowed: Tensor) -> Tensor:
     found = ((n[:, None] + 1 - 2 * rank) * values).sum(-1) / n.clamp(min=1)
     undefined = (n == 0) | torch.where(allowed, shares, 0.0).isnan().any(-1)
     return torch.where(undefined, math.nan, found.clamp(min=0.0))
+
+
+def _check_shares(shares: Tensor, allowed: Tensor) -> None:
+    """Raise unless rows are distributions over what is allowed; rows that allow nothing are undefined anyway."""
+    if shares.shape != allowed.shape or allowed.dtype != torch.bool:
+        raise InputError(
+            f"Expected `shares` and bool `allowed` of one shape, but got {tuple(shares.shape)} and "
+            f"{tuple(allowed.shape)} of {allowed.dtype}."
+        )
+    some = allowed.any(-1)
+    check_distributions("shares", torch.where(allowed, shares, torch.zeros_like(shares))[some])

@@ -1,6 +1,11 @@
 """How far two distributions are apart: over classes (TVD) and over tokens (JSD, KL).
 
 Logarithms are natural; nothing is square-rooted. Zeros are legal everywhere, so padding needs no mask.
+
+What is no distribution (a negative weight, a sum off by more than 1e-3) raises, as it does from lists; nothing is
+normalized in silence. A row with NaN gives NaN, and zeros in both are a padded text without items.
+``validate_args=False`` leaves the check out, for inner loops and for rows that are distributions by construction, or
+parts of one of equal mass.
 """
 
 from __future__ import annotations
@@ -11,8 +16,11 @@ import torch
 from torch import Tensor
 
 from .._checks import InputError
+from .distributions import check_distributions, check_part, check_probabilities
 
 LN2 = math.log(2.0)
+
+_SMALLEST = torch.finfo(torch.float64).tiny  # normal numbers end here: half of a smaller one may be 0
 
 
 def _pair(p: Tensor, q: Tensor, double: bool) -> tuple[Tensor, Tensor]:
@@ -31,12 +39,33 @@ def _pair(p: Tensor, q: Tensor, double: bool) -> tuple[Tensor, Tensor]:
     return p.to(dtype), q.to(dtype)
 
 
+def _checked(p: Tensor, q: Tensor, double: bool, validate_args: bool) -> tuple[Tensor, Tensor]:
+    """Two distributions in one type."""
+    pair = _pair(p, q, double)
+    if validate_args:
+        check_distributions("p", p, zero_rows=True)
+        check_distributions("q", q, zero_rows=True)
+        _check_zeros(p.detach(), q.detach())
+    return pair
+
+
+def _check_zeros(p: Tensor, q: Tensor) -> None:
+    """Raise where a row of one is zeros, and of the other neither zeros nor undefined."""
+    empty, other = ((x == 0).all(-1) for x in (p, q))
+    undefined = p.isnan().any(-1) | q.isnan().any(-1)
+    if bool(((empty != other) & ~undefined).any()):
+        raise InputError(
+            "Expected two distributions (at least 0, sum 1), or zeros in both for a text without items, but a row of "
+            "one is zeros and of the other is not; leave undefined rows out."
+        )
+
+
 def _check_eps(eps: float) -> None:
     if not 0 <= eps < math.inf:
         raise InputError(f"Expected `eps` of 0 (evaluation) or above (training), but got {eps}.")
 
 
-def tvd(p: Tensor, q: Tensor) -> Tensor:
+def tvd(p: Tensor, q: Tensor, validate_args: bool = True) -> Tensor:
     r"""Total variation distance: ``0.5 sum_c |p_c - q_c|``.
 
     Over the full class distribution it lies in 0 to 1 and equals the sTVD of Amini and Kosseim, whose TVD sums over one
@@ -44,12 +73,13 @@ def tvd(p: Tensor, q: Tensor) -> Tensor:
 
     Args:
         p, q: (..., C), probabilities; they broadcast.
+        validate_args: whether to raise for what is no distribution.
 
     Returns:
         (...), 0 (equal) to 1 (no common class), in the inputs' type (float32 for half precision).
 
     Raises:
-        InputError: shapes that do not go together.
+        InputError: shapes that do not go together, rows that are no distributions.
 
     Reference:
         Jain and Wallace (2019), section 4; Amini and Kosseim, section 3.2, equations 1 and 5.
@@ -58,21 +88,22 @@ def tvd(p: Tensor, q: Tensor) -> Tensor:
         >>> tvd(torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.2, 0.3, 0.5])).round(decimals=6)
         tensor(0.3000)
     """
-    p, q = _pair(p, q, double=False)
+    p, q = _checked(p, q, False, validate_args)
     return 0.5 * (p - q).abs().sum(-1)
 
 
-def multilabel_tvd(p: Tensor, q: Tensor) -> Tensor:
+def multilabel_tvd(p: Tensor, q: Tensor, validate_args: bool = True) -> Tensor:
     r"""Mean distance of independent labels: ``(1 / C) sum_c |p_c - q_c|``; each label's is its two-class TVD.
 
     Args:
         p, q: (..., C), a probability a label; they broadcast.
+        validate_args: whether to raise for what is no probability.
 
     Returns:
         (...), 0 (equal) to 1, in the inputs' type (float32 for half precision).
 
     Raises:
-        InputError: shapes that do not go together.
+        InputError: shapes that do not go together, numbers outside 0 to 1.
 
     Reference:
         Amini and Kosseim, section 3.2, equations 1 and 5, each label taken as its own head.
@@ -82,22 +113,26 @@ def multilabel_tvd(p: Tensor, q: Tensor) -> Tensor:
         tensor(0.2000)
     """
     p, q = _pair(p, q, double=False)
+    if validate_args:
+        check_probabilities("p", p)
+        check_probabilities("q", q)
     return (p - q).abs().mean(-1)
 
 
-def kl(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
+def kl(p: Tensor, q: Tensor, eps: float = 0.0, validate_args: bool = True) -> Tensor:
     r"""Kullback-Leibler divergence of p from q: ``sum_t p_t (log(p_t + eps) - log(q_t + eps))``.
 
     Args:
         p, q: (..., T), probabilities; they broadcast.
         eps: 0 in evaluation: ``0 log 0 = 0``, in float64, no gradient at zeros. Above 0 in training (1e-10): the
             inputs' type, finite with finite gradients everywhere.
+        validate_args: whether to raise for what is no distribution.
 
     Returns:
         (...), nats; 0 (equal) to infinity, which it is where some ``q_t = 0 < p_t`` and eps is 0. Not symmetric.
 
     Raises:
-        InputError: shapes that do not go together, or a negative eps.
+        InputError: shapes that do not go together, rows that are no distributions, or a negative eps.
 
     Reference:
         Amini and Kosseim, section 3.2, equation 3.
@@ -110,7 +145,7 @@ def kl(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
         tensor(inf, dtype=torch.float64)
     """
     _check_eps(eps)
-    p, q = _pair(p, q, double=eps == 0)
+    p, q = _checked(p, q, eps == 0, validate_args)
     if eps > 0:
         return (p * (torch.log(p + eps) - torch.log(q + eps))).sum(-1)
     # xlogy keeps NaN, which a comparison with 0 would hide; adding 0.0 turns -0.0 into 0.0.
@@ -118,19 +153,20 @@ def kl(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
     return terms.sum(-1).clamp(min=0.0) + 0.0
 
 
-def jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
+def jsd(p: Tensor, q: Tensor, eps: float = 0.0, validate_args: bool = True) -> Tensor:
     r"""Jensen-Shannon divergence: ``0.5 KL(p || m) + 0.5 KL(q || m)`` with ``m = (p + q) / 2``.
 
     Args:
         p, q: (..., T), probabilities; they broadcast.
         eps: 0 in evaluation: exact, in float64, exactly 0 for equal inputs. Above 0 in training (1e-10): the inputs'
             type, finite gradients everywhere, not clamped.
+        validate_args: whether to raise for what is no distribution.
 
     Returns:
         (...), nats; 0 (equal) to ln 2 (no common token); symmetric. A divergence, not its square root.
 
     Raises:
-        InputError: shapes that do not go together, or a negative eps.
+        InputError: shapes that do not go together, rows that are no distributions, or a negative eps.
 
     Reference:
         Jain and Wallace (2019), section 4; Amini and Kosseim, section 3.2, equation 2.
@@ -140,24 +176,27 @@ def jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
         0.101749
     """
     _check_eps(eps)
-    p, q = _pair(p, q, double=eps == 0)
+    p, q = _checked(p, q, eps == 0, validate_args)
+    if eps == 0:  # half of the smallest number is 0, and an infinite divergence of a weight that is none
+        p, q = (torch.where(x.abs() < _SMALLEST, 0.0, x) for x in (p, q))
     middle = 0.5 * (p + q)
-    value = 0.5 * (kl(p, middle, eps) + kl(q, middle, eps))
+    value = 0.5 * (kl(p, middle, eps, validate_args=False) + kl(q, middle, eps, validate_args=False))
     return value if eps > 0 else value.clamp(max=LN2)
 
 
-def scaled_jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
+def scaled_jsd(p: Tensor, q: Tensor, eps: float = 0.0, validate_args: bool = True) -> Tensor:
     r"""Jensen-Shannon divergence as a share of its largest value: ``JSD(p, q) / ln 2``.
 
     Args:
         p, q: (..., T), probabilities; they broadcast.
         eps: as in :func:`jsd`.
+        validate_args: whether to raise for what is no distribution.
 
     Returns:
         (...), 0 (equal) to 1 (no common token).
 
     Raises:
-        InputError: shapes that do not go together, or a negative eps.
+        InputError: shapes that do not go together, rows that are no distributions, or a negative eps.
 
     Reference:
         Amini and Kosseim, section 3.2, equation 6.
@@ -166,7 +205,7 @@ def scaled_jsd(p: Tensor, q: Tensor, eps: float = 0.0) -> Tensor:
         >>> scaled_jsd(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
         tensor(1., dtype=torch.float64)
     """
-    return jsd(p, q, eps) / LN2
+    return jsd(p, q, eps, validate_args) / LN2
 
 
 def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
@@ -183,7 +222,7 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
         (...), nats, float64; 0 for one allowed token, towards ln 2 for long texts, NaN where no token is allowed.
 
     Raises:
-        InputError: shapes that do not go together, ``allowed`` that is not bool.
+        InputError: shapes that do not go together, ``allowed`` that is not bool, weights below 0 or of more than 1.
 
     Reference:
         Jain and Wallace (2019), section 4.2.2 (the divergence that adversarial attention maximises).
@@ -197,6 +236,7 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
             f"Expected `attention` and bool `allowed` over the same tokens, but got shapes {tuple(attention.shape)} "
             f"and {tuple(allowed.shape)} of {allowed.dtype}."
         )
+    check_part("attention", attention, allowed)
     _pair(attention, allowed, double=True)
     weights = torch.where(allowed, attention.double(), math.inf)  # broadcasts the two
     if weights.shape[-1] == 0:

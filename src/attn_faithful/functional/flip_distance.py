@@ -102,7 +102,7 @@ def flip_distance(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
     distance = torch.full_like(bias, math.inf)
     rows, classes = (defined[:, None] & (least < 0)).nonzero(as_tuple=True)
     ends = _nearest(attention[rows], margins[rows, classes], allowed[rows], -least[rows, classes])
-    distance[rows, classes] = jsd(ends, attention[rows])
+    distance[rows, classes] = jsd(ends, attention[rows], validate_args=False)
     flips = distance.isfinite().any(-1)
     nearest = _first_least((distance > distance.amin(-1, keepdim=True) + _SAME).double())
 

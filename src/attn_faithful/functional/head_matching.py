@@ -1,7 +1,7 @@
 """Which head of a twin stands for which head of its base, and how far they are apart once matched.
 
-Attention of one layer is (B, H, Q, T): a distribution over T keys for each head and query. A row of zeros says nothing
-and counts nowhere. Divergences are in nats (0 to ln 2); a mean over nothing is NaN.
+Attention of one layer is (B, H, Q, T): a distribution over T keys for each head and query; other rows raise. A row of
+zeros says nothing and counts nowhere. Divergences are in nats (0 to ln 2); a mean over nothing is NaN.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import InputError, check_shape
+from .distributions import check_distributions
 from .divergences import LN2, jsd
 
 # Terms of the JSD between all pairs of heads held at once: 1.6 MB, a core's cache; three times as fast as 16 MB.
@@ -34,7 +35,7 @@ def content_attention(attention: Tensor, content: Tensor) -> Tensor:
         (B, H, Q, T), in the type of the attention, differentiable; rows sum to 1 or are 0.
 
     Raises:
-        InputError: other shapes, ``content`` that is not bool.
+        InputError: other shapes, ``content`` that is not bool, a weight below 0.
 
     Example:
         >>> row = torch.tensor([0.8, 0.15, 0.05, 0.0])[None, None, None]
@@ -47,6 +48,8 @@ def content_attention(attention: Tensor, content: Tensor) -> Tensor:
             f"Expected bool `content` (B, T) of attention {tuple(attention.shape)}, but got {tuple(content.shape)} of "
             f"{content.dtype}."
         )
+    if bool((attention.detach() < 0).any()):
+        raise InputError("Expected `attention` of weights of at least 0, but one is below; pass attention, not scores.")
     kept = attention * content[:, None, None]
     mass = kept.sum(-1, keepdim=True)
     shared: Tensor = kept / torch.where(mass > 0, mass, 1.0)
@@ -67,7 +70,7 @@ def head_distances(twin: Tensor, base: Tensor, rows: Tensor) -> Tensor:
         (B, H, H), nats, 0 (equal) to ln 2, float64; NaN where no real row has mass in both heads.
 
     Raises:
-        InputError: other shapes, ``rows`` that is not bool.
+        InputError: other shapes, ``rows`` that is not bool, real rows that are no distributions.
 
     Reference:
         Amini and Kosseim, section 7 (attention of several heads), with the JSD of section 3.2, equation 2.
@@ -81,6 +84,8 @@ def head_distances(twin: Tensor, base: Tensor, rows: Tensor) -> Tensor:
     _check_pair(twin, base, rows)
     examples = rows.nonzero()[:, 0]  # (R,) whose each real row is
     p, q = (x.transpose(1, 2)[rows].double() for x in (twin, base))  # (R, H, T)
+    check_distributions("twin", p, zero_rows=True)
+    check_distributions("base", q, zero_rows=True)
     h, t = p.shape[1:]
     total, count = (torch.zeros(len(rows), h, h, dtype=torch.float64, device=twin.device) for _ in range(2))
     size = max(1, _CELLS // max(1, h * h * t))
@@ -161,7 +166,12 @@ def matched_distances(distances: Tensor, assignment: Sequence[int] | NDArray[np.
 
 
 def matched_jsd(
-    twin: Tensor, base: Tensor, rows: Tensor, assignment: Sequence[int] | NDArray[np.int64], eps: float = 0.0
+    twin: Tensor,
+    base: Tensor,
+    rows: Tensor,
+    assignment: Sequence[int] | NDArray[np.int64],
+    eps: float = 0.0,
+    validate_args: bool = True,
 ) -> Tensor:
     r"""Mean JSD over an example's heads and rows under an assignment, without the other pairs: what a twin trains on.
 
@@ -170,13 +180,15 @@ def matched_jsd(
         rows: (B, Q), bool; the queries that are real.
         assignment: (H,), of :func:`match_heads`.
         eps: as in :func:`attn_faithful.functional.divergences.jsd`: 0 is exact, above 0 has finite gradients.
+        validate_args: whether to raise for rows that are no distributions.
 
     Returns:
         (B,), nats, 0 to ln 2; the same as :func:`matched_distances` of :func:`head_distances`; NaN where no real row
         has mass in any two matched heads.
 
     Raises:
-        InputError: other shapes, ``rows`` that is not bool, or no assignment of H heads.
+        InputError: other shapes, ``rows`` that is not bool, real rows that are no distributions, or no assignment of H
+            heads.
 
     Reference:
         Amini and Kosseim, section 3.2, equation 2, and section 7.
@@ -189,10 +201,12 @@ def matched_jsd(
     """
     _check_pair(twin, base, rows)
     chosen = _checked(assignment, twin.shape[1]).to(base.device)
+    if validate_args:
+        _check_rows(twin, base, rows)
     examples = rows.nonzero()[:, 0]
     p, q = (x.transpose(1, 2)[rows] for x in (twin, base[:, chosen]))  # (R, H, T)
     defined = (p.sum(-1) > 0) & (q.sum(-1) > 0)  # (R, H)
-    apart = torch.where(defined, jsd(p, q, eps), 0.0)
+    apart = torch.where(defined, jsd(p, q, eps, validate_args=False), 0.0)
     nothing = apart.new_zeros(len(rows), twin.shape[1])
     total = nothing.index_add(0, examples, apart)  # (B, H)
     count = nothing.index_add(0, examples, defined.to(apart.dtype))
@@ -212,6 +226,12 @@ def _check_pair(twin: Tensor, base: Tensor, rows: Tensor) -> None:
             f"Expected bool `rows` (B, Q) of attention {tuple(twin.shape)}, but got {tuple(rows.shape)} of "
             f"{rows.dtype}."
         )
+
+
+def _check_rows(twin: Tensor, base: Tensor, rows: Tensor) -> None:
+    """Raise unless the real rows of all heads are distributions, or zeros."""
+    check_distributions("twin", twin.detach().transpose(1, 2)[rows], zero_rows=True)
+    check_distributions("base", base.detach().transpose(1, 2)[rows], zero_rows=True)
 
 
 def _checked(assignment: Sequence[int] | NDArray[np.int64], heads: int) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import InputError, check_choice, check_same_length
+from .distributions import SUM_TOLERANCE
 from .divergences import jsd, multilabel_tvd, tvd
 from .faithfulness import attefa, attefa_per_example
 
@@ -21,8 +23,6 @@ Rows = Sequence[Sequence[float]]
 
 NO_TOKEN = "no content token"
 NAN_ATTENTION = "nan in attention"
-
-_TOLERANCE = 1e-3
 
 # Rows padded together: bounds the memory to 256 of the longest texts.
 _CHUNK = 256
@@ -51,7 +51,7 @@ def per_example_divergences(
 
     Raises:
         InputError: unequal lengths (both are named, with the example); rows that are not distributions (negative,
-            not finite, a sum off by more than 1e-3).
+            not finite, a sum off by more than 1e-3), of independent labels numbers outside 0 to 1.
 
     Reference:
         Amini and Kosseim, section 3.2, equations 1 to 3.
@@ -69,19 +69,20 @@ def per_example_divergences(
         for i, pair in enumerate(zip(columns[left], columns[left + 1], strict=True)):
             check_same_length(names[left : left + 2], pair, example=i)
     p, q, a, b = (_Flat(name, rows) for name, rows in zip(names, columns, strict=True))
-    for flat in () if multi_label else (p, q):
-        flat.check(np.ones(len(flat.lengths), dtype=bool))
+    for flat in (p, q):
+        flat.check(np.ones(len(flat.lengths), dtype=bool), multi_label)
     empty = a.lengths == 0
     with_nan = a.has_nan | b.has_nan
     defined = ~(empty | with_nan)
     for flat in (a, b):
         flat.check(~empty & ~flat.has_nan)
-    moved = np.where(defined, _by_chunks(jsd, a, b), math.nan)
+    moved = np.where(defined, _by_chunks(partial(jsd, validate_args=False), a, b), math.nan)
     moved[defined & (a.lengths == 1)] = 0.0  # a weight of 0.9999 for the only token is rounding, not a move
     reasons: list[str | None] = [
         NO_TOKEN if e else NAN_ATTENTION if w else None for e, w in zip(empty, with_nan, strict=True)
     ]
-    return _by_chunks(multilabel_tvd if multi_label else tvd, p, q), moved, reasons
+    measure = partial(multilabel_tvd if multi_label else tvd, validate_args=False)
+    return _by_chunks(measure, p, q), moved, reasons
 
 
 def attefa_of_lists(
@@ -161,17 +162,31 @@ class _Flat:
     def per_row(self, values: NDArray[Any]) -> Array:
         return np.bincount(self.row, weights=values, minlength=len(self.lengths)).astype(np.float64)
 
-    def check(self, rows: NDArray[np.bool_]) -> None:
-        """Raise unless each of ``rows`` is a distribution."""
+    def check(self, rows: NDArray[np.bool_], multi_label: bool = False) -> None:
+        """Raise unless each of ``rows`` is a distribution, or holds a probability a label."""
+        if multi_label:
+            self._check_range(rows)
+            return
         outside = self.per_row(~((self.values >= 0) & np.isfinite(self.values))) > 0
         sums = self.per_row(np.where(np.isfinite(self.values), self.values, 0.0))
-        wrong = np.flatnonzero(rows & (outside | (np.abs(sums - 1) > _TOLERANCE)))
+        wrong = np.flatnonzero(rows & (outside | (np.abs(sums - 1) > SUM_TOLERANCE)))
         if wrong.size:
             i = int(wrong[0])
             came = "holds a negative or non-finite value" if outside[i] else f"sums to {sums[i]:.6g}"
             raise InputError(
                 f"Expected rows of `{self.name}` that are distributions (at least 0, sum 1), "
                 f"but row {i} {came}; pass probabilities, not logits, over the same items as the other column."
+            )
+
+    def _check_range(self, rows: NDArray[np.bool_]) -> None:
+        outside = self.per_row(~((self.values >= 0) & (self.values <= 1 + SUM_TOLERANCE))) > 0
+        wrong = np.flatnonzero(rows & outside)
+        if wrong.size:
+            i = int(wrong[0])
+            came = self.values[self.row == i].tolist()
+            raise InputError(
+                f"Expected rows of `{self.name}` of probabilities, 0 to 1, one a label, but row {i} holds {came}; pass "
+                "probabilities, not logits."
             )
 
     def padded(self, start: int, stop: int) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .._checks import InputError, check_choice, check_shape
+from .distributions import check_distributions
 
 HEADS = ("mean", "max", "min")
 
@@ -36,7 +37,7 @@ def with_residual(attention: Tensor) -> Tensor:
         (..., T, T) in float64, rows that sum to 1.
 
     Raises:
-        InputError: no square.
+        InputError: no square, a weight below 0.
 
     Reference:
         Abnar and Zuidema (2020), section 3: ``A = 0.5 W + 0.5 I``, normalized again.
@@ -47,6 +48,8 @@ def with_residual(attention: Tensor) -> Tensor:
     """
     if attention.dim() < 2 or attention.shape[-1] != attention.shape[-2]:
         raise InputError(f"Expected `attention` of shape (..., T, T), but got {tuple(attention.shape)}.")
+    if bool((attention < 0).any()):
+        raise InputError("Expected `attention` of weights of at least 0, but one is below; pass attention, not scores.")
     mixed = (attention.double() + torch.eye(attention.shape[-1], dtype=torch.float64, device=attention.device)) / 2
     return mixed / mixed.sum(-1, keepdim=True)
 
@@ -63,7 +66,7 @@ def rollout(attention: Tensor, start: Tensor) -> Tensor:
         (B, T) in float64, 0 to 1; sums to 1 as ``start`` does.
 
     Raises:
-        InputError: other shapes.
+        InputError: other shapes, weights below 0, ``start`` that is no distribution.
 
     Reference:
         Abnar and Zuidema (2020), section 3, equation 1.
@@ -73,7 +76,9 @@ def rollout(attention: Tensor, start: Tensor) -> Tensor:
         >>> rollout(torch.stack([layer, layer])[None], torch.tensor([[1.0, 0.0]])).tolist()
         [[0.5625, 0.4375]]
     """
-    return _through(with_residual(_checked(attention, start)), start)
+    _checked(attention, start)
+    check_distributions("start", start)
+    return _through(with_residual(attention), start)
 
 
 def positive_part(attention: Tensor, gradient: Tensor) -> Tensor:

@@ -33,6 +33,8 @@ def jsd_of_lists(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> 
     """
     lengths = np.array([len(row) for row in a])
     flat = [np.asarray([x for row in rows for x in row], dtype=float) for rows in (a, b)]
+    smallest = np.finfo(float).tiny  # normal numbers end here: half of a smaller one may be 0
+    flat = [np.where(np.abs(values) < smallest, 0.0, values) for values in flat]
     middle = (flat[0] + flat[1]) / 2
     row = np.repeat(np.arange(len(lengths)), lengths)
     found = np.zeros(len(lengths))

@@ -112,7 +112,7 @@ def stock_twin_outputs(
     pairs = zip(apart, assignments, strict=True)
     by_layer = torch.stack([matched_distances(distances, assignment) for distances, assignment in pairs], dim=1)
     measure = divergences.multilabel_tvd if base.multi_label else divergences.tvd
-    tvd = measure(chances[1], chances[0])
+    tvd = measure(chances[1], chances[0], validate_args=False)
     return StockOutputs(
         chosen, tvd.numpy(), by_layer.numpy(), assignments, chances[0].numpy(), chances[1].numpy(), mass.numpy()
     )

@@ -122,7 +122,7 @@ class StockTwinTrainer(TwinTrainer):
         apart = []
         for layer, assignment in zip(self.layers, self.assignments, strict=True):
             both = (layer_heads(self.base, calls[layer], layer, inputs, keys) for calls in (trace.seen, base.calls))
-            apart.append(matched_jsd(*both, rows, assignment, eps=EPS))
+            apart.append(matched_jsd(*both, rows, assignment, EPS, validate_args=False))
         jsd = torch.stack(apart, dim=1).nanmean(1).nan_to_num(0.0)
         chances, target = (probabilities(x, self.multi_label) for x in (logits, base.logits))
         return output_tvd(chances, target, self.multi_label), jsd / divergences.LN2, logits

@@ -159,9 +159,9 @@ class TwinTrainer(AttentionTrainer):
         chances = probabilities(output.logits, self.multi_label)
         attention = attention.to(chances.dtype)
         if self.settings.objective == "kl":
-            divergence = divergences.kl(output.attentions, attention, eps=EPS)
+            divergence = divergences.kl(output.attentions, attention, EPS, validate_args=False)
         else:
-            divergence = divergences.jsd(output.attentions, attention, eps=EPS) / divergences.LN2
+            divergence = divergences.jsd(output.attentions, attention, EPS, validate_args=False) / divergences.LN2
         return output_tvd(chances, target.to(chances.dtype), self.multi_label), divergence, output
 
     def _objective(self, tvd: Tensor, divergence: Tensor) -> Tensor:
@@ -189,7 +189,8 @@ class TwinTrainer(AttentionTrainer):
 
 def output_tvd(chances: Tensor, target: Tensor, multi_label: bool) -> Tensor:
     """TVD (B,) of class probabilities (B, C)."""
-    return (divergences.multilabel_tvd if multi_label else divergences.tvd)(chances, target)
+    measure = divergences.multilabel_tvd if multi_label else divergences.tvd
+    return measure(chances, target, validate_args=False)
 
 
 def _content(dataset: Any) -> list[np.ndarray]:
@@ -234,7 +235,8 @@ def summary(
 
 def _mean_kl(twin: Outputs, base: Outputs) -> float:
     pairs = [(a, b) for a, b in zip(twin.attention, base.attention, strict=True) if len(b)]
-    return float(np.mean([divergences.kl(torch.from_numpy(a), torch.from_numpy(b), eps=EPS) for a, b in pairs]))
+    values = [divergences.kl(torch.from_numpy(a), torch.from_numpy(b), EPS, validate_args=False) for a, b in pairs]
+    return float(np.mean(values))
 
 
 def new_twin(base: nn.Module, seed: int, start: str = "new", vectors: Tensor | None = None) -> nn.Module:
