@@ -101,7 +101,7 @@ def _adam(model, settings, seed, epochs):
             norms.append(float(torch.cat([p.grad.flatten() for p in model.parameters()]).norm()))
             step += 1
             for name, p in model.named_parameters():
-                decay = 0.0 if name.startswith("attention.") else settings.weight_decay
+                decay = 0.0 if "attention" in name else settings.weight_decay
                 gradient = p.grad + decay * p.data
                 first, second = moments[name]
                 first.mul_(0.9).add_(0.1 * gradient)

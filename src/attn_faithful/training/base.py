@@ -28,7 +28,8 @@ class TrainSettings:
         epochs: at most this many.
         batch_size: examples a step.
         learning_rate: of Adam, constant.
-        weight_decay: L2 added to the gradients of everything but the attention.
+        weight_decay: L2 added to the gradients of everything but the attention: that of words and of sentences, and the
+            self-attention of a Transformer.
         amsgrad: Adam's variant, as in the code of Jain and Wallace.
         max_grad_norm: gradients longer than this are cut to it; None for no limit.
         patience: epochs without a better selection before training stops; None for all epochs.

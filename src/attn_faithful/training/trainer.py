@@ -94,8 +94,8 @@ class AttentionTrainer(Trainer):
         if self.optimizer is None:
             named = [(n, p) for n, p in (model or self.model).named_parameters() if p.requires_grad]
             groups = [
-                {"params": [p for n, p in named if not _of_attention(n)], "weight_decay": self.settings.weight_decay},
-                {"params": [p for n, p in named if _of_attention(n)], "weight_decay": 0.0},
+                {"params": [p for n, p in named if not of_attention(n)], "weight_decay": self.settings.weight_decay},
+                {"params": [p for n, p in named if of_attention(n)], "weight_decay": 0.0},
             ]
             self.optimizer = torch.optim.Adam(
                 [group for group in groups if group["params"]],
@@ -124,8 +124,19 @@ class AttentionTrainer(Trainer):
         return LengthGroups(dataset["length"], self.args.train_batch_size, self.args.seed)
 
 
-def _of_attention(parameter: str) -> bool:
-    return parameter.removeprefix("module.").startswith("attention.")
+def of_attention(parameter: str) -> bool:
+    """Whether a parameter, by its dotted name, belongs to a module that makes attention, of whatever architecture.
+
+    The scorers of words and of sentences, and the self- and cross-attention of Transformer layers with all their
+    projections, the adapters on them included.
+
+    Example:
+        >>> names = ("sentence_attention.scorer.token.bias", "h.0.attn.c_attn.weight", "readout.bias")
+        >>> [of_attention(name) for name in names]
+        [True, True, False]
+    """
+    modules = parameter.lower().split(".")[:-1]
+    return any("attention" in module or "attn" in module for module in modules)
 
 
 class Patience(TrainerCallback):
