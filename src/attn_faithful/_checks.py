@@ -53,3 +53,19 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> str:
     if value not in known:
         raise InputError(f"Unknown {name} {value!r}.{did_you_mean(value, known)}")
     return value
+
+
+def names(what: str, given: Sequence[str] | str | None) -> list[str] | None:
+    """A list of names, of which one may stand alone, or several with commas between.
+
+    Example:
+        >>> names("tests", "correlation"), names("tests", ["flips", "entropy"]), names("tests", None)
+        (['correlation'], ['flips', 'entropy'], None)
+    """
+    if given is None:
+        return None
+    found = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
+    for name in found:
+        if not isinstance(name, str):
+            raise InputError(f"Expected {what} to be names, but got {name!r}.")
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful._checks import InputError, MissingSourceError, did_you_mean, names
 
 if TYPE_CHECKING:
     from attn_faithful.reports.explanation import Explanation
@@ -25,71 +25,59 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
         (model, tokenizer); the model is in eval mode.
 
     Raises:
-        InputError: the folder does not exist or cannot be read, weights are missing, or the tokenizer does not fit the
-            model.
+        InputError: the folder does not exist or cannot be read, it holds a model for another task, weights are missing,
+            or the tokenizer does not fit the model.
     """
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from attn_faithful.data.encoding import check_tokenizer_fits
+    from attn_faithful.models.entry import shown, stored_type
     from attn_faithful.models.sparse import restore_projection
 
     if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
     kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
+    stored = stored_type(path, kwargs["trust_remote_code"])
     try:
         model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=kwargs["trust_remote_code"])
     except InputError:
         raise
-    except (ValueError, ImportError, OSError, SafetensorError) as error:
-        raise InputError(f"{path} cannot be loaded: {' '.join(str(error).split())}") from error
+    except Exception as error:  # whatever transformers, torch or the file raise: told with the path
+        raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
     if info["missing_keys"]:
         raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
     text = model.config.get_text_config()
     check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id)
     model = model.eval()
+    model._stored_dtype = stored
     if hasattr(model, "sites"):
         return model, tokenizer
     restore_projection(model)
     return wrap(model), tokenizer
 
 
-class _Wrapped:
-    """A hand-written model behind the protocol."""
-
-    def __init__(self, encode: Callable[..., Any], without: Callable[..., Any] | None, sites: tuple[str, ...]) -> None:
-        self.sites = sites
-        self._encode, self._without = encode, without
-
-    def encode(self, batch: Mapping[str, Any], site: str = "pool") -> Any:
-        check_choice("site", site, self.sites)
-        return self._encode(batch, site) if len(self.sites) > 1 else self._encode(batch)
-
-    def without(self, batch: Mapping[str, Any], keep: Any) -> Any:
-        if self._without is None:
-            raise InputError("This model was wrapped without a function for deleting tokens; pass without= to wrap.")
-        return self._without(batch, keep)
-
-
 def wrap(
     model: Any = None, *, encode: Callable[..., Any] | None = None, without: Callable[..., Any] | None = None,
-    sites: tuple[str, ...] = ("pool",), **chosen: Any,
+    sites: Sequence[str] = ("pool",), **chosen: Any,
 ) -> Any:  # fmt: skip
     """The protocol around a transformers classifier, or around a hand-written torch model.
 
     Args:
         model: a transformers classifier, and nothing else: its heads can then be read and replaced. The model stays as
             it is.
-        chosen: with `model`: ``queries``, ``heads``, ``layers``; see `attn_faithful.models.stock.StockModel`.
+        chosen: with `model`: ``queries``, ``heads``, ``layers``, which hold in every evaluation; see
+            `attn_faithful.models.stock.StockModel`. With `encode`: ``labels``, ``multi_label``, ``name``, ``version``,
+            ``module``, ``pad_token_id``, ``max_tokens``; see `attn_faithful.models.own.OwnModel`.
         encode: ``encode(batch) -> Encoded`` (with several sites ``encode(batch, site)``); its ``decode`` must give the
-            model's logits for the model's own attention.
+            model's logits for the model's own attention, and be differentiable in it.
         without: ``without(batch, keep) -> logits (B, K, C)``, for tests that delete tokens.
         sites: names of its attention sites.
 
     Returns:
-        an object with ``sites``, ``encode`` and ``without`` that every test takes.
+        an object with ``sites``, ``encode`` and ``without`` that every test takes. Evaluations also need ``labels``,
+        the names of the classes; gradients with respect to embeddings are not asked of a model of your own.
 
     Raises:
         InputError: both or neither of `model` and `encode`; a model that cannot be wrapped, by name, with what could.
@@ -103,18 +91,58 @@ def wrap(
     """
     if (model is None) == (encode is None):
         raise InputError("wrap takes a transformers classifier, or encode= for a model of your own, and not both.")
-    if model is not None:
+    known = _OF_STOCK if encode is None else _OF_OWN
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"wrap: unknown argument {name!r}.{did_you_mean(name, known)}")
+    if encode is None:
         from attn_faithful.models.stock import StockModel
 
         return StockModel(model, **chosen)
-    return _Wrapped(encode, without, sites)
+    from attn_faithful.models.own import OwnModel
+
+    return OwnModel(encode, without, sites, **chosen)
+
+
+_OF_STOCK = ("queries", "heads", "layers")
+_OF_OWN = ("labels", "multi_label", "name", "version", "module", "pad_token_id", "max_tokens")
+
+
+def _pair(model: Any, tokenizer: Any) -> tuple[Any, Any, str | None]:
+    """A model that speaks the protocol, its tokenizer, and the path or Hub id that it was read from.
+
+    Args:
+        model: a folder, a Hub id, a pipeline, a transformers classifier, or what :func:`load` and :func:`wrap` give.
+        tokenizer: None for that of the folder or pipeline.
+    """
+    from attn_faithful.models.entry import as_attention_model, is_pipeline, of_pipeline
+
+    origin = None
+    if isinstance(model, str | Path):
+        origin = str(model)
+        model, own = load(model)
+        tokenizer = own if tokenizer is None else tokenizer
+    elif is_pipeline(model):
+        model, own = of_pipeline(model)
+        tokenizer = own if tokenizer is None else tokenizer
+    model = as_attention_model(model)
+    if tokenizer is None:
+        raise InputError(
+            "Expected the model's tokenizer beside the model; give it, or a folder or Hub id that holds both."
+        )
+    if not callable(tokenizer) or not hasattr(tokenizer, "get_vocab"):
+        raise InputError(
+            f"Expected a tokenizer of transformers, but got {type(tokenizer).__name__}; the order is model, tokenizer, "
+            "data."
+        )
+    return model, tokenizer, origin
 
 
 def evaluate_attention(
     model: Any,
-    tokenizer: Any,
-    data: Any,
-    tests: Sequence[str] | None = None,
+    tokenizer: Any = None,
+    data: Any = None,
+    tests: Sequence[str] | str | None = None,
     *,
     output: str | Path = "runs/evaluate",
     split: str | None = None,
@@ -128,10 +156,13 @@ def evaluate_attention(
     """Run faithfulness tests on a model and a data set, as ``attn-faithful evaluate`` does.
 
     Args:
-        model, tokenizer: as :func:`load` gives them.
+        model: what :func:`load` or :func:`wrap` gives, a transformers classifier (which is wrapped; what :func:`wrap`
+            was told holds), a pipeline, or a folder or Hub id.
+        tokenizer: the model's; a pipeline, a folder and a Hub id bring theirs, and data may then stand in its place.
         data: a Hub id, a folder, a file, "mock-1" and so on, a ``datasets.Dataset`` or ``DatasetDict``, streamed or
-            not, or a list of texts or of rows (mappings with a text and perhaps a label and an id).
-        tests: names such as "correlation", "permutation", "adversarial"; None for all.
+            not, a column of one, a data frame, a series or an array of texts, a mapping of columns, or a list or
+            generator of texts or of rows (mappings with a text and perhaps a label and an id).
+        tests: names such as "correlation", "permutation", "adversarial"; None for all that the settings name, or all.
         output: folder of the run folders; a finished one is read and not made again.
         split: None takes "test" where there is one.
         settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}`` or
@@ -147,7 +178,8 @@ def evaluate_attention(
         the result, read from its run folder: ``table()``, ``examples``, ``tokens``, ``variants``.
 
     Raises:
-        InputError: what is wrong with the data, a name or a setting.
+        InputError: what is wrong with the model, the data, a name or a setting; settings that contradict what
+            :func:`wrap` was told, or the argument `tests`.
 
     Example:
         >>> import tempfile
@@ -165,26 +197,38 @@ def evaluate_attention(
     from attn_faithful.experiments.settings import EvaluationSettings
     from attn_faithful.experiments.strict import build
     from attn_faithful.experiments.threads import asked_for
+    from attn_faithful.models.entry import in_order
     from attn_faithful.reports.result import Result
 
-    asked = build(EvaluationSettings, {**(settings or {}), "tests": list(tests or [])}, "settings")
+    tokenizer, data = in_order(model, tokenizer, data)
+    given = {**(settings or {})}
+    named_tests, set_tests = names("tests", tests), names("tests", given.get("tests"))
+    if named_tests and set_tests and named_tests != set_tests:
+        raise InputError(f"tests are {named_tests}, but the settings ask for {set_tests}; leave one of the two out.")
+    asked = build(EvaluationSettings, {**given, "tests": named_tests or set_tests or []}, "settings")
+    model, tokenizer, origin = _pair(model, tokenizer)
     named = isinstance(data, str | Path)
     where = build(DataSettings, {"source": str(data) if named else "data", **columns}, "evaluate_attention")
-    task = make_task(
-        model, tokenizer, where, asked, split, rows=None if named else data, name=name,
-        source_file=None if source_file is None else str(source_file),
-    )  # fmt: skip
+    try:
+        task = make_task(
+            model, tokenizer, where, asked, split, rows=None if named else data, name=name,
+            source_file=None if source_file is None else str(source_file), origin=origin,
+        )  # fmt: skip
+    except MissingSourceError as error:
+        if not isinstance(data, str) or "/" in data.strip("/"):
+            raise
+        raise MissingSourceError(f"{error} If it is a text, put it into a list, [text], or call explain.") from None
     with asked_for(threads):
         return Result(evaluate_task(task, output, held=held).path)
 
 
 def explain(
     model: Any,
-    tokenizer: Any,
-    data: Any,
+    tokenizer: Any = None,
+    data: Any = None,
     *,
-    sources: Sequence[str] = ("input_x_gradient", "leave_one_out"),
-    tests: Sequence[str] = ("correlation", "permutation", "adversarial", "flips"),
+    sources: Sequence[str] | str | None = None,
+    tests: Sequence[str] | str | None = None,
     output: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     threads: int | None = None,
@@ -193,10 +237,12 @@ def explain(
     """The heat maps of some texts: attention, one that serves as well, importance, the smallest set that decides.
 
     Args:
-        model, tokenizer: as :func:`load` gives them.
+        model, tokenizer: as for :func:`evaluate_attention`.
         data: one text, or what :func:`evaluate_attention` takes (a file or a Hub id as a ``Path``: a string is a text).
-        sources: of importance, such as "saliency", "integrated_gradients".
-        tests: what to ask of each text.
+        sources: of importance, such as "saliency", "integrated_gradients"; None for those that the settings name, or
+            "input_x_gradient" and "leave_one_out" (of a model of your own those that it gives).
+        tests: what to ask of each text; None for those that the settings name, or "correlation", "permutation",
+            "adversarial" and "flips".
         output: folder for the run folder; None for one that goes with the result.
         settings, threads: see :func:`evaluate_attention`.
         columns: further keys of the recipe's part ``data``.
@@ -218,27 +264,39 @@ def explain(
     """
     from tempfile import TemporaryDirectory
 
+    from attn_faithful.models.entry import explained_sources, in_order
     from attn_faithful.reports.explanation import Explanation
 
+    tokenizer, data = in_order(model, tokenizer, data)
     if isinstance(data, str):
         if not data.strip():
             raise InputError("Expected a text to explain, but it is empty.")
         data = [data]
     if not isinstance(data, Path):
         columns.setdefault("source", "texts")
+    model, tokenizer, _ = _pair(model, tokenizer)
     given = dict(settings or {})
-    own = {
-        "correlation": {"against": list(sources)},
+    own = {test: dict(keys) for test, keys in dict(given.pop("settings", {})).items()}
+    tests = names("tests", tests) or names("tests", given.pop("tests", None)) or list(_EXPLAINING)
+    named = names("sources", sources) or own.get("correlation", {}).get("against")
+    chosen = explained_sources(model) if named is None else list(names("sources", named) or [])
+    defaults = {
+        "correlation": {"against": chosen},
         "flips": {"rankings": ["attention"], "random": 0, "single": []},
-        **given.pop("settings", {}),
     }
-    asked = {"controls": [], **given, "settings": {name: own[name] for name in own if name in tests}}
-    asked["also"] = list(dict.fromkeys([*given.get("also", []), *sources]))
+    for test in defaults:
+        if test in tests:
+            own[test] = {**defaults[test], **own.get(test, {})}
+    asked = {"controls": [], **given, "settings": own}
+    asked["also"] = list(dict.fromkeys([*(names("also", given.get("also")) or []), *chosen]))
     holder = TemporaryDirectory(prefix="attn-faithful-") if output is None else None
     folder = output if holder is None else holder.name
     columns["threads"] = threads
-    result = evaluate_attention(model, tokenizer, data, list(tests), output=folder, settings=asked, **columns)
+    result = evaluate_attention(model, tokenizer, data, tests, output=folder, settings=asked, **columns)
     return Explanation(result.path, holder)
+
+
+_EXPLAINING = ("correlation", "permutation", "adversarial", "flips")
 
 
 def run_recipe(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.cli.flags import data_overrides, listed, numbers
+from attn_faithful.cli.flags import data_overrides, joined, listed, numbers
 from attn_faithful.cli.looking import say, show
 
 
@@ -52,12 +52,13 @@ def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
         if not key.startswith(("data.", "evaluation.")):
             raise InputError(f"--set {key}: evaluate takes keys of data and evaluation only.")
     names = {"tests": None if given.tests == "all" else given.tests, "controls": given.controls}
-    overrides |= {f"evaluation.{key}": listed(text) for key, text in names.items() if text is not None}
+    flags: dict[str, Any] = {f"evaluation.{key}": listed(text) for key, text in names.items() if text is not None}
     single = {"target": given.target, "queries": given.queries, "units": given.units}
-    overrides |= {f"evaluation.{key}": value for key, value in single.items() if value is not None}
+    flags |= {f"evaluation.{key}": value for key, value in single.items() if value is not None}
     if given.layers not in (None, "last"):
         sites = [f"layer.{part}" if part.isdigit() else part for part in listed(given.layers) or []]
-        overrides["evaluation.sites"] = sites
+        flags["evaluation.sites"] = sites
+    overrides = joined(flags, overrides)
     if given.smoke:
         overrides.setdefault("data.limit", 64)
     recipe = make_recipe({"name": "evaluate", "data": {"source": given.data}}, "evaluate", overrides)

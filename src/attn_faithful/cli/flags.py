@@ -12,7 +12,21 @@ def recipe_overrides(given: argparse.Namespace) -> dict[str, Any]:
     """What the flags of a command that trains say, as dotted keys of a recipe."""
     training = {f"{part}.batch_size": given.batch_size for part in ("train", "twin")}
     training |= {"seeds": numbers("--seeds", given.seeds, int), "vectors.path": given.vectors}
-    return {key: value for key, value in training.items() if value is not None} | data_overrides(given)
+    return joined({key: value for key, value in training.items() if value is not None}, data_overrides(given))
+
+
+def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Keys of a recipe that flags and ``--set`` say.
+
+    Raises:
+        InputError: both say one of them, and differ.
+    """
+    for key in first.keys() & second.keys():
+        if first[key] != second[key]:
+            raise InputError(
+                f"{key} is told twice, {first[key]!r} and {second[key]!r}, by a flag and by --set; leave one out."
+            )
+    return {**first, **second}
 
 
 def data_overrides(given: argparse.Namespace) -> dict[str, Any]:
@@ -32,10 +46,11 @@ def data_overrides(given: argparse.Namespace) -> dict[str, Any]:
         put(f"data.{name}", listed(getattr(given, name, None)))
     if getattr(given, "map", None):
         found["data.label_map"] = dict(pair("--map", part) for part in given.map.split(","))
+    told: dict[str, Any] = {}
     for text in given.set:
         key, value = pair("--set", text)
-        found[key] = read_value(value, f"--set {key}")
-    return found
+        told[key] = read_value(value, f"--set {key}")
+    return joined(found, told)
 
 
 def listed(text: str | None) -> list[str] | None:

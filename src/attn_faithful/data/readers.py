@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .._checks import InputError, MissingSourceError
+from .given_rows import as_rows
 from .spill import Spill
 
 SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
@@ -105,14 +106,13 @@ def _from_rows(rows: Any, name: str) -> Raw:
     """
     import datasets
 
+    rows = as_rows(rows)
     if isinstance(rows, datasets.IterableDataset):
         return _from_loaded(_streamed(rows), name)
     if isinstance(rows, datasets.IterableDatasetDict):
         return _from_loaded({split: _streamed(stream) for split, stream in rows.items()}, name)
     if isinstance(rows, datasets.Dataset | datasets.DatasetDict):
         return _from_loaded(rows, name)
-    if isinstance(rows, str) or not isinstance(rows, list | tuple):
-        raise InputError(f"Expected a data set, a list of texts or a list of rows, but got {type(rows).__name__}.")
     if not rows:
         raise InputError("Expected texts, but the list is empty.")
     if all(isinstance(row, str) or row is None for row in rows):

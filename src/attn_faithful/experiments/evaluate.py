@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,12 @@ import numpy as np
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.given import read_importance
+from attn_faithful.data.given_rows import as_rows
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.experiments.chosen import agreed, possible
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
 from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
@@ -28,6 +30,7 @@ from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.writing import Writer
+from attn_faithful.models.entry import as_attention_model, in_full
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.surroundings import as_told
@@ -47,6 +50,7 @@ class Task:
         source_file: importance that was computed elsewhere, or None.
         origin: folder or Hub id that the model came from; None for a model that only lives in memory.
         source: where the texts came from, as the user named it.
+        precision: the types that the model's weights are "stored" and "measured" in.
     """
 
     model: Any
@@ -58,6 +62,7 @@ class Task:
     source_file: str | None = None
     origin: str | None = None
     source: str | None = None
+    precision: Mapping[str, str] | None = None
 
     @cached_property
     def identity(self) -> Identity:
@@ -79,7 +84,8 @@ def make_task(
     """A task from what a user names.
 
     Args:
-        model, tokenizer: as `attn_faithful.load` gives them.
+        model: speaks the protocol, or a transformers classifier, which is wrapped.
+        tokenizer: the model's.
         data: where the texts come from; labels are mapped to the model's classes.
         settings: which tests, and how; none named means all of them.
         rows: the data itself, where it is not read from a source.
@@ -92,15 +98,8 @@ def make_task(
         InputError: the model does not speak the protocol, the data cannot be read, a label is none of the model's, an
             unknown split.
     """
-    lacking = [name for name in ("sites", "encode", "config", "parameters") if not hasattr(model, name)]
-    if lacking:
-        raise InputError(
-            f"Expected a model whose attention can be read and replaced, but {type(model).__name__} has no "
-            f"{', '.join(lacking)}; train one with attn-faithful train, or give a class of your own these names (see "
-            "AttentionModel)."
-        )
-    if hasattr(model, "choosing"):
-        model = model.choosing(settings.queries, settings.heads or None)
+    model, precision = in_full(as_attention_model(model))
+    model, settings = agreed(model, settings)
     texts = labelled_texts(model, data, rows, "evaluate")
     asks = getattr(model.config, "query", False) or getattr(model, "reads_pairs", False)
     if not asks:  # a model of single texts reads the one that pairs attend to
@@ -113,11 +112,18 @@ def make_task(
     if not settings.tests:
         marked = RATIONALE in texts.splits[split].column_names
         named = (test for test in EVALUATORS if not EVALUATORS[test].twin and (marked or not EVALUATORS[test].marked))
-        settings = replace(settings, tests=list(named))
+        settings, left_out = possible(model, replace(settings, tests=list(named)), named=False)
+    else:
+        settings, left_out = possible(model, settings, named=True)
+    texts.notes += left_out
+    if precision["stored"] != precision["measured"]:
+        texts.notes.append(f"The model's weights are stored in {precision['stored']} and measured in float32.")
     if source_file is not None:
         settings = settings.against(GIVEN)
     name = name or getattr(model.config, "encoder", None) or model.config.model_type
-    return Task(model, tokenizer, str(name), texts, split, settings, source_file, origin, data.source)
+    return Task(
+        model, tokenizer, str(name), texts, split, settings, source_file, origin, data.source, precision
+    )  # fmt: skip
 
 
 def evaluate_task(
@@ -194,6 +200,7 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
         "weights": weights(Path(task.origin)) if task.origin and Path(task.origin).is_dir() else None,
         "split": task.split,
         "evaluation": asdict(task.settings),
+        "precision": dict(task.precision or {}),
         "source_file": task.source_file,
         "label_names": task.texts.label_names,
         "data": {
@@ -219,6 +226,7 @@ def labelled_texts(model: Any, data: DataSettings, rows: Any, purpose: str = "tr
     Raises:
         InputError: what is wrong with the data, or classes of the model that cannot be told apart.
     """
+    rows = None if rows is None else as_rows(rows)  # read twice below, which a generator cannot be
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     if any(name != f"LABEL_{i}" for i, name in enumerate(names)):
         return read_texts(data, rows=rows, purpose=purpose, label_names=names)

@@ -127,7 +127,10 @@ def model_facts(model: Any) -> dict[str, Any]:
     told = {name: getattr(model, name) for name in ("sites", "layers", "heads", "queries")} if wrapped else None
     network = inner if wrapped else model
     if not isinstance(network, nn.Module):
-        return {"weights": value_digest(vars(model)), "structure": value_digest(type(model))}
+        return {
+            "weights": value_digest(getattr(model, "facts", None) or vars(model)),
+            "structure": value_digest(type(model)),
+        }
     return {
         "weights": weights_digest(network),
         "configuration": _digest(_configuration(getattr(network, "config", None))),

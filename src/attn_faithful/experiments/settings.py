@@ -24,8 +24,10 @@ class EvaluationSettings:
     Attributes:
         tests: names of evaluators.
         sites: of the model's attention, where to test; empty for the one nearest to the output, "all" for each.
-        queries: of stock transformers models, whose rows of attention are tested; see `models.stock.StockModel`.
-        heads: of stock transformers models, which are tested, by number; empty for all.
+        queries: of stock transformers models, whose rows of attention are tested; see `models.stock.StockModel`. None
+            for those that the model was wrapped with, "auto" where it was not told.
+        heads: of stock transformers models, which are tested, by number; empty for all, None for those that the model
+            was wrapped with.
         units: "word" or "token": what the items of models with sub-word tokenizers are.
         special_tokens: "exclude", or "keep" to test special tokens like any other (units: token).
         settings: test -> its settings.
@@ -38,8 +40,8 @@ class EvaluationSettings:
 
     tests: list[str] = field(default_factory=list)
     sites: list[str] = field(default_factory=list)
-    queries: str = "auto"
-    heads: list[int] = field(default_factory=list)
+    queries: str | None = None
+    heads: list[int] | None = None
     units: str = "word"
     special_tokens: str = "exclude"
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -50,7 +52,8 @@ class EvaluationSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("queries", self.queries, QUERIES)
+        if self.queries is not None:
+            check_choice("queries", self.queries, QUERIES)
         check_choice("units", self.units, UNITS)
         check_choice("special_tokens", self.special_tokens, ("exclude", "keep"))
         if self.special_tokens == "keep" and self.units == "word":

@@ -92,6 +92,18 @@ def stock_attefa(
     if not seeds or len(set(seeds)) != len(seeds):
         raise InputError(f"seeds must be a list of different numbers, but is {list(seeds)}.")
     base = model if isinstance(model, StockModel) else StockModel(model)
+    for name_of in ("queries", "heads"):
+        if base.asked[name_of] is not None:
+            raise InputError(
+                f"AtteFa compares all heads of a layer in all rows of a text, but the model was wrapped with "
+                f"{name_of}={base.asked[name_of]!r}; wrap it without."
+            )
+    both = settings.layers is not None and base.asked["layers"] is not None
+    if both and base.choosing(layers=settings.layers).layers != base.layers:
+        raise InputError(
+            f"The model was wrapped with layers={base.layers}, but the settings ask for {settings.layers}; leave one "
+            "of the two out."
+        )
     texts = labelled_texts(base, data, rows)
     name = name or base.config.model_type
     identity = run_identity("attefa", base, tokenizer, texts, "test", asdict(settings), seeds=list(seeds))

@@ -125,6 +125,12 @@ def dataclass_of(hint: Any) -> Any:
     return next((option for option in options if is_dataclass(option)), None)
 
 
+def _lists_names(hint: Any) -> bool:
+    """Whether a type hint is a list of words, and not a word too."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return list[str] in options and str not in options
+
+
 def build(cls: Any, raw: Any, where: str) -> Any:
     """An instance of a dataclass from a mapping, every key and type checked."""
     if not isinstance(raw, Mapping):
@@ -139,6 +145,7 @@ def build(cls: Any, raw: Any, where: str) -> Any:
         if inner is not None:
             values[key] = None if value is None and optional else build(inner, value, f"{where}: {key}")
             continue
+        value = [value] if isinstance(value, str) and _lists_names(hints[key]) else value  # one name is a list of one
         values[key] = typed(hints[key], value, f"{where}: {key}")
     missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
     if missing:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -70,6 +71,11 @@ class EmbeddingClassifier(PreTrainedModel):
     def embeddings(self) -> list[nn.Embedding]:
         """All that word vectors go into."""
         return [self.embedding]
+
+    def in_full(self) -> Self:
+        """The model itself, or of weights in half precision a copy in float32, in which everything is measured."""
+        low = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in self.parameters())
+        return copy.deepcopy(self).float() if low else self
 
     def freeze(self) -> None:
         """Keep the embeddings as they are, where the configuration says so."""

@@ -143,6 +143,9 @@ class HANClassifier(EmbeddingClassifier):
                 which the logits are affine.
         """
         check_choice("site", site, self.sites)
+        whole = self.in_full()
+        if whole is not self:
+            return whole.encode(batch, site)
         # float32 whatever the caller's autocast
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
@@ -233,6 +236,9 @@ class HANClassifier(EmbeddingClassifier):
             rows: documents a forward at most; the result does not depend on it.
         """
         check_shape("keep", keep, "B K T")
+        whole = self.in_full()
+        if whole is not self:
+            return whole.without(batch, keep, rows)
         with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
             sentence_ids = inputs.get("sentence_ids")

@@ -183,6 +183,9 @@ class AttentionClassifier(EmbeddingClassifier):
             site: "pool".
         """
         check_choice("site", site, self.sites)
+        whole = self.in_full()
+        if whole is not self:
+            return whole.encode(batch, site)
         # float32 whatever the caller's autocast
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
@@ -240,6 +243,9 @@ class AttentionClassifier(EmbeddingClassifier):
             rows: texts a forward at most; the result does not depend on it.
         """
         check_shape("keep", keep, "B K T")
+        whole = self.in_full()
+        if whole is not self:
+            return whole.without(batch, keep, rows)
         with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             return logits_without(self, _inputs(batch), keep, rows)
 

@@ -72,6 +72,7 @@ class StockModel(nn.Module):
 
     Attributes:
         sites: "layer.0" and so on, in the order of their calls, and "joint", the heads of all of them at once.
+        asked: what was chosen of queries, heads and layers; None for what was left to the defaults.
 
     Raises:
         InputError: a model that does not use the interface, or only in part, no classifier, half precision (see
@@ -119,6 +120,7 @@ class StockModel(nn.Module):
             yield
 
     def _choose(self, queries: str, heads: Sequence[int] | None, layers: Sequence[int] | None) -> None:
+        self.asked = {"queries": None if queries == "auto" else queries, "heads": heads, "layers": layers}
         self.queries = check_choice("queries", queries, QUERIES)
         self.layers = _chosen("layer", layers, len(self.probe.heads))
         self.heads = None if heads is None else _chosen("head", heads, min(self.probe.heads))
@@ -381,9 +383,12 @@ def _instead(weights: Tensor) -> Alter:
     return lambda own, allowed: weights.to(own.dtype)
 
 
-def _chosen(what: str, asked: Sequence[int] | None, count: int) -> list[int]:
+def _chosen(what: str, asked: Sequence[int] | int | None, count: int) -> list[int]:
     if asked is None:
         return list(range(count))
+    asked = [asked] if isinstance(asked, int) else asked
+    if isinstance(asked, str) or not all(isinstance(n, int) for n in asked):
+        raise InputError(f"Expected {what}s by number, such as [0, {count - 1}], but got {asked!r}.")
     found = sorted({n + count if n < 0 else n for n in asked})
     if not found or found[0] < 0 or found[-1] >= count:
         raise InputError(f"Expected {what}s of 0 to {count - 1}, but got {list(asked)}.")

@@ -1,0 +1,122 @@
+"""Whatever a user calls a model, as something that speaks the protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from attn_faithful._checks import InputError
+from attn_faithful.models.own import OwnModel
+from attn_faithful.models.supported import SUPPORTED, refusal, unwrapped
+
+
+def as_attention_model(model: Any) -> Any:
+    """The model itself where it speaks the protocol, else a transformers classifier wrapped.
+
+    Raises:
+        InputError: it is no model, or one that cannot be wrapped; what is supported, and what would be next.
+    """
+    if isinstance(model, nn.Module):
+        inner = unwrapped(model)[1]
+        if hasattr(inner, "sites"):
+            return inner
+        from attn_faithful.models.stock import StockModel
+
+        return StockModel(model)
+    if isinstance(model, type):
+        raise InputError(f"Expected a model, but got the class {model.__name__}; make or load one of it first.")
+    lacking = [name for name in ("sites", "encode", "config", "parameters") if not hasattr(type(model), name)]
+    lacking = [name for name in lacking if name not in vars(model)] if hasattr(model, "__dict__") else lacking
+    if lacking:
+        raise InputError(
+            f"Expected a model whose attention can be read and replaced, but {type(model).__name__} has no "
+            f"{', '.join(lacking)} (the order is model, tokenizer, data). {SUPPORTED}."
+        )
+    return model
+
+
+def is_pipeline(given: Any) -> bool:
+    """Whether it is a pipeline of transformers."""
+    return all(hasattr(given, name) for name in ("model", "tokenizer", "task", "preprocess"))
+
+
+def of_pipeline(given: Any) -> tuple[Any, Any]:
+    """The model and the tokenizer of a pipeline.
+
+    Raises:
+        InputError: its answers are not the model's own classes.
+    """
+    if given.task == "zero-shot-classification":
+        raise InputError(
+            "A zero-shot pipeline asks its model once for each of the labels that you name; give the model itself, "
+            "pipeline.model, with pairs of texts and hypotheses (query_column)."
+        )
+    return given.model, given.tokenizer
+
+
+def in_full(model: Any) -> tuple[Any, dict[str, str]]:
+    """A model in single precision at least, and the types that its weights are stored and measured in.
+
+    Weights of half precision are copied into float32, so that numbers are those of float32 up to the weights' own
+    rounding; the model itself stays as it is.
+    """
+    kinds = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
+    stored = getattr(getattr(model, "model", model), "_stored_dtype", None)
+    stored = stored or _named(kinds)
+    if hasattr(model, "in_full"):
+        model = model.in_full()
+    measured = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
+    return model, {"stored": stored, "measured": _named(measured)}
+
+
+def _named(kinds: set[Any]) -> str:
+    return " and ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds)) or "float32"
+
+
+def explained_sources(model: Any) -> list[str]:
+    """The sources of importance that explanations show where none are named: of a model of one's own what it gives."""
+    if not isinstance(model, OwnModel):
+        return ["input_x_gradient", "leave_one_out"]
+    return ["leave_one_out"] if model.deletes else ["attention_gradient"]
+
+
+def in_order(model: Any, tokenizer: Any, data: Any) -> tuple[Any, Any]:
+    """Tokenizer and data, also where a model that brings its tokenizer was followed by the data at once."""
+    if data is not None:
+        return tokenizer, data
+    brings = isinstance(model, str | Path) or is_pipeline(model)
+    if tokenizer is None or not brings or hasattr(tokenizer, "get_vocab"):
+        raise InputError("Expected data: a Hub id, a folder, a file, a data set or a list of texts.")
+    return None, tokenizer
+
+
+def stored_type(path: str | Path, trust_remote_code: bool) -> str | None:
+    """The type that a saved model's weights are stored in; None where its configuration does not say.
+
+    Raises:
+        InputError: the configuration cannot be read, or is that of a model for another task.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
+    except Exception as error:  # whatever transformers or the file raise: told with the path
+        raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
+    for architecture in getattr(config, "architectures", None) or []:
+        why = refusal(architecture)
+        if why is not None:
+            raise InputError(f"{path} cannot be tested: {why}")
+    kind = getattr(config, "dtype", None)
+    return None if kind is None else str(kind).removeprefix("torch.")
+
+
+def shown(error: Exception) -> str:
+    """An error of another library in one line, and what it means where it does not say."""
+    text = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        return f"its configuration names {text}, which this version of transformers does not know"
+    if "ignore_mismatched_sizes" in text:
+        return "its weights have other shapes than its configuration says; save model and configuration together"
+    return text if len(text) > 30 else f"{type(error).__name__}: {text}"
