@@ -120,6 +120,9 @@ def test_a_checkpoint_of_a_stock_model_without_its_head(tmp_path):
     small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     config = BertConfig(vocab_size=9, **small)
     BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(af.InputError, match="BertModel is a model without a head"):
+        af.load(tmp_path)
+    (tmp_path / "config.json").write_text((tmp_path / "config.json").read_text().replace('"BertModel"', ""))
     with pytest.raises(af.InputError, match=r"lacks the weights classifier\.bias, classifier\.weight"):
         af.load(tmp_path)
     assert BertForSequenceClassification.from_pretrained(tmp_path) is not None

@@ -174,14 +174,14 @@ def test_settings_of_tests_hold_beside_defaults(plain, pieces, tmp_path):
         run(plain, pieces, tmp_path, settings={"tests": ["flips"]})
 
 
-def test_a_flag_and_a_set_that_differ_are_refused(tmp_path, capsys):
-    (tmp_path / "d.csv").write_text("text,label\na b,x\n")
-    given = ["evaluate", str(tmp_path / "none"), "--data", str(tmp_path / "d.csv")]
-    for flag in (
+def test_a_flag_and_a_set_that_differ_are_refused(folder, tmp_path, capsys):
+    (tmp_path / "d.csv").write_text("text,label\na b,positive\n")
+    given = ["evaluate", str(folder), "--data", str(tmp_path / "d.csv")]
+    for flags in (
         ["--limit", "3", "--set", "data.limit=4"],
         ["--tests", "flips", "--set", "evaluation.tests=[entropy]"],
     ):
-        assert main([*given, *flag]) == 2
+        assert main([*given, *flags]) == 2
         assert "told twice" in capsys.readouterr().err
 
 

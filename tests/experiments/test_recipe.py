@@ -80,7 +80,7 @@ def test_a_key_set_by_hand_is_checked(tmp_path):
         ("twin_seeds: [1, 1]", "twin_seeds", "[1, 1]"),
         ("seeds: []", "seeds", "[]"),
         ("data: {limit: ten}", "limit", "'ten'"),
-        ("data: {keep: pos}", "keep", "'pos'"),
+        ("data: {keep: 3}", "keep", "3"),
         ("model: {hidden_size: big}", "hidden_size", "'big'"),
         ("model: {kernel_sizes: 3}", "kernel_sizes", "3"),
         ("model: {encoder: cnn, kernel_sizes: [2, 3]}", "kernel_sizes", "[2, 3]"),
