@@ -9,7 +9,7 @@ from __future__ import annotations
 TESTS: dict[str, tuple[str, ...]] = {
     "attefa": (),
     "correlation": ("against", "k", "tie_tolerance"),
-    "permutation": ("permutations",),
+    "permutation": ("permutations", "identity"),
     "adversarial": ("method", "eps", "k", "search"),
     "flips": ("rankings", "single", "random", "operator", "greedy"),
     "erasure": ("rankings", "shares"),
