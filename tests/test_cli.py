@@ -333,11 +333,18 @@ def test_ctrl_c_and_the_same_command_again(capsys, tmp_path, recipe, monkeypatch
     assert "stopped; the same command goes on" in printed.err.splitlines()[-1]
     assert "Traceback" not in printed.err
     assert len(list((tmp_path / "out").glob("*/*/meta.json"))) == 1
-    assert main(arguments) == 0
+    told = []
+
+    def listen(self, cell, stage, epoch, *rest):
+        told.append((cell.axes["encoder"], stage, epoch))
+        tell(self, cell, stage, epoch, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "tell", listen)
+        assert main(arguments) == 0
     again = capsys.readouterr()
-    lines = [line for line in again.err.splitlines() if "epoch" in line]
-    assert len(lines) == 1  # the last epoch of the twin that was stopped
-    assert "average seed 10: twin 10 epoch 2/2" in lines[0]
+    assert told == [("average", "twin 10", 0), ("average", "twin 10", 2)]  # the last epoch of the twin that was stopped
+    assert "1/2 mock-1 average seed 10: twin 10 epoch 0/2" in again.err
     assert main(["run", recipe, "--seeds", "10", "--output", str(tmp_path / "undisturbed")]) == 0
     assert capsys.readouterr().out.replace("undisturbed", "out") == again.out
 

@@ -151,6 +151,7 @@ def evaluate_attention(
     name: str | None = None,
     held: int | None = None,
     threads: int | None = None,
+    progress: bool = True,
     **columns: Any,
 ) -> Result:
     """Run faithfulness tests on a model and a data set, as ``attn-faithful evaluate`` does.
@@ -172,6 +173,7 @@ def evaluate_attention(
         held: examples whose results are held before they are written.
         threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
             OMP_NUM_THREADS or ``torch.set_num_threads`` say otherwise. Afterwards there are as many as before.
+        progress: whether work of more than three seconds shows how far it is, in a notebook, a terminal or a log.
         columns: further keys of the recipe's part ``data``, such as ``text_column``, ``label_column``, ``limit``.
 
     Returns:
@@ -198,6 +200,7 @@ def evaluate_attention(
     from attn_faithful.experiments.strict import build
     from attn_faithful.experiments.threads import asked_for
     from attn_faithful.models.entry import in_order
+    from attn_faithful.reports.progress import QUIET, Counter
     from attn_faithful.reports.result import Result
 
     tokenizer, data = in_order(model, tokenizer, data)
@@ -218,8 +221,9 @@ def evaluate_attention(
         if not isinstance(data, str) or "/" in data.strip("/"):
             raise
         raise MissingSourceError(f"{error} If it is a text, put it into a list, [text], or call explain.") from None
-    with asked_for(threads):
-        return Result(evaluate_task(task, output, held=held).path)
+    title = f"{task.name} on {task.texts.name}"
+    with asked_for(threads), Counter(title, shown=progress, quiet=QUIET) as counter:
+        return Result(evaluate_task(task, output, held=held, tell=counter.tell).path)
 
 
 def explain(
@@ -232,6 +236,7 @@ def explain(
     output: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    progress: bool = True,
     **columns: Any,
 ) -> Explanation:
     """The heat maps of some texts: attention, one that serves as well, importance, the smallest set that decides.
@@ -244,7 +249,7 @@ def explain(
         tests: what to ask of each text; None for those that the settings name, or "correlation", "permutation",
             "adversarial" and "flips".
         output: folder for the run folder; None for one that goes with the result.
-        settings, threads: see :func:`evaluate_attention`.
+        settings, threads, progress: see :func:`evaluate_attention`.
         columns: further keys of the recipe's part ``data``.
 
     Returns:
@@ -291,7 +296,7 @@ def explain(
     asked["also"] = list(dict.fromkeys([*(names("also", given.get("also")) or []), *chosen]))
     holder = TemporaryDirectory(prefix="attn-faithful-") if output is None else None
     folder = output if holder is None else holder.name
-    columns["threads"] = threads
+    columns |= {"threads": threads, "progress": progress}
     result = evaluate_attention(model, tokenizer, data, tests, output=folder, settings=asked, **columns)
     return Explanation(result.path, holder)
 
@@ -307,6 +312,7 @@ def run_recipe(
     smoke: bool = False,
     data_dir: str | Path | None = None,
     threads: int | None = None,
+    progress: bool = True,
 ) -> list[dict[str, Any]]:
     """Carry out a recipe, as ``attn-faithful run`` does, and return its records.
 
@@ -316,20 +322,21 @@ def run_recipe(
         overrides: dotted key -> value, such as ``{"twin.epochs": 20}``.
         smoke: apply the recipe's smoke overrides.
         data_dir: where local copies of the data sets lie.
-        threads: that each process computes with; see :func:`evaluate_attention`.
+        threads, progress: see :func:`evaluate_attention`.
 
     Returns:
         one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.aggregate`.
     """
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
     from attn_faithful.experiments.threads import asked_for
+    from attn_faithful.reports.progress import QUIET
 
     if isinstance(recipe, Mapping):
         found = make_recipe(recipe, "recipe", overrides, smoke)
     else:
         found = load_recipe(recipe, overrides, smoke)
     with asked_for(threads):
-        return carry_out(found, output, data_dir)[0]
+        return carry_out(found, output, data_dir, progress=progress, quiet=QUIET)[0]
 
 
 def carry_out(
@@ -339,6 +346,8 @@ def carry_out(
     only: Mapping[str, Sequence[str]] | None = None,
     world: int | None = None,
     parallel: str = "cells",
+    progress: bool = True,
+    quiet: float = 0.0,
 ) -> tuple[list[dict[str, Any]], bool]:
     """Run the cells of a recipe that was read already, and leave in them what the paper expects.
 
@@ -348,13 +357,15 @@ def carry_out(
         only: axis -> labels of the cells to run; None for all.
         world: how many processes there should be; None for whatever was started.
         parallel: what several share, "cells" or "data".
+        progress: whether it is shown.
+        quiet: seconds in which it is not.
 
     Returns:
         the records of :func:`run_recipe`, and whether this is the process that shows them.
     """
     from dataclasses import asdict
 
-    from attn_faithful.experiments.launch import processes, run_cells
+    from attn_faithful.experiments.launch import cost, mine, processes, run_cells
     from attn_faithful.experiments.plan import expand
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.progress import Progress
@@ -362,8 +373,9 @@ def carry_out(
 
     with processes(world, parallel) as team:
         cells = expand(recipe, data_dir, only)
-        with Progress(cells, team.rank, team.world) as progress:
-            folders = run_cells(cells, Path(output), progress.tell, team, progress.lose)
+        own = mine(cells, team)
+        with Progress(own, team.rank, team.world, cost, shown=progress, quiet=quiet) as told:
+            folders = run_cells(cells, Path(output), told.tell, team, told.lose, told.finish)
         if team.main:
             for folder in folders:
                 write_recipe(folder, asdict(recipe))

@@ -143,7 +143,7 @@ def test_models_load_and_say_the_same(whole):
 
 
 def test_told_of_every_epoch(whole):
-    assert whole[1][:2] == [("base", 1, 2), ("base", 2, 2)]
+    assert whole[1][:3] == [("base", 0, 2), ("base", 1, 2), ("base", 2, 2)]
     assert list(dict.fromkeys(stage for stage, *_ in whole[1])) == [
         "base", "uniform", "imposed", "twin 5", "twin 6", "twin-constrained-0.2 5", "twin-constrained-0.2 6",
     ]  # fmt: skip
@@ -164,7 +164,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(whole, tmp_path, stop):
     assert not RunFolder(tmp_path / "cell").done
     told = []
     folder = run(cell, tmp_path / "cell", lambda *args: told.append(args[:3]))
-    assert told == whole[1][whole[1].index((*stop, stop[1])) :]  # from the epoch whose checkpoint was not written
+    assert told[0] == (stop[0], 0, stop[1])
+    assert told[1:] == whole[1][whole[1].index((*stop, stop[1])) :]  # from the epoch whose checkpoint was not written
     assert tables(folder) == tables(whole[0])
     assert numbers(folder.read_summary()) == numbers(whole[0].read_summary())
     assert {path.name for path in folder.path.iterdir()} == {path.name for path in whole[0].path.iterdir()}

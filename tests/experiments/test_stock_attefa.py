@@ -140,7 +140,7 @@ def test_a_stopped_run_goes_on(folder, model, tokenizer, tmp_path):
         run(model, tokenizer, tmp_path, seeds=[4], tell=stop)
     told = []
     again = run(model, tokenizer, tmp_path, seeds=[4], tell=lambda *args: told.append(args[:2]))
-    assert told == [("twin-4", 2)]
+    assert told == [("twin-4", 0), ("twin-4", 2)]
     expected = numbers(folder.read_summary())["twins"]["attefa-4"]
     assert numbers(again.read_summary())["twins"] == {"attefa-4": expected}
 

@@ -99,14 +99,20 @@ def _apart(rank: int, world: int) -> Iterator[Team]:
 def share(cells: Sequence[Cell], rank: int, world: int) -> list[Cell]:
     """This process's cells: the dearest first, each to the process with the least to do."""
     loads, shares = [0.0] * world, [[] for _ in range(world)]  # type: ignore[var-annotated]
-    for cell in sorted(cells, key=_cost, reverse=True):
+    for cell in sorted(cells, key=cost, reverse=True):
         least = loads.index(min(loads))
-        loads[least] += _cost(cell)
+        loads[least] += cost(cell)
         shares[least].append(cell)
     return shares[rank]
 
 
-def _cost(cell: Cell) -> float:
+def mine(cells: Sequence[Cell], team: Team) -> list[Cell]:
+    """The cells that this process works on, in its order."""
+    return list(cells) if team.gather is not None else share(cells, team.rank, team.world)
+
+
+def cost(cell: Cell) -> float:
+    """How long a cell trains, in relation to others."""
     epochs = cell.recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)
     return epochs * _RELATIVE_COST.get(cell.axes["encoder"], 1)
 
@@ -114,10 +120,11 @@ def _cost(cell: Cell) -> float:
 def run_cells(
     cells: Sequence[Cell], output: Path, tell: Callable[[Cell, str, int, int, dict[str, Any]], None], team: Team,
     lose: Callable[[Cell, MissingSourceError], None] = lambda cell, why: None,
+    finish: Callable[[Cell], None] = lambda cell: None,
 ) -> list[RunFolder]:  # fmt: skip
     """Carry out the cells, wait for the other processes, and return the folders of those that are done.
 
-    A cell whose data set cannot be had is left out, and ``lose(cell, why)`` told.
+    A cell whose data set cannot be had is left out, and ``lose(cell, why)`` told; ``finish(cell)`` of one that is done.
 
     Raises:
         MissingSourceError: no cell could be run.
@@ -127,7 +134,7 @@ def run_cells(
 
     together = team.gather is not None
     lost: list[MissingSourceError] = []
-    for cell in cells if together else share(cells, team.rank, team.world):
+    for cell in mine(cells, team):
         folder = RunFolder(output / cell.recipe.name / cell.folder)
 
         def say(stage: str, epoch: int, epochs: int, metrics: dict[str, Any], cell: Cell = cell) -> None:
@@ -136,6 +143,8 @@ def run_cells(
 
         try:
             run_cell(cell, folder, say, team if together else SOLO)
+            if team.main or not together:
+                finish(cell)
         except MissingSourceError as error:
             lost.append(error)
             if len(cells) > 1 and (team.main or not together):

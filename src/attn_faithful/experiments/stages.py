@@ -123,6 +123,7 @@ def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team)
     selection = data.rows[settings.select_on]
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
+        tell("base", 0, settings.epochs, {})
         with seeded(cell.seed_of("base", "weights")):
             model = new_model(data.config)
             if data.vectors is not None:
@@ -146,6 +147,7 @@ def _twin(
     columns = ("base_attention", "base_probabilities")
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
+        tell(f"{name} {seed}", 0, settings.epochs, {})
         twin = new_twin(base, cell.seed_of("twin", seed, "weights"), settings.start, data.vectors)
         train, selection = (with_base(data.rows[s], outputs[s]) for s in ("train", settings.select_on))
         history = train_twin(
@@ -171,6 +173,7 @@ def _controls(
     for control in cell.recipe.controls:
         path = folder / f"control-{control}.json"
         if not path.is_file():
+            tell(control, 0, cell.recipe.train.epochs, {})
             train = {"uniform": uniform_control, "imposed": imposed_control}[control]
             chances = train(
                 data.config, data.vectors, data.rows, outputs, collator(data.rows["train"]), cell.recipe.train,

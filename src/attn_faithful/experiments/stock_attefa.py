@@ -247,6 +247,7 @@ def _twin(
     collate = collator(rows["train"], pad_token_id=base.pad_token_id)
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
+        tell(name, 0, settings.epochs, {})
         twin, history = train_stock_twin(
             base, rows["train"], rows[settings.select_on], collate, settings, seed_for(seed, "twin") % 2**31,
             checkpoints, lambda epoch, epochs, metrics: tell(name, epoch, epochs, metrics),

@@ -8,6 +8,7 @@ import math
 import os
 import random
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,9 @@ def disk_errors(folder: Path) -> Iterator[None]:
         full = "os error 28" in str(error) or shutil.disk_usage(folder).free < 2**20
         number = errno.ENOSPC if full else errno.EIO
         raise OSError(number, os.strerror(number), str(folder)) from error
+
+
+_SELDOM = 5.0  # seconds between two words of an epoch under way
 
 
 class LengthGroups(torch.utils.data.Sampler[int]):
@@ -159,12 +163,23 @@ class Patience(TrainerCallback):
 
 
 class Announce(TrainerCallback):
-    """Calls ``tell(epoch, epochs, metrics)`` after each epoch's evaluation."""
+    """Calls ``tell(epoch, epochs, metrics)`` after each epoch's evaluation; within a long one too, with its share."""
 
     def __init__(self, tell: Any) -> None:
-        self.tell = tell
+        self.tell, self.last = tell, time.monotonic()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.last = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        now = time.monotonic()
+        if now - self.last > _SELDOM:
+            self.last = now
+            done = int(state.epoch or 0)
+            self.tell(done, round(args.num_train_epochs), {"epoch_share": (state.epoch or 0) - done})
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+        self.last = time.monotonic()
         self.tell(round(state.epoch or 0), round(args.num_train_epochs), metrics or {})
 
 
