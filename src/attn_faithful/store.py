@@ -153,6 +153,20 @@ class RunFolder:
     def has_table(self, name: str) -> bool:
         return self._table(name, None).is_file()
 
+    def columns_of(self, name: str) -> list[str]:
+        """The names of a table's columns.
+
+        Raises:
+            InputError: the file is missing or damaged; it is named.
+        """
+        path = self._table(name, None)
+        try:
+            return list(pq.read_schema(path).names)
+        except FileNotFoundError:
+            raise InputError(f"{self.path} holds no {path.name}; the run did not get that far.") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            raise _damaged(path, error) from error
+
     def merge_shards(self, name: str, examples: Sequence[str], shards: Sequence[Shard]) -> None:
         """Join the shards of all processes in the order of ``examples`` and remove them.
 

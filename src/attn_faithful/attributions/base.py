@@ -12,6 +12,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful._registry import Registry
 from attn_faithful.functional.rollout import HEADS
+from attn_faithful.models.label_view import label_view, no_and_yes
 from attn_faithful.models.protocol import Batch, Encoded, probabilities
 
 REDUCTIONS = ("xxex", "l1", "l2", "sum")
@@ -84,6 +85,8 @@ class Request:
         seed: of all random choices.
         token_ids: "mask", "unk" and "pad" -> id, where the tokenizer has them.
         site: the name of the site; only sources of several layers ask for it.
+        label: of a multi-label model, the index of the one label that is asked; its two classes are no and yes.
+        memory: what a source may leave for the same request of another label.
 
     Raises:
         InputError: a target of another shape, or of a class that does not exist.
@@ -98,11 +101,13 @@ class Request:
     seed: int = 0
     token_ids: Mapping[str, int | None] = field(default_factory=dict)
     site: str = ""
+    label: int | None = None
+    memory: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.target is None:
             return
-        examples, classes = self.encoded.logits.shape
+        examples, classes = self.asked.logits.shape
         if tuple(self.target.shape) != (examples,):
             raise InputError(
                 f"Expected a `target` a text, of shape ({examples},), but got {tuple(self.target.shape)}; "
@@ -112,9 +117,18 @@ class Request:
             raise InputError(f"Expected `target` in 0 to {classes - 1}, but got {self.target.tolist()}.")
 
     @property
+    def asked(self) -> Encoded:
+        """`encoded`, of one label alone where one is asked."""
+        return self.encoded if self.label is None else label_view(self.encoded, self.label)
+
+    def read(self, logits: Tensor) -> Tensor:
+        """Of the model's logits (..., C) those that `asked` has."""
+        return logits if self.label is None else no_and_yes(logits, self.label)
+
+    @property
     def classes(self) -> Tensor:
         """The target of each example, (B,)."""
-        logits = self.encoded.logits
+        logits = self.asked.logits
         return logits.argmax(-1) if self.target is None else self.target.to(logits.device)
 
     @property

@@ -43,7 +43,8 @@ class EmbeddedText:
     Attributes:
         model: with a forward of `inputs_embeds`.
         settings: what of the outcome is taken.
-        multi_label: the kind of the logits.
+        multi_label: the kind of the logits that are read.
+        read: takes what is asked out of the model's logits.
         embedded: (B, T, E), without gradient.
         names: of the forward's other inputs.
         given: the target of each example, then the other inputs; nothing is attributed to them.
@@ -55,6 +56,7 @@ class EmbeddedText:
     embedded: Tensor
     names: tuple[str, ...]
     given: tuple[Tensor, ...]
+    read: Callable[[Tensor], Tensor] = lambda logits: logits
 
     @property
     def leaf(self) -> Tensor:
@@ -63,7 +65,7 @@ class EmbeddedText:
 
     def __call__(self, embedded: Tensor, target: Tensor, *given: Tensor) -> Tensor:
         """The outcome (B,) of texts with the embeddings (B, T, E)."""
-        return outcome(self.logits(embedded, *given), target, self.settings.of, self.multi_label)
+        return outcome(self.read(self.logits(embedded, *given)), target, self.settings.of, self.multi_label)
 
     def logits(self, embedded: Tensor, *given: Tensor) -> Tensor:
         """Logits (B, C) of texts with the embeddings (B, T, E)."""
@@ -108,8 +110,8 @@ def embedded_text(
     if attention is not None:
         others |= {name: value.detach() for name, value in attention.items()}
     return EmbeddedText(
-        model, request.settings, request.encoded.multi_label, embedded, tuple(others),
-        (request.classes[rows], *others.values()),
+        model, request.settings, request.asked.multi_label, embedded, tuple(others),
+        (request.classes[rows], *others.values()), request.read,
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def attention_gradient(request: Request) -> Attribution:
 
 def _attention_gradient(request: Request) -> Tensor:
     """Gradient with respect to each weight, (B, S, T), 0 where nothing is allowed."""
-    encoded = request.encoded
+    encoded = request.asked
     with torch.enable_grad():
         weights = encoded.attention.detach().clone().requires_grad_()
         odds = outcome(encoded.decode(weights[:, None])[:, 0], request.classes, "logit", encoded.multi_label)

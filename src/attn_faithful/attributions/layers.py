@@ -144,7 +144,7 @@ def attention_relevance(request: Request) -> Attribution:
 
         with analysing(model), torch.enable_grad():
             logits = model.run(inputs, Trace(alter={n: alter(n) for n in calls}))
-            odds = outcome(logits, request.classes[rows], "logit", request.encoded.multi_label)
+            odds = outcome(request.read(logits), request.classes[rows], "logit", request.asked.multi_label)
             gradients = torch.autograd.grad(odds.sum(), [added[n] for n in calls])
         steps = torch.stack([positive_part(weights[n], gradients[n]) for n in calls], dim=1)
         found.append(relevance(steps, _start(model, calls[-1], inputs)))

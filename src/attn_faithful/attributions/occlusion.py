@@ -30,7 +30,9 @@ def leave_one_out(request: Request) -> Attribution:
     """
     operator = request.settings.operator
     if operator == "delete":
-        logits = _deleted(request)
+        if "deleted" not in request.memory:
+            request.memory["deleted"] = _deleted(request)
+        logits = request.memory["deleted"]
     elif operator == "zero":
         text = embedded_text(request, "leave_one_out")
         with analysing(request.model):
@@ -151,7 +153,7 @@ def _token(request: Request, operator: str) -> int:
 
 def _change(request: Request, logits: Tensor) -> Tensor:
     """From the logits (B, T, C) without each token to its importance (B, T)."""
-    settings, encoded = request.settings, request.encoded
+    settings, encoded, logits = request.settings, request.asked, request.read(logits)
     if settings.sign == "magnitude" and settings.of == "probability":
         distance = multilabel_tvd if encoded.multi_label else tvd
         own, others = (probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], logits))

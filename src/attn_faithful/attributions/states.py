@@ -47,7 +47,8 @@ def state_saliency(request: Request) -> Attribution:
         states = output.hidden_states
         if not isinstance(states, Tensor) or states.shape[:2] != request.encoded.content.shape:
             raise _no_states(request)
-        value = outcome(output.logits, request.classes, request.settings.of, request.encoded.multi_label)
+        logits = request.read(output.logits)
+        value = outcome(logits, request.classes, request.settings.of, request.asked.multi_label)
         gradient = torch.autograd.grad(value.sum(), states)[0]
     return Attribution(torch.linalg.vector_norm(gradient, ord=order, dim=-1, dtype=torch.float64).cpu())
 
@@ -70,7 +71,7 @@ def state_leave_one_out(request: Request) -> Attribution:
     Reference:
         Meister et al. (2021), section 3.1: their D of the output for an intermediate state.
     """
-    encoded = request.encoded
+    encoded = request.asked
     if encoded.scores is None or encoded.project is None or encoded.attention.shape[1] != 1:
         raise InputError(
             "The source 'state_leave_one_out' needs one attention distribution with its scores, but the site has "

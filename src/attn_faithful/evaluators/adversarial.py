@@ -135,6 +135,13 @@ def run(block: Block, settings: AdversarialSettings) -> Found:
     return found
 
 
+def run_decision(block: Block, settings: AdversarialSettings) -> Found:
+    """The farthest attention that keeps the decision and the nearest that changes it, of a block of one label."""
+    found = Found()
+    _score_decision(found, block, _affine(block))
+    return found
+
+
 def _affine(block: Block) -> Affine | None:
     """The read-out where exact answers hold: affine, one label, all of the attention on what may move."""
     encoded = block.encoded
@@ -271,5 +278,8 @@ def _score_decision(found: Found, block: Block, affine: Affine | None) -> None:
 
 
 EVALUATORS.register("adversarial")(
-    Evaluator("adversarial", "Jain and Wallace 2019, section 4.2.2", METRICS, run, AdversarialSettings)
-)
+    Evaluator(
+        "adversarial", "Jain and Wallace 2019, section 4.2.2", METRICS, run, AdversarialSettings,
+        by_label=(KEEPING, KEEPING_UPPER, DISTANCE, PROOF), of_label=run_decision,
+    )
+)  # fmt: skip

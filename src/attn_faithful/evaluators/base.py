@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,8 @@ class Block:
         without: ``without(keep (B, K, T) bool) -> logits (B, K, C)``: the items outside ``keep`` deleted from the text
             and the model run again; None where the model cannot.
         labels: gold classes, -1 where unknown, one an example; None where there is no single one.
+        label: of a multi-label model, the name of the one label that is asked; `encoded` is then that label's, see
+            `models.label_view`.
         rationale: what people marked as the reason, (B, T) bool; None where the data says nothing.
     """
 
@@ -68,6 +70,7 @@ class Block:
     without: Callable[[Tensor], Tensor] | None = None
     labels: Sequence[int] | None = None
     rationale: Tensor | None = None
+    label: str | None = None
 
     def __len__(self) -> int:
         return len(self.example)
@@ -116,6 +119,7 @@ class Found:
             "site": block.site,
             "slot": slot,
             "source": source or block.attention,
+            "label": block.label,
             "metric": metric,
             "value": value,
             "reason": (reason or "undefined") if math.isnan(value) else None,
@@ -126,7 +130,8 @@ class Found:
     def variant(self, block: Block, row: int, test: str, variant: str, slot: int = 0, **found: Any) -> None:
         """Add one alternative of one example; what was not found is None."""
         entry = {
-            "example": block.example[row], "site": block.site, "slot": slot, "test": test, "variant": variant, **found
+            "example": block.example[row], "site": block.site, "slot": slot, "test": test, "variant": variant,
+            "label": block.label, **found,
         }  # fmt: skip
         for name, values in self.variants.items():
             values.append(entry.get(name))
@@ -136,6 +141,11 @@ class Found:
         for mine, theirs in ((self.scores, other.scores), (self.variants, other.variants)):
             for name, values in mine.items():
                 values.extend(theirs[name])
+
+    def drop(self, metrics: Collection[str]) -> None:
+        """Take out the scores of some metrics."""
+        kept = [i for i, metric in enumerate(self.scores["metric"]) if metric not in metrics]
+        self.scores = {name: [values[i] for i in kept] for name, values in self.scores.items()}
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,8 @@ class Evaluator:
             shares: columns are (site, source, metric) -> values and reasons, an example each.
         marked: whether it says anything only of data in which people marked their reasons.
         controlled: whether it is run on null controls in attention's place too.
+        by_label: the metrics that are about the decision, of which a multi-label model is asked label by label.
+        of_label: of these tests, ``of_label(block, settings) -> Found`` says them; the block is that of one label.
         twin: whether it compares a model with its twin, on outputs of a whole split, and is not run by the block.
     """
 
@@ -165,6 +177,8 @@ class Evaluator:
     facts: Callable[[Mapping[Any, Any]], list[dict[str, Any]]] | None = None
     marked: bool = False
     controlled: bool = True
+    by_label: Sequence[MetricSpec] = ()
+    of_label: Callable[..., Any] | None = None
     twin: bool = False
 
 

@@ -120,6 +120,6 @@ def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | 
 EVALUATORS.register("erasure")(
     Evaluator(
         "erasure", "DeYoung et al. 2020, section 4.2", (COMPREHENSIVENESS, SUFFICIENCY), run, ErasureSettings,
-        sources_of, controlled=False,
+        sources_of, controlled=False, by_label=(COMPREHENSIVENESS, SUFFICIENCY), of_label=run,
     )
 )  # fmt: skip

@@ -317,6 +317,6 @@ def _score_pair(
 EVALUATORS.register("flips")(
     Evaluator(
         "flips", "Serrano and Smith 2019, sections 4 and 5", METRICS, run, FlipSettings, sources_of, controlled=False,
-        facts=flip_facts,
+        facts=flip_facts, by_label=METRICS, of_label=run,
     )
 )  # fmt: skip

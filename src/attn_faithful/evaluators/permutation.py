@@ -37,7 +37,8 @@ CERTIFIED = MetricSpec(
     0.0, 1.0, "lower",
 )  # fmt: skip
 
-NOT_AFFINE = "read-out is not affine"
+NOT_AFFINE, MANY = "read-out is not affine", "more than two classes"
+MULTI_LABEL = "labels are independent"
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,16 @@ def run(block: Block, settings: PermutationSettings) -> Found:
     largest, certified = _exact(block, encoded.attention[:, 0].double(), items[:, 0])
     weights = torch.where(items.any(1), encoded.over_items.double(), -math.inf).amax(-1)
     median = [_median(own[:n]) for own, n in zip(changes, tried, strict=True)]
+    no_largest = NOT_AFFINE if encoded.affine is None else MANY
+    if encoded.multi_label:
+        no_largest = MULTI_LABEL
     found = Found()
     for row, reason in enumerate(reasons):
         for metric, values, undefined in (
             (MEDIAN, median, None),
             (FLIPS, flips, None),
-            (EXTREME, largest, "more than two classes" if encoded.affine is not None else NOT_AFFINE),
-            (CERTIFIED, certified, NOT_AFFINE),
+            (EXTREME, largest, no_largest),
+            (CERTIFIED, certified, MULTI_LABEL if encoded.multi_label else NOT_AFFINE),
         ):
             value = float(values[row]) if bool(possible[row]) else math.nan
             found.score(block, row, metric.name, value, reason or undefined)
@@ -94,6 +98,14 @@ def run(block: Block, settings: PermutationSettings) -> Found:
         if bool(possible[row]):
             own = changes[row, : tried[row]].tolist()
             found.variant(block, row, "permutation", block.attention, changes=own, output_tvd=median[row])
+    return found
+
+
+def run_decision(block: Block, settings: PermutationSettings) -> Found:
+    """The metrics of `run` that are about the decision, of a block of one label."""
+    found = run(block, settings)
+    found.drop({MEDIAN.name, LARGEST.name})
+    found.variants = Found().variants
     return found
 
 
@@ -180,6 +192,6 @@ def _exact(block: Block, attention: Tensor, items: Tensor) -> tuple[Tensor, Tens
 EVALUATORS.register("permutation")(
     Evaluator(
         "permutation", "Jain and Wallace 2019, section 4.2.1", (MEDIAN, LARGEST, FLIPS, EXTREME, CERTIFIED), run,
-        PermutationSettings,
+        PermutationSettings, by_label=(FLIPS, EXTREME, CERTIFIED), of_label=run_decision,
     )
 )  # fmt: skip

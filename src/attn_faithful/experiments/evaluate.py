@@ -182,13 +182,14 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
     """Score what was written, and say how it came about."""
     listed = folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
     chances = listed.flatten().to_numpy().reshape(len(rows), -1)
-    records = records_of(folder, rows["example"], chances, task.texts.label_names)
     multi_label = bool(getattr(task.model.config, "problem_type", None) == "multi_label_classification")
+    names = task.texts.label_names
+    records = records_of(folder, rows["example"], chances, names, multi_label)
     labels = np.asarray(rows["labels"]) if "labels" in rows.column_names else np.full(len(rows), -1)
     base = classification_metrics(chances, labels, multi_label or labels.ndim > 1)
     folder.write_summary({
         "base": base, "twins": {}, "controls": {}, "informative_mass": None, "tests": records,
-        "metrics": metric_facts(records), "facts": facts_of(folder, rows["example"]),
+        "metrics": metric_facts(records), "facts": facts_of(folder, rows["example"], names, multi_label),
     })  # fmt: skip
     notes = [f"{missing} examples are not in {task.source_file}."] if missing else []
     folder.write_meta({

@@ -15,6 +15,7 @@ from attn_faithful.attributions.base import AT_A_SITE, Attribution, Request, att
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.evaluators.base import EVALUATORS, Block, Found
 from attn_faithful.evaluators.controls import controlled
+from attn_faithful.experiments.labels import LabelSources, ask_labels, asks_labels, sources_by_label
 from attn_faithful.experiments.removing import Remover
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
@@ -135,12 +136,13 @@ class Known:
     content: Tensor | None = None
     sources: dict[str, Attribution] = field(default_factory=dict)
     remover: Remover | None = None
+    labels: LabelSources = field(default_factory=LabelSources)
 
     def at(self, encoded: Encoded) -> None:
         """Forget what another site's items do not share."""
         same = self.content is not None and torch.equal(encoded.content, self.content)
         if not same or (self.remover is not None and not self.remover.serves(encoded.members)):
-            self.sources, self.remover = {}, None
+            self.sources, self.remover, self.labels = {}, None, LabelSources()
         self.content = encoded.content
 
 
@@ -173,12 +175,28 @@ def _test(
     )  # fmt: skip
     pace.step()
     shown: dict[str | None, Block] = {None: block}
+    asked = _asked(subject, settings, batch, block, known)
     for control, test in _runs(settings):
         if control not in shown:
             shown[control] = controlled(block, control)
-        found.extend(EVALUATORS[test].run(shown[control], settings.of(test)))
+        own = shown[control]
+        if asks_labels(test, own):
+            found.extend(ask_labels(EVALUATORS[test], own, settings.of(test), subject.label_names, asked))
+        else:
+            found.extend(EVALUATORS[test].run(own, settings.of(test)))
         pace.step()
     return found, sources
+
+
+def _asked(
+    subject: Subject, settings: EvaluationSettings, batch: Batch, block: Block, known: Known
+) -> list[dict[str, Tensor]]:
+    """Importance for each label of a multi-label model, for the tests that ask each by itself."""
+    names = sources_by_label(settings, settings.tests)
+    if not block.encoded.multi_label or not names:
+        return [{} for _ in subject.label_names]
+    request = _request(subject, settings, batch, block, None)
+    return [known.labels.of(label, names, request, AT_A_SITE) for label in range(len(subject.label_names))]
 
 
 def _labels(rows: Any, index: list[int]) -> list[int] | None:
@@ -225,10 +243,7 @@ def _sources(
     target: Tensor | None, known: Known,
 ) -> tuple[dict[str, Tensor], Found]:  # fmt: skip
     """Importance by source, and what a source tells beside it (the convergence error of integrated gradients)."""
-    request = Request(
-        model=subject.model, batch=batch, encoded=block.encoded, target=target, settings=settings.sources,
-        keys=block.keys, seed=settings.seed, token_ids=subject.token_ids, site=block.site,
-    )  # fmt: skip
+    request = _request(subject, settings, batch, block, target)
     values, extra = {}, Found()
     for name in needed:
         found = known.sources.get(name) or attribute(name, request)
@@ -241,6 +256,15 @@ def _sources(
         for row, reason in enumerate(found.reasons):
             extra.score(block, row, "reliable", float(reason is None), source=name)
     return values, extra
+
+
+def _request(
+    subject: Subject, settings: EvaluationSettings, batch: Batch, block: Block, target: Tensor | None
+) -> Request:
+    return Request(
+        model=subject.model, batch=batch, encoded=block.encoded, target=target, settings=settings.sources,
+        keys=block.keys, seed=settings.seed, token_ids=subject.token_ids, site=block.site,
+    )  # fmt: skip
 
 
 def _laid_out(given: Sequence[Sequence[float]], content: Tensor, examples: Sequence[str]) -> Tensor:

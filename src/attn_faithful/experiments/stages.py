@@ -109,8 +109,9 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         )  # fmt: skip
         writer.close()
         if team.main:
-            records = records_of(folder, test["example"], outputs["test"].probabilities, data.texts.label_names)
-            facts = facts_of(folder, test["example"])
+            names, many = data.texts.label_names, data.config.multi_label
+            records = records_of(folder, test["example"], outputs["test"].probabilities, names, many)
+            facts = facts_of(folder, test["example"], names, many)
             summary |= {"tests": records, "metrics": metric_facts(records), "facts": facts}
             folder.write_table("history", long_history(history))
             folder.write_summary(summary)

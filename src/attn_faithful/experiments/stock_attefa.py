@@ -22,7 +22,7 @@ from attn_faithful.experiments.identity import NUMBERS_VERSION, run_identity
 from attn_faithful.experiments.outputs import hardware, long_history, versions
 from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.recipe import DataSettings
-from attn_faithful.experiments.scoring import ALL, metric_facts, score_records
+from attn_faithful.experiments.scoring import by_prediction, metric_facts, score_records
 from attn_faithful.experiments.stages import quiet
 from attn_faithful.experiments.stock_tables import write_tables
 from attn_faithful.experiments.strict import build
@@ -166,7 +166,8 @@ def _compare(
             columns = _variants(test["example"], f"layer.{layer}", name, found, found.by_layer[:, place])
             own.extend(_of_metric("jsd", attefa.per_example(columns)))
         scores.extend(own)
-        records += _records(own, found, name, test["example"], texts.label_names)
+        groups = by_prediction(found.base, texts.label_names, base.multi_label)
+        records += _records(own, found, test["example"], groups)
         limit = settings.max_tvd if settings.objective == "constrained" else None
         twins[name] = {
             "variant": settings.variant, "seed": seed, "epoch": record["epoch"], "seconds": record["seconds"],
@@ -208,14 +209,13 @@ def _variants(
 
 
 def _records(
-    scores: Mapping[str, list[Any]], found: StockOutputs, name: str, examples: Sequence[str], label_names: Sequence[str]
+    scores: Mapping[str, list[Any]], found: StockOutputs, examples: Sequence[str], groups: Mapping[str, np.ndarray]
 ) -> list[dict[str, Any]]:
     """Records by site and class; AtteFa is that of the means, not the mean of the texts' own ratios."""
-    predicted = found.base.argmax(1)
-    records = score_records(scores, examples, predicted.tolist(), label_names)
+    records = score_records(scores, examples, (), (), groups)
     for record in records:
         if record["metric"] == "attefa":
-            of = slice(None) if record["class"] == ALL else predicted == list(label_names).index(record["class"])
+            of = groups[record["class"]]
             tvd, jsd = found.tvd[of], found.jsd[of]
             whole = faithfulness.attefa(tvd, jsd)
             low, high = faithfulness.bootstrap_attefa([tvd], [jsd])

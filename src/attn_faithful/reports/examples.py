@@ -193,7 +193,10 @@ class Examples:
         if any(name not in self._variants for name in columns):
             return found
         listed = (self._variants[name].to_pylist() for name in columns)
+        labels = self._variants["label"].to_pylist() if "label" in self._variants else None
         for row, (example, test, variant) in enumerate(zip(*listed, strict=True)):
+            if labels is not None and labels[row] is not None:
+                continue  # of one label of several: a text has as many
             if (key := _line_of(test, variant)) is not None and self._holds(key):
                 found.setdefault(key, {})[str(example)] = row
         return {key: found[key] for key in sorted(found)}

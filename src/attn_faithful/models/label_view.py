@@ -1,0 +1,73 @@
+"""One label of a multi-label model as a question of its own: the decision is on which side of one half it lies.
+
+A label's logit z becomes the two classes (0, z), "no" and "yes", as a one-logit model is stored; a z of 0 is a no.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attn_faithful.models.protocol import Affine, Encoded
+
+Decode = Callable[[Tensor], Tensor]
+
+
+def no_and_yes(logits: Tensor, label: int) -> Tensor:
+    """The logits (..., 2) of "no" and "yes" to one label, from those of all labels (..., C).
+
+    Example:
+        >>> no_and_yes(torch.tensor([[1.5, -2.0]]), 1)
+        tensor([[ 0., -2.]])
+    """
+    own = logits[..., label]
+    return torch.stack([torch.zeros_like(own), own], dim=-1)
+
+
+def label_view(encoded: Encoded, label: int, decode: Decode | None = None) -> Encoded:
+    """What a multi-label model did, with the answers to one label alone.
+
+    Args:
+        encoded: of all labels.
+        label: the index of the one that is asked.
+        decode: in place of that of `encoded`, such as `Remembered` of it, which several labels share.
+    """
+    given = encoded.decode if decode is None else decode
+    affine = encoded.affine
+    if affine is not None:
+        affine = Affine(no_and_yes(affine.token_logits, label), no_and_yes(affine.bias, label))
+    return replace(
+        encoded,
+        logits=no_and_yes(encoded.logits, label),
+        decode=lambda attention: no_and_yes(given(attention), label),
+        affine=affine,
+        multi_label=False,
+    )
+
+
+class Remembered:
+    """A decode that runs the model once for equal attention: a label asks what another has asked before.
+
+    Args:
+        decode: of a model's `Encoded`.
+    """
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        self._known: dict[bytes, Tensor] = {}
+
+    def __call__(self, attention: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and attention.requires_grad:
+            return self._decode(attention)
+        held = attention.detach().cpu().contiguous()
+        name = hashlib.sha256(repr((held.shape, held.dtype)).encode())
+        name.update(held.view(-1).view(torch.uint8).numpy().tobytes() if held.numel() else b"")
+        key = name.digest()
+        if key not in self._known:
+            with torch.no_grad():
+                self._known[key] = self._decode(attention)
+        return self._known[key]
