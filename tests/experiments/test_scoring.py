@@ -59,6 +59,12 @@ def test_an_example_is_undefined_where_all_its_slots_are(order):
     assert record["reasons"] == {"nan in scores": 1, "not computed": 1}
 
 
+def test_the_first_slot_that_is_undefined_says_why():
+    rows = [("a", 0, "x", TAU, math.nan, "n<2"), ("a", 1, "x", TAU, math.nan, "nan in scores")]
+    record = found(score_records(table(*rows), EXAMPLES[:1], PREDICTED[:1], NAMES), "x")
+    assert record["reasons"] == {"n<2": 1}
+
+
 def test_order_and_facts_are_those_of_the_metric_table():
     rows = [("a", 0, "x", name, 0.5, None) for name in ("convergence_delta", "flip_distance", TAU)]
     records = score_records(table(*rows), EXAMPLES[:1], PREDICTED[:1], NAMES)

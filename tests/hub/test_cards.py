@@ -104,6 +104,16 @@ def test_write_model_pushes_nothing(tmp_path, model):
     assert not (tmp_path / "other").exists()
 
 
+def test_a_model_goes_with_the_card_in_its_folder(tmp_path, model):
+    card = "---\nlicense: mit\n---\n\n# Reviews\n"
+    (model / "README.md").write_text(card, encoding="utf-8")
+    try:
+        folder = write_model(model, "user/bert", tmp_path / "out")
+    finally:
+        (model / "README.md").unlink()
+    assert (folder / "README.md").read_text(encoding="utf-8") == card
+
+
 LEFT_BESIDE = (
     "training_args.bin", "training.json", "trainer_state.json", "optimizer.pt", "optimizer.bin",
     "optimizer.safetensors", "scheduler.pt", "scaler.pt", "rng_state.pth",

@@ -90,6 +90,13 @@ def test_tests_over_seeds(tmp_path):
     assert (found["n"], found["n_undefined"], found["reasons"]) == (7, 5, {"short": 5})
 
 
+def test_a_seed_without_a_number_is_counted(tmp_path):
+    runs = [finished(tmp_path / str(seed), seed, f1) for seed, f1 in ((1, 0.5), (2, None), (3, 0.7))]
+    (record,) = aggregate(runs)
+    assert record["base"]["f1"]["mean"] == pytest.approx(0.6)
+    assert (record["base"]["f1"]["n"], record["base"]["f1"]["n_undefined"]) == (2, 1)
+
+
 def test_means_over_seeds(tmp_path):
     values = (0.5, 0.7, 0.9)
     runs = [finished(tmp_path / str(s), s, f1, twins=(5, 6)) for s, f1 in zip((3, 1, 2), values, strict=True)]
