@@ -244,6 +244,7 @@ def test_attefa_with_everything(capsys, tmp_path, data):
         "1e-2",
         "--output",
         str(out),
+        "--full",
     ]
     assert main(arguments) == 0
     printed = capsys.readouterr().out

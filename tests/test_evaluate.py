@@ -117,8 +117,16 @@ def test_a_finished_run_is_not_made_again(whole, model, texts, tmp_path, capsys)
     assert main(["evaluate", str(model), "--data", path, "--output", str(whole.path.parents[1])]) == 0
     assert (whole / "meta.json").stat().st_mtime_ns == before
     shown = capsys.readouterr()
+    first = shown.out.splitlines()
+    assert "the model has accuracy" in first[1], "competence comes first"
+    assert first[2].startswith("No verdict: the model is not shown to predict better than always")
     assert "no attention at all could change the decision" in shown.out
+    assert len(first) < 45, "an answer and one short table"
+    assert "(random)" not in shown.out
+    assert "--full" in shown.out
     assert "text" not in shown.err.split(":")[0]
+    assert main(["evaluate", str(model), "--data", path, "--output", str(whole.path.parents[1]), "--full"]) == 0
+    shown = capsys.readouterr()
     for word in (
         "tau-b",
         "median TVD",
@@ -244,7 +252,7 @@ def test_labels_that_the_model_does_not_have(model, tmp_path, capsys):
 
 def test_the_recipe_of_jain_and_wallace_in_its_smoke_form(tmp_path, capsys):
     recipe = Path(__file__).parents[1] / "recipes" / "papers" / "jain_wallace_2019.yaml"
-    assert main(["run", str(recipe), "--smoke", "--output", str(tmp_path)]) == 0
+    assert main(["run", str(recipe), "--smoke", "--full", "--output", str(tmp_path)]) == 0
     found = find_runs([tmp_path])
     axes = {tuple(folder.read_meta()["axes"][name] for name in ("encoder", "attention")) for folder in found}
     assert axes == {(encoder, attention) for encoder in ("lstm", "average", "cnn") for attention in ("additive", "dot")}
@@ -257,7 +265,7 @@ def test_the_recipe_of_jain_and_wallace_in_its_smoke_form(tmp_path, capsys):
 
 def test_the_recipe_of_serrano_and_smith_in_its_smoke_form(tmp_path, capsys):
     recipe = Path(__file__).parents[1] / "recipes" / "papers" / "serrano_smith_2019.yaml"
-    assert main(["run", str(recipe), "--smoke", "--output", str(tmp_path)]) == 0
+    assert main(["run", str(recipe), "--smoke", "--full", "--output", str(tmp_path)]) == 0
     found = find_runs([tmp_path])
     axes = {tuple(folder.read_meta()["axes"][name] for name in ("architecture", "encoder")) for folder in found}
     assert axes == {(a, e) for a in ("hierarchical", "flat") for e in ("rnn", "conv", "noenc")}
@@ -275,7 +283,7 @@ def test_the_recipe_of_serrano_and_smith_in_its_smoke_form(tmp_path, capsys):
 
 def test_the_recipe_of_meister_in_its_smoke_form(tmp_path, capsys):
     recipe = Path(__file__).parents[1] / "recipes" / "papers" / "meister_2021.yaml"
-    command = ["run", str(recipe), "--smoke", "--only", "encoder=lstm", "--output", str(tmp_path)]
+    command = ["run", str(recipe), "--smoke", "--full", "--only", "encoder=lstm", "--output", str(tmp_path)]
     assert main(command) == 0
     found = find_runs([tmp_path])
     assert len(found) == 4

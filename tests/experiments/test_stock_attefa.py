@@ -195,8 +195,10 @@ def test_a_report_has_tables_figures_and_a_page(folder, tmp_path, monkeypatch, o
     assert {"data", "base_models", "attefa", "twins_by_seed"} <= made.tables.keys()
     assert made.figures["twin_tradeoff"][0].is_file()
     page = made.pages[0].read_text(encoding="utf-8")
-    assert page.count('id="card-0-twins"') == 1
-    assert 'id="card-1-twins"' not in page  # AtteFa is of all layers at once
+    assert page.count('id="card-2-twins"') == 1  # AtteFa is of all layers at once, which stand last
+    assert 'id="card-0-twins"' not in page
+    assert 'id="card-1-twins"' not in page
+    assert "so that its twins say nothing" in str(made), "the answer is of where the twins are"
     assert ("warm" in page.partition('id="data"')[2]) != older
     assert main(["ls", str(tmp_path / "runs")]) == 0
 

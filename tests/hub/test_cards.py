@@ -19,8 +19,9 @@ def write_run(path, mean, **meta):
     """A finished run with one number."""
     run = RunFolder(path)
     run.write_table("predictions", {"example": ["a"], "label": [1], "probabilities": [[0.1, 0.9]]})
-    for table in ("tokens", "scores"):
-        run.write_table(table, {"example": ["a"]})
+    run.write_table("tokens", {"example": ["a"]})
+    place = {"example": ["a"], "site": ["pool"], "slot": [0], "source": ["attention~saliency"]}
+    run.write_table("scores", {**place, "metric": ["attention_correlation"], "value": [mean], "reason": [None]})
     record = {"test": "correlation", "metric": "tau", "site": "pool", "source": "attention~saliency", "class": "all"}
     numbers = {"mean": mean, "std": 0.0, "low": 0.1, "high": 0.9, "n": 1, "n_undefined": 0, "reasons": {}}
     run.write_summary({"base": {"accuracy": 0.5}, "twins": {}, "metrics": ABOUT, "tests": [{**record, **numbers}]})
@@ -50,7 +51,7 @@ def test_a_card_of_evaluate_runs_alone(tmp_path, model):
     card = model_card(run, to="user/bert", model=model)
     assert "A text classifier (bert), tested on Films" in card
     assert "| model_type | bert |" in card
-    assert "| tau-b (with saliency) | 0.250 | 0.100 to 0.900 | 1 | up |" in card
+    assert "| tau-b (with saliency) | 0.250 | 0.100 to 0.900 | 1 (few texts) | up |" in card
     assert "test: 1 texts of 2.0 tokens (bad 0, good 1)" in card
     assert "- test: 1 of 9 texts taken." in card
     assert "train: 1 of 9" not in card  # of a split that was not read

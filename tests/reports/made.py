@@ -25,7 +25,7 @@ ARABIC, CHINESE = "هذا الفيلم جميل جدا جدا", "这 部 电影 
 
 def made(
     path: str | Path, texts: list[str], *, sites=("pool",), tests=TESTS, labels=("negative", "positive"),
-    gold=None, undefined=None, twins=False, queries=None, shift=0.0, seed=0, **axes,
+    gold=None, right=False, undefined=None, twins=False, constant=0.4, queries=None, shift=0.0, seed=0, **axes,
 ) -> Run:  # fmt: skip
     """A finished run.
 
@@ -36,8 +36,10 @@ def made(
         tests: that ran.
         labels: names of the classes.
         gold: labels of the texts; None for every other class.
+        right: whether the labels are the predicted classes, but for every tenth.
         undefined: the reason why every score is undefined; None for scores that are not.
         twins: whether there is a twin.
+        constant: TVD of the best constant prediction, beside it.
         queries: of pairs, one a text.
         shift: added to what the tests find: large numbers speak against attention.
         seed: of all numbers.
@@ -45,6 +47,9 @@ def made(
     rng, folder, n = np.random.default_rng(seed), RunFolder(path), len(texts)
     ids = [f"t{i}" for i in range(n)]
     chances = rng.dirichlet(np.ones(len(labels)), n)
+    if right:
+        said = chances.argmax(1)
+        gold = [int(c) if i % 10 else int(c + 1) % len(labels) for i, c in enumerate(said)]
     spans = [[match.span() for match in re.finditer(r"\S+", text)] for text in texts]
     words = [[text[a:b] for a, b in held] for text, held in zip(texts, spans, strict=True)]
     folder.write_table("predictions", {
@@ -80,16 +85,20 @@ def made(
         kept = {c: values for c, values in table.items() if any(v is not None for v in values) or c == "reason"}
         if table["example"]:
             folder.write_table(name, kept)
-    found = {"value": 0.03, "low": 0.02, "high": 0.04, "n": n, "n_undefined": 0}
-    twin = {"attefa": found, "tvd": {"value": 0.01}, "jsd": {"value": 0.6}, "collapsed": {"value": False}}
+    counts = {"n": n, "n_undefined": 0, "reason": None}
+    twin = {
+        "variant": "attefa", "seed": 10, "epoch": 1, "f1": 0.8, "collapsed": {"value": False},
+        "attefa": {"value": 0.03, "low": 0.02, "high": 0.04, **counts}, "tvd": {"value": 0.01, **counts},
+        "jsd": {"value": 0.6, **counts}, "constant_tvd": {"value": constant, **counts},
+    }  # fmt: skip
     folder.write_summary({
         "base": {"accuracy": 0.8, "f1": 0.82, "roc_auc": None}, "twins": {"attefa-10": twin} if twins else {},
-        "tests": _records(scores), "metrics": {}, "facts": [],
+        "tests": _records(scores), "metrics": {}, "facts": [], "informative_mass": None, "controls": {},
     })  # fmt: skip
     folder.write_meta({
         "axes": {"data": "reviews", "model": "lstm", **axes}, "seed": seed, "label_names": list(labels), "split": "test",  # noqa: E501
         "evaluation": {"tests": list(tests), "units": "word", "settings": {}}, "versions": {"attn_faithful": "0.1.0"},
-        "data": {"notes": [], "fingerprint": "none"},
+        "data": {"notes": [], "fingerprint": "none", "vocabulary": 9, "vector_coverage": None},
     })  # fmt: skip
     return Run(path)
 

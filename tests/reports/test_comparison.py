@@ -57,6 +57,13 @@ def test_the_best_of_a_data_set_and_source_by_the_metric_s_direction(direction, 
     assert any(note.startswith("Bold") for note in table.notes) == bool(best)
 
 
+@pytest.mark.parametrize("source", ["random_ranking", "smallest_set", "given~other", "leave_one_out"])
+def test_rows_that_are_not_of_attention_are_never_bold(source):
+    (table,) = metric_tables([record("a", score(0.3, source)), record("b", score(0.5, source))])
+    assert table.best == set()
+    assert not any(note.startswith("Bold") for note in table.notes)
+
+
 def test_ties_are_best_together_and_no_best_where_all_are_equal():
     tied = [record("a", score(0.5)), record("b", score(0.5)), record("c", score(0.1))]
     assert marked(metric_tables(tied)[0]) == ["0.500", "0.500"]

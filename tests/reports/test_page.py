@@ -15,11 +15,13 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.functional.summaries import wilson
 from attn_faithful.reports import packing
-from attn_faithful.reports.cards import cards
 from attn_faithful.reports.examples import Examples
+from attn_faithful.reports.findings import findings
 from attn_faithful.reports.page import page, write_page
 from attn_faithful.reports.palette import HUES
-from attn_faithful.reports.verdict import AGAINST, FOR, OPEN, Answer, answer, verdict
+from attn_faithful.reports.runs import Run
+from attn_faithful.reports.scores import Scores
+from attn_faithful.reports.verdict import AGAINST, FOR, OPEN, Finding, finding, verdict
 from tests.reports.made import ARABIC, CHINESE, MARKUP, SOURCES, long_texts, made
 
 PNG = base64.b64decode(
@@ -62,11 +64,14 @@ def html(run):
 def test_first_stands_the_answer_and_its_figures_lead_to_their_cards(html):
     lead = re.search(r'<p class="lead">(.*?)</p>', html, re.S)[1]
     links = re.findall(r'href="#([^"]+)"', lead)
-    assert [link.split("-")[-1] for link in links] == ["move", "agree", "shuffle", "remove", "remove", "twins", "twins"]
+    assert [link.split("-")[-1] for link in links] == [
+        "move", "move", "agree", "shuffle", "remove", "remove", "twins", "twins"
+    ]  # fmt: skip
     ids = re.findall(r'id="([^"]+)"', html)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', html)) <= set(ids)
-    assert "of the texts</a> a completely different attention gives the same answer." in lead
+    assert re.search(r"\d+ of 60 texts \(\d+%\)</a> a completely different attention gives the same answer", lead)
+    assert html.index("the model has accuracy") < html.index('<p class="lead">')
 
 
 def test_a_card_has_its_number_interval_distribution_reading_and_counts(run, html):
@@ -181,8 +186,9 @@ def test_one_text(tmp_path):
     html = page(made(tmp_path / "run", ["a waste of two good hours"]))
     assert "<svg" not in html
     assert "one text, seed 0" in text_of(html)
-    assert "n 1, undefined 0" in text_of(html)
-    assert not re.search(r'<a class="pill', html), "one text makes no verdict"
+    assert "n 1, few texts, undefined 0" in text_of(html)
+    assert re.search(r'<a class="pill none"[^>]*>no verdict</a>', html), "one text makes no verdict"
+    assert re.search(r'<span class="pill few"[^>]*>few texts: 1</span>', html)
 
 
 def test_all_undefined(tmp_path):
@@ -190,7 +196,7 @@ def test_all_undefined(tmp_path):
     said = text_of(html)
     assert "No test gave a number here" in said
     assert said.count("undefined No distribution: fewer than two texts have a number.") == 4
-    assert said.count("n 0, undefined 4 (constant attention 4)") == 4
+    assert said.count("n 0, few texts, undefined 4 (constant attention 4)") == 4
     assert data_of(html)["examples"][0][6][0][1] == ["constant attention"] * 5
 
 
@@ -307,8 +313,9 @@ def test_writes_whole_files_only(tmp_path):
     ],
 )  # fmt: skip
 def test_a_verdict_only_where_all_tests_agree(says, expected):
-    found = verdict([None if said is None else Answer("test", said) for said in says])
+    found, reason = verdict([None if said is None else Finding("test", said) for said in says], 30)
     assert (found.key if found else None) == expected
+    assert bool(reason) == (found is None)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +327,7 @@ def test_a_verdict_only_where_all_tests_agree(says, expected):
     ],
 )  # fmt: skip
 def test_an_answer_needs_its_interval_on_one_side(low, high, n, faithful, expected):
-    found = answer("test", low, high, n, 0.5, faithful)
+    found = finding("test", low, high, n, 0.5, faithful)
     assert (found.says if found else None) == expected
 
 
@@ -333,37 +340,30 @@ def test_wilson_holds_the_share_and_stays_in_range():
 
 
 def test_the_verdict_stands_on_the_page(tmp_path):
-    against = made(tmp_path / "against", long_texts(60, 12), shift=0.4)
+    against = made(tmp_path / "against", long_texts(60, 12), shift=0.4, right=True)
     assert '<a class="pill against" href="#reading"' in page(against)
-    assert {card.answer.says for card in cards(against, "pool")[0]} == {AGAINST}
-    mixed = made(tmp_path / "mixed", long_texts(60, 12), shift=-0.4)
+    assert {found.says for found in findings(Scores([against], "pool"))} == {AGAINST}
+    mixed = made(tmp_path / "mixed", long_texts(60, 12), shift=-0.4, right=True)
     assert '<a class="pill mixed"' in page(mixed)
 
 
 def test_a_bound_that_leaves_room_is_no_answer_for_attention(tmp_path):
     run = made(tmp_path / "run", long_texts(60, 12), tests=("adversarial",), shift=-0.6)
-    (card,) = cards(run, "pool")[0]
-    assert card.answer.says == FOR
+    (found,) = findings(Scores([run], "pool"))
+    assert found.says == FOR
     table = run.table("scores").to_pydict()
     table["value"] = [
         0.69 if m == "adversarial_upper" else v for v, m in zip(table["value"], table["metric"], strict=True)
     ]
     run.folder.write_table("scores", table)
-    (card,) = cards(type(run)(run.path), "pool")[0]
-    assert card.answer.says == OPEN
+    (found,) = findings(Scores([Run(run.path)], "pool"))
+    assert found.says == OPEN
 
 
-def test_a_twin_that_gave_up_says_nothing(tmp_path):
-    run = made(tmp_path / "run", long_texts(4, 10), tests=(), twins=True)
-    (card,) = cards(run, "pool")[0]
-    assert (card.key, card.answer.says) == ("twins", AGAINST)
-    run.summary["twins"]["attefa-10"]["collapsed"]["value"] = True
-    (card,) = cards(run, "pool")[0]
-    assert card.answer is None
-    assert "gave up predicting" in "".join(map(str, card.sentence))
+WITH_EXAMPLES = ["competence", "examples", "histogram", "packing", "scores", "sentences", "tests", "verdict"]
 
 
-@pytest.mark.parametrize("name", ["cards", "examples", "histogram", "packing", "scores", "verdict"])
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_in_docstrings(name):
     result = doctest.testmod(importlib.import_module(f"attn_faithful.reports.{name}"))
     assert (result.attempted > 0, result.failed) == (True, 0)

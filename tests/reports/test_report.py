@@ -318,7 +318,10 @@ def test_what_cannot_be_had_says_so_in_its_row(tmp_path, no_figures):
 
 def test_what_is_printed(golden):
     lines = str(golden).splitlines()
-    assert lines[0].startswith("lstm: In 50% of 10 texts no attention at all could change the decision")
+    assert lines[0] == "Mock-1 lstm: 10 test texts, seed 1."
+    assert lines[1].startswith("On 10 texts the model has accuracy 1.00 (0.72 to 1.00)")
+    assert lines[2].startswith("No verdict: few texts, 10 of at least 30")
+    assert lines[3].startswith("In 5 of 10 texts (50%) no attention at all could change the decision")
     assert any(line.startswith("Left out: figure entropy_by_setting: needs the test entropy") for line in lines)
     assert lines[-1] == f"Report: {golden.path / 'report.md'} ({len(golden.tables)} tables, 13 figures, 0 pages)"
 

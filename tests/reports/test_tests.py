@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from attn_faithful.reports.tests import first_lines, tables_of_tests
+from attn_faithful.reports.tests import tables_of_tests
 
 FACTS = {
     "title": "tau-b", "meaning": "a correlation", "direction": "higher", "shown": True, "test": "correlation",
@@ -55,15 +55,8 @@ def test_what_is_not_shown_has_no_row():
     assert table.title == "a title, correlation: a paper"
 
 
-def test_first_lines():
-    records = [
-        record("attention_proof", "attention", mean=0.38, n=100), record("flip_distance", "attention", mean=0.2, n=62),
-        record("adversarial_attention", "attention", mean=0.6, n=100),
-    ]  # fmt: skip
-    lines = first_lines(records)
-    assert lines[0].startswith("In 38% of 100 texts no attention at all could change the decision")
-    assert "62" in lines[1]
-    assert "0.200" in lines[1]
-    assert "0.600" in lines[2]
-    assert first_lines([]) == []
-    assert first_lines([record("attention_proof", "attention", mean=None, n=0)]) == []
+def test_a_control_over_other_texts_says_its_n():
+    records = [record(n=10), record(source="random~given", mean=0.125, n=3), record(source="uniform~given", n=10)]
+    (table,) = tables_of_tests(records, {"tau": FACTS}, [])
+    (row,) = table.rows
+    assert (row[table.head.index("(random)")], row[table.head.index("(uniform)")]) == ("0.125 (3)", "0.500")

@@ -8,7 +8,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, joined, listed, numbers
-from attn_faithful.cli.looking import say, show
+from attn_faithful.cli.looking import FULL, say, show_answers
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -38,8 +38,8 @@ def evaluate(given: argparse.Namespace) -> None:
                 )
             if team.main:
                 result = Result(folder.path)
-                say(*result.first_lines())
-                show(result.tables())
+                tables = result.tables() if given.full else [result.short_table()]
+                show_answers([{"runs": [folder.path]}], tables, "" if given.full else FULL)
                 say(f"Run folder: {folder.path}")
 
 

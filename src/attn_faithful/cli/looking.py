@@ -9,6 +9,8 @@ from typing import Any
 
 from attn_faithful.reports.characters import visible
 
+FULL = "All tables: the same command with --full, or attn-faithful report RUN (page, tables, figures)."
+_WHOLE = 4  # models whose whole answers are printed
 _WIDTH = 160  # of a file or a pipe, which have none of their own, unless COLUMNS says another
 
 
@@ -18,18 +20,44 @@ def say(*lines: object) -> None:
         print(visible(line))
 
 
+FULL = "All tables: the same command with --full, or attn-faithful report RUN (page, tables, figures)."
+_WHOLE = 4  # models whose whole answers are printed
+
+
 def show(tables: Sequence[Any]) -> None:
     """Print tables, a blank line between them; None stands for one that there is not."""
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _WIDTH
+    console = _console()
     shown = [table for table in tables if table is not None]
     for place, table in enumerate(shown):
         if place:
             console.print()
         console.print(table.rich())
+
+
+def show_answers(records: Sequence[Any], tables: Sequence[Any], rest: str) -> None:
+    """The answers first, of many models one line each; then the tables, and where the rest is."""
+    from attn_faithful.reports.answer import answers
+
+    console = _console()
+    found = answers(records)
+    for each in found:
+        if len(found) > _WHOLE:
+            say(each.short)
+        else:
+            console.print(each)
+            console.print()
+    show(tables)
+    if rest:
+        say(rest)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH
+    return console
 
 
 def ls(given: argparse.Namespace) -> None:

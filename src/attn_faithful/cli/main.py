@@ -215,6 +215,7 @@ def _everywhere(parser: argparse.ArgumentParser) -> Any:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the recipe, such as twin.epochs=20"
     )
     _threads(group)
+    group.add_argument("--full", action="store_true", help="print all tables, not the answer and the short ones alone")
     group.add_argument("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
     return group
 

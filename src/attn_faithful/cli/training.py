@@ -8,7 +8,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides
-from attn_faithful.cli.looking import say, show
+from attn_faithful.cli.looking import FULL, say, show, show_answers
 
 
 def run(given: argparse.Namespace) -> None:
@@ -74,7 +74,9 @@ def _stock_attefa(given: argparse.Namespace) -> None:
             tell=partial(progress.tell, cell),
         )  # fmt: skip
     records = aggregate([folder])
-    show([base_table(records), attefa_table(records), *Result(folder.path).tables()])
+    result = Result(folder.path)
+    rest = result.tables() if given.full else []
+    show_answers(records, [base_table(records), attefa_table(records), *rest], "" if given.full else FULL)
     say(f"Run folder: {folder.path}")
 
 
@@ -121,14 +123,17 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
     from pathlib import Path
 
     from attn_faithful.api import carry_out
-    from attn_faithful.reports.recipes import recipe_tables
+    from attn_faithful.reports.recipes import recipe_tables, short_tables
     from attn_faithful.reports.trends import trends
 
     chosen = only(getattr(given, "only", []))
     data_dir = getattr(given, "data_dir", None)
     records, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
     if main:
-        show(recipe_tables(records, trends(records), asdict(recipe)))
+        if given.full:
+            show_answers(records, recipe_tables(records, trends(records), asdict(recipe)), "")
+        else:
+            show_answers(records, short_tables(records, asdict(recipe)), FULL)
         say(f"Run folders: {Path(given.output) / recipe.name}")
 
 

@@ -21,14 +21,12 @@ NOTHING_MARKED = "no rationale in the data"
 
 AUPRC = MetricSpec(
     "plausibility", "AUPRC", "area under the precision-recall curve of finding the marked items by their importance",
-    0.0, 1.0, "higher",
+    0.0, 1.0,
 )  # fmt: skip
-TOKEN_F1 = MetricSpec(
-    "plausibility_f1", "token F1", "F1 of the most important items against the marked ones", 0.0, 1.0, "higher"
-)
+TOKEN_F1 = MetricSpec("plausibility_f1", "token F1", "F1 of the most important items against the marked ones", 0.0, 1.0)
 IOU_F1 = MetricSpec(
     "plausibility_iou", "IOU F1", "F1 of runs of the most important items against marked runs, which count as found "
-    "from half an overlap on", 0.0, 1.0, "higher",
+    "from half an overlap on", 0.0, 1.0,
 )  # fmt: skip
 SHARE = MetricSpec(
     "rationale_share", "marked", "share of the items that are marked, which is the AUPRC of constant importance",

@@ -20,6 +20,7 @@ from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.chosen import agreed, possible
+from attn_faithful.experiments.described import attention_read, kind_and_weights, model_name, trained_on
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
 from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
@@ -51,6 +52,7 @@ class Task:
         origin: folder or Hub id that the model came from; None for a model that only lives in memory.
         source: where the texts came from, as the user named it.
         precision: the types that the model's weights are "stored" and "measured" in.
+        called: what the run's folder calls the model, which does not depend on where it lies; None for its name.
     """
 
     model: Any
@@ -63,6 +65,7 @@ class Task:
     origin: str | None = None
     source: str | None = None
     precision: Mapping[str, str] | None = None
+    called: str | None = None
 
     @cached_property
     def identity(self) -> Identity:
@@ -74,7 +77,7 @@ class Task:
 
     def folder(self, output: str | Path) -> RunFolder:
         """Its run folder: named by what it is and by a hash of everything that could change its numbers."""
-        return RunFolder(Path(output) / self.identity.folder([self.texts.name, self.name, self.split]))
+        return RunFolder(Path(output) / self.identity.folder([self.texts.name, self.called or self.name, self.split]))
 
 
 def make_task(
@@ -90,7 +93,7 @@ def make_task(
         settings: which tests, and how; none named means all of them.
         rows: the data itself, where it is not read from a source.
         split: None takes "test" where there is one, else the last.
-        name: what tables call the model; None for the encoder's or the model type's name.
+        name: what tables call the model; None for its folder or Hub id, see `described.model_name`.
         source_file: importance computed elsewhere; it becomes the source "given" of the test "correlation".
         origin: where the model came from.
 
@@ -120,9 +123,10 @@ def make_task(
         texts.notes.append(f"The model's weights are stored in {precision['stored']} and measured in float32.")
     if source_file is not None:
         settings = settings.against(GIVEN)
-    name = name or getattr(model.config, "encoder", None) or model.config.model_type
+    called = name or kind_and_weights(model)
+    name = name or model_name(model, origin)
     return Task(
-        model, tokenizer, str(name), texts, split, settings, source_file, origin, data.source, precision
+        model, tokenizer, name, texts, split, settings, source_file, origin, data.source, precision, called
     )  # fmt: skip
 
 
@@ -198,6 +202,8 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
         "numbers": NUMBERS_VERSION,
         "identity": task.identity.short,
         "model": task.origin,
+        "attention": attention_read(task.model),
+        "trained_on": trained_on(task.origin),
         "weights": weights(Path(task.origin)) if task.origin and Path(task.origin).is_dir() else None,
         "split": task.split,
         "evaluation": asdict(task.settings),

@@ -17,6 +17,7 @@ from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.described import attention_read, kind_and_weights, model_name
 from attn_faithful.experiments.evaluate import labelled_texts
 from attn_faithful.experiments.identity import NUMBERS_VERSION, run_identity
 from attn_faithful.experiments.outputs import hardware, long_history, versions
@@ -74,7 +75,7 @@ def stock_attefa(
         rows: the data itself, where it is not read from a source.
         seeds: a twin each.
         output: folder of the run folder.
-        name: what tables call the model; None for its type.
+        name: what tables call the model; None for its folder or Hub id, see `described.model_name`.
         origin: where the model came from.
         tell: ``tell(stage, epoch, epochs, metrics)`` after every epoch.
 
@@ -105,9 +106,10 @@ def stock_attefa(
             "of the two out."
         )
     texts = labelled_texts(base, data, rows)
-    name = name or base.config.model_type
+    called = name or kind_and_weights(base)
+    name = name or model_name(base, origin)
     identity = run_identity("attefa", base, tokenizer, texts, "test", asdict(settings), seeds=list(seeds))
-    folder = RunFolder(Path(output) / identity.folder([texts.name, name, "attefa"]))
+    folder = RunFolder(Path(output) / identity.folder([texts.name, called, "attefa"]))
     if folder.done:
         return folder
     start = time.time()
@@ -126,6 +128,7 @@ def stock_attefa(
             "numbers": NUMBERS_VERSION,
             "identity": identity.short,
             "model": origin,
+            "attention": {**(attention_read(base) or {}), "rows": {}, "heads": None},
             "weights": weights(Path(origin)) if origin and Path(origin).is_dir() else None,
             "split": "test",
             "twin": asdict(settings),

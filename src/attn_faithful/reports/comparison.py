@@ -11,8 +11,8 @@ import numpy as np
 
 from attn_faithful.functional.summaries import holm, paired
 from attn_faithful.reports.runs import ALL, Run
-from attn_faithful.reports.tables import Table, attefa_table, number
-from attn_faithful.reports.tests import CONTROLS, interval, is_control, with_control
+from attn_faithful.reports.tables import Table, attefa_table, base_constant, number
+from attn_faithful.reports.tests import CONTROLS, interval, is_control, mean_beside, speaks, with_control
 
 ALL_PAIRS = 8  # models of one data set, above which each is compared with the best alone
 _SAME = 1e-12
@@ -52,11 +52,12 @@ def _metric_table(metric: str, facts: Record, records: Sequence[Record]) -> Tabl
                 rows.append([
                     data, *([site] if len(sites) > 1 else []), source.replace("~", " ~ "),
                     *(record["axes"].get(axis, "-") for axis in axes[1:]), _over_seeds(r), interval(r),
-                    *("-" if c is None or c is r or not c["n"] else number(c["mean"]) for c in beside),
+                    *("-" if c is None or c is r else mean_beside(c, r["n"]) for c in beside),
                     str(r["n"]), str(r["n_undefined"]),
                 ])  # fmt: skip
                 reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in r["reasons"].items()}
-            best |= {row for own in block.values() for row in _best(own, facts["direction"])}
+            if speaks(source, facts) != "-":
+                best |= {row for own in block.values() for row in _best(own, facts["direction"])}
     head = [
         "data", *(["site"] if len(sites) > 1 else []), "source", *axes[1:], "Mean", "95%",
         *(f"({control})" for control in controls), "n", "undefined",
@@ -75,10 +76,11 @@ def _notes(facts: Record, records: Sequence[Record], controls: Sequence[str], ma
     over = " over seeds ± standard deviation (ddof 0); n: over all seeds" if several else ""
     notes = [f"Mean over texts{unit}{over}; 95%: bootstrap interval{', mean over seeds' if several else ''}."]
     if controls:
-        notes.append("In brackets: the same with such attention in the model's place.")
+        notes.append("In brackets: the same with such attention in the model's place, and its n where it is another.")
     if marked:
         notes.append(
-            f"Bold: the {facts['direction']} mean speaks for faithful attention; best of a data set and source."
+            f"Bold: of the model's own attention, the {facts['direction']} mean speaks for faithful attention; best of "
+            "a data set and source."
         )
     return notes
 
@@ -140,14 +142,16 @@ def _best_twins(table: Table, records: Sequence[Record]) -> Table:
         for variant, twin in record["twins"].items():
             if variant.startswith("constrained"):
                 continue
-            if not twin["collapsed"] and twin["attefa"]["n"]:
+            if not twin["collapsed"] and not base_constant(twin) and twin["attefa"]["n"]:
                 key = f"{record['axes']['data']} {variant} {record.get('comparable')}"
                 blocks.setdefault(key, []).append((row, twin["attefa"]["mean"]))
             row += 1
     best = [place for block in blocks.values() for place in _best(block, "higher")]
     table.best = {(place, table.head.index("AtteFa")) for place in best}
     if best:
-        table.notes.append("Bold: the highest of a data set and kind of twin among models without collapsed twins.")
+        table.notes.append(
+            "Bold: the highest of a data set and kind of twin among models without collapsed twins or a constant base."
+        )
     return table
 
 
@@ -241,7 +245,7 @@ def _paired_table(metric: str, facts: Record, found: Sequence[Record]) -> Table:
         "Difference: mean of first minus second over the n texts in which both are defined (each its mean over seeds), "
         "with its 95% bootstrap interval; effect: rank-biserial correlation, -1 to 1; p: Wilcoxon signed-rank, "
         "two-sided, and corrected for all rows of the table (Holm).",
-        f"A {facts['direction']} value speaks for faithful attention.",
+        f"A {facts['direction']} value speaks for faithful attention, where the source is the model's own attention.",
     ]
     if len({row["first"] for row in found}) == 1 and len(found) >= ALL_PAIRS:
         notes.append(f"More than {ALL_PAIRS} models: each is compared with the best alone.")

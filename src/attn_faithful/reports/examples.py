@@ -294,7 +294,12 @@ def first_source(run: Run, site: str | None) -> str | None:
 
 
 def sites_of(run: Run) -> list[str]:
-    """The sites that were tested, nearest to the output last; of a run without tests those that were stored."""
+    """The sites that were tested, nearest to the output last; of a run without tests those that were stored.
+
+    Where nothing but twins of a stock model was tested, the last is the one that AtteFa is of: all layers at once.
+    """
+    if run.sites and "twin" in run.meta:
+        return sorted(run.sites, key=lambda site: bool(run.scored("tvd", site)))
     if run.sites:
         return run.sites
     if not run.has("tokens"):

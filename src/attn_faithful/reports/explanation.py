@@ -9,8 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attn_faithful.reports.cards import cards, lead, plain
-from attn_faithful.reports.characters import visible, writable
+from attn_faithful.reports.answer import Answer, answer
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.heatmap import Heatmap, heatmap
 from attn_faithful.reports.page import write_page
@@ -52,11 +51,15 @@ class Explanation:
     def __iter__(self) -> Iterator[Heatmap]:
         return (self[place] for place in range(len(self)))
 
+    @cached_property
+    def answer(self) -> Answer:
+        """What the tests say: of how many texts, how well the model predicts them, the verdict or why there is none."""
+        return answer(self.run, self.examples.site)
+
     @property
     def sentences(self) -> list[str]:
         """What the tests say, in words."""
-        found, _ = cards(self.run, self.examples.site)
-        return [plain(sentence) for sentence in lead(found)]
+        return self.answer.said
 
     def save(self, path: str | Path) -> Path:
         """Write the page: one HTML file, see `reports.page.write_page`."""
@@ -70,14 +73,13 @@ class Explanation:
         return f"... and {len(self) - SHOWN:,} more; save(path) writes all of them." if len(self) > SHOWN else None
 
     def _repr_html_(self) -> str:
-        parts = [Markup("<p>{}</p>").format(" ".join(self.sentences)), *(found.html() for found in self._shown())]
+        parts = [self.answer.html(), *(found.html() for found in self._shown())]
         return str(Markup("").join([*parts, *([Markup("<p>{}</p>").format(self._rest)] if self._rest else [])]))
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich.text import Text
 
-        if self.sentences:
-            yield Text(writable(" ".join(self.sentences), options.encoding))
+        yield self.answer
         for found in self._shown():
             yield Text("")
             yield found
@@ -85,7 +87,7 @@ class Explanation:
             yield Text(self._rest)
 
     def __str__(self) -> str:
-        parts = [visible(" ".join(self.sentences)), *map(str, self._shown()), self._rest or ""]
+        parts = [str(self.answer), *map(str, self._shown()), self._rest or ""]
         return "\n\n".join(part for part in parts if part)
 
     def __repr__(self) -> str:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
+from attn_faithful.reports.answer import answer
+from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.page import TEMPLATES
 from attn_faithful.reports.runs import ALL, Run
 from attn_faithful.reports.tables import number
 from attn_faithful.reports.tests import arrow, is_control
+from attn_faithful.reports.verdict import constant_base, few
 from attn_faithful.store import META, strict, weights
 
 _TASK = "text-classification"
@@ -73,10 +76,13 @@ class Row:
 
     @property
     def count(self) -> str:
-        return "" if self.n is None else f"{self.n:,}"
+        if self.n is None:
+            return ""
+        return f"{self.n:,} ({few(self.n)})" if few(self.n) else f"{self.n:,}"
 
     @property
     def arrow(self) -> str:
+        """Which direction speaks for faithful attention; rows of controls and other importance are not in the card."""
         return arrow(self.direction)
 
 
@@ -128,6 +134,7 @@ def model_card(run: Run, *others: Run, to: str = "user/name", model: str | Path 
         classes=run.label_names, data=_data(run, others), training=_training(run), rows=defined,
         meanings=list({row.title: row.meaning for row in defined}.items()),
         undefined=[row for row in rows if row.value is None],
+        answers=[[markdown(line) for line in answer(each).lines] for each in (run, *others) if each.records],
         unnamed=bool(defined) and not results, versions=_versions(run), ours="attention" in _configuration(folder),
     )  # fmt: skip
     return f"---\n{data.to_yaml()}\n---\n\n{body}"
@@ -191,7 +198,9 @@ def _rows(run: Run) -> Iterator[Row]:
         )  # fmt: skip
     for which, twin in strict(run.summary.get("twins") or {}).items():
         gave_up = ", gave up predicting" if (twin.get("collapsed") or {}).get("value") else ""
+        gave_up = ", of a base that is nearly constant" if constant_base(twin) else gave_up
         for key, (title, meaning, direction) in _OF_TWIN.items():
+            direction = None if gave_up else direction
             if (found := twin.get(key)) is not None:
                 yield Row(
                     key, title, f"{title} ({which}{gave_up})", meaning, found["value"], found.get("low"),

@@ -14,12 +14,12 @@ from typing import Any
 from markupsafe import Markup
 
 from attn_faithful._checks import InputError
-from attn_faithful.reports.cards import cards, lead
+from attn_faithful.reports.answer import answer
+from attn_faithful.reports.cards import cards
 from attn_faithful.reports.examples import Examples, sites_of
 from attn_faithful.reports.packing import embedded, pack
 from attn_faithful.reports.palette import HUES, INK, MUTED, OTHER, PAPER, RULE
 from attn_faithful.reports.runs import Run
-from attn_faithful.reports.verdict import verdict
 
 BUDGET = 5_000_000  # bytes of a page
 _OF_FIGURES = 0.4  # what figures may take of it
@@ -78,7 +78,7 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     images, left_out = _images(figures or {}, int(budget * _OF_FIGURES))
     facts = {
         "title": ", ".join(map(str, run.axes.values())) or run.name,
-        "about": _about(run), "single": len(run.examples) == 1,
+        "version": _version(run), "single": len(run.examples) == 1,
         "views": [_view(run, site) for site in sites_of(run) or [None]],
         "images": images, "left_out": left_out, "notes": _notes(run),
         "css": Markup(css), "script": Markup(script), "css_hash": _hash(css), "script_hash": _hash(script),
@@ -95,23 +95,12 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
 def _view(run: Run, site: str | None) -> dict[str, Any]:
     """What stands above the list of examples, of one site."""
     found, missing = cards(run, site)
-    return {
-        "site": site, "cards": found, "missing": missing,
-        "sentences": lead(found),
-        "verdict": verdict([card.answer for card in found]),
-    }  # fmt: skip
+    return {"site": site, "cards": found, "missing": missing, "answer": answer(run, site)}
 
 
-def _about(run: Run) -> str:
-    """The line below the title."""
-    n, split = len(run.examples), run.meta.get("split") or "test"
-    parts = ["one text" if n == 1 else f"{n:,} {split} texts", f"seed {run.seed}"]
-    base: Mapping[str, Any] = run.summary.get("base") or {}
-    for name, title in (("accuracy", "accuracy"), ("f1", "F1"), ("roc_auc", "ROC AUC")):
-        if base.get(name) is not None:
-            parts.append(f"{title} {base[name]:.2f}")
+def _version(run: Run) -> str:
     version = run.meta.get("versions", {}).get("attn_faithful")
-    return ", ".join(parts) + "." + (f" attn_faithful {version}." if version else "")
+    return f"attn_faithful {version}." if version else ""
 
 
 def _notes(run: Run) -> list[str]:

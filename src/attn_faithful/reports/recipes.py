@@ -8,6 +8,7 @@ from typing import Any
 from attn_faithful.reports import tables
 from attn_faithful.reports.beside import expected_table
 from attn_faithful.reports.flips import tables_of_flips
+from attn_faithful.reports.headlines import Group, headline_table
 from attn_faithful.reports.tests import tables_of_tests
 from attn_faithful.reports.trends import trend_tables
 
@@ -15,20 +16,14 @@ from attn_faithful.reports.trends import trend_tables
 def recipe_tables(
     records: Sequence[dict[str, Any]], trends: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any]
 ) -> list[tables.Table]:
-    """Data, bases and twins, the tests of each cell, what moves with a number, seeds, and the paper beside ours.
+    """All tables: data, bases and twins, tests of each cell, what moves with a number, seeds, the paper beside ours.
 
     Args:
         records: of `aggregate.aggregate`.
         trends: of `trends.trends`.
         recipe: with ``expected`` and ``claim``.
     """
-    shown = [
-        tables.data_table(records),
-        tables.base_table(records),
-        tables.attefa_table(records),
-        tables.constrained_table(records),
-        tables.pairs_table(records),
-    ]
+    shown = _of_models(records)
     for record in records:
         title = " ".join(record["axes"].values())
         shown += tables_of_tests(record["tests"], record["metrics"], record["label_names"], title)
@@ -39,4 +34,23 @@ def recipe_tables(
         shown.append(tables.seeds_table(records))
     if recipe["expected"] is not None:
         shown.append(expected_table(records, recipe["expected"], recipe["claim"]))
-    return shown
+    return [table for table in shown if table is not None]
+
+
+def short_tables(records: Sequence[dict[str, Any]], recipe: Mapping[str, Any]) -> list[tables.Table]:
+    """The tables that a recipe prints unasked: bases and twins, one row a test, the paper beside ours."""
+    groups = [Group.of(record) for record in records]
+    shown = [*_of_models(records)[1:], headline_table(groups, twins=False)]
+    if recipe["expected"] is not None:
+        shown.append(expected_table(records, recipe["expected"], recipe["claim"]))
+    return [table for table in shown if table is not None]
+
+
+def _of_models(records: Sequence[dict[str, Any]]) -> list[tables.Table | None]:
+    return [
+        tables.data_table(records),
+        tables.base_table(records),
+        tables.attefa_table(records),
+        tables.constrained_table(records),
+        tables.pairs_table(records),
+    ]

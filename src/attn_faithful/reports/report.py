@@ -16,21 +16,30 @@ from typing import Any
 from attn_faithful._checks import InputError
 from attn_faithful.reports import tables
 from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.reports.answer import answer
 from attn_faithful.reports.beside import expected_table
 from attn_faithful.reports.comparison import metric_tables, paired_tables
 from attn_faithful.reports.display import figure_html
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.figures import FIGURES, Cell, Missing, cells, write
 from attn_faithful.reports.flips import tables_of_flips
+from attn_faithful.reports.headlines import Group, headline_table
 from attn_faithful.reports.papers import PAGE, number_by_number, paper_of
 from attn_faithful.reports.runs import RECIPE, Run, find, read_recipe
 from attn_faithful.reports.tables import Table
-from attn_faithful.reports.tests import first_lines, tables_of_tests
+from attn_faithful.reports.tests import tables_of_tests
 from attn_faithful.reports.trends import trend_tables, trends
 
 INDEX, TEXT = "index.json", "report.md"
-_FIRST = ("data", "base_models", "attefa", "constrained_twins", "beside_the_paper")  # shown in the text itself
-_FEW = 8  # cells whose first lines stand in the text
+_FIRST = (
+    "headlines",
+    "data",
+    "base_models",
+    "attefa",
+    "constrained_twins",
+    "beside_the_paper",
+)  # shown in the text itself
+_FEW = 8  # models whose whole answers stand in the text
 
 
 @dataclass
@@ -39,7 +48,7 @@ class Report:
 
     Attributes:
         path: of the folder.
-        lines: what a reader should know first, in words.
+        lines: the answer of each model, see `reports.answer`.
         tables: name -> its Markdown; LaTeX and CSV lie beside it.
         figures: name -> its pages as png; svg lies beside each.
         pages: one a run, to open in a browser.
@@ -132,11 +141,10 @@ def _target(paths: Sequence[str | Path], output: str | Path | None) -> Path:
 
 
 def _lines(found: Sequence[Cell]) -> list[str]:
-    lines = []
-    for cell in found[:_FEW]:
-        lead = f"{cell.name}: " if cell.name else ""
-        lines += [lead + line for line in first_lines(cell.record["tests"])]
-    return lines
+    """The answers of the models: of one in full, of several with what tells each from the others, of many in short."""
+    if len(found) > _FEW:
+        return [answer(cell.runs, title=cell.title).short for cell in found]
+    return [line for cell in found for line in answer(cell.runs, title=cell.title).lines]
 
 
 # tables
@@ -148,6 +156,7 @@ def _write_tables(
 ) -> dict[str, Path]:  # fmt: skip
     by_path = {str(run.path): run for run in runs}
     listed: list[tuple[str, Table | None]] = [
+        ("", headline_table([Group.of(record, by_path.__getitem__) for record in records])),
         ("", tables.data_table(records)), ("", tables.base_table(records)), ("", tables.constrained_table(records)),
         ("", tables.pairs_table(records)), ("", tables.seeds_table(records)),
         *(("", table) for table in _beside(runs, records, recipe, left_out)),

@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
+from attn_faithful.reports.answer import Answer, answer
 from attn_faithful.reports.display import Figures
 from attn_faithful.reports.flips import tables_of_flips
+from attn_faithful.reports.headlines import Group, headline_table
 from attn_faithful.reports.runs import Run
-from attn_faithful.reports.tests import first_lines, tables_of_tests
+from attn_faithful.reports.tables import Table
+from attn_faithful.reports.tests import tables_of_tests
 from attn_faithful.store import RunFolder
 
 if TYPE_CHECKING:
@@ -74,14 +79,19 @@ class Result:
         return self.folder.read_table("variants").to_pandas()
 
     def tables(self) -> list[Any]:
-        """The tables that the command line prints."""
+        """All tables, those that the command line prints with ``--full``."""
         summary = self.folder.read_summary()
         found = tables_of_tests(summary["tests"], summary["metrics"], self.meta["label_names"])
         return [*found, *tables_of_flips(summary.get("facts", []))]
 
-    def first_lines(self) -> list[str]:
-        """What a reader should know first, in words."""
-        return first_lines(self.folder.read_summary()["tests"])
+    @property
+    def answer(self) -> Answer:
+        """How well the model predicts, the verdict or why there is none, and what each test says; shows itself."""
+        return answer(Run(self.path))
+
+    def short_table(self) -> Table | None:
+        """One row a test, its number beside chance; None where no test was run."""
+        return headline_table([Group.of_run(Run(self.path))])
 
     @property
     def figures(self) -> Figures:
@@ -99,8 +109,10 @@ class Result:
         return report([self.path], output)
 
     def __repr__(self) -> str:
-        lines = [f"Result({str(self.path)!r})", *self.first_lines()]
-        return "\n".join(lines)
+        return f"Result({str(self.path)!r})\n{self.answer}"
 
     def _repr_html_(self) -> str:
-        return str(self.table()._repr_html_())
+        short = self.short_table()
+        shown = "" if short is None else short.html()
+        rest = Markup("<p>All numbers: <code>table()</code>; of each text: <code>examples</code>.</p>")
+        return str(Markup("").join([self.answer.html(), shown, rest]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,34 +12,46 @@ import numpy as np
 from attn_faithful.reports.examples import evaluation_of, noun_of
 from attn_faithful.reports.runs import ALL, Run
 from attn_faithful.reports.tables import number
+from attn_faithful.reports.verdict import few
 
 
 class Scores:
-    """The numbers of a run at one site.
+    """The numbers of a run at one site, or of several runs of a model over seeds, one after the other.
 
     Args:
-        run: the run.
+        runs: one, or one a seed.
         site: where in the model.
     """
 
-    def __init__(self, run: Run, site: str | None) -> None:
-        self.run, self.site, self.noun = run, site, noun_of(run, site)
-        self._records = {
-            (r["metric"], r["source"]): r for r in run.records if r["class"] == ALL and r["site"] == site
-        }  # fmt: skip
+    def __init__(self, runs: Sequence[Run], site: str | None) -> None:
+        self.runs, self.run, self.site = runs, runs[0], site
+        self.noun = noun_of(self.run, site)
+        self._records = [
+            {(r["metric"], r["source"]): r for r in run.records if r["class"] == ALL and r["site"] == site}
+            for run in runs
+        ]
 
     def record(self, metric: str, source: str = "attention") -> Mapping[str, Any] | None:
-        """The summary's record; None where the metric was not computed."""
-        return self._records.get((metric, source))
+        """The summary's record, of the first run; None where the metric was not computed."""
+        return self._records[0].get((metric, source))
 
     def mean(self, metric: str, source: str = "attention") -> float:
-        """Its mean, NaN where there is none."""
+        """Its mean, of the first run; NaN where there is none."""
         record = self.record(metric, source)
         return math.nan if record is None or record["mean"] is None else float(record["mean"])
 
     def values(self, metric: str, source: str = "attention") -> np.ndarray:
-        """Of every example."""
-        return np.asarray(self.run.scores(metric, source, self.site), dtype=float)
+        """Of every example (B,), of several runs (runs x B,)."""
+        found = [np.asarray(run.scores(metric, source, self.site), dtype=float) for run in self.runs]
+        return np.concatenate(found)
+
+    def over(self, n: int) -> str:
+        """A number of texts in words; of several seeds it is said that each text counts once a seed.
+
+        Example: "60 texts", "1 text", "120 texts (of 2 seeds)".
+        """
+        several = f" (of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
+        return f"{n:,} text{'' if n == 1 else 's'}{several}"
 
     @property
     def tests(self) -> Mapping[str, Mapping[str, Any]]:
@@ -50,7 +63,34 @@ class Scores:
     @property
     def single(self) -> bool:
         """Whether there is one text, of which nothing is typical."""
-        return len(self.run.examples) == 1
+        return len(self.runs) == 1 and len(self.run.examples) == 1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two numbers as means over the same texts.
+
+    Attributes:
+        first, second: the means, NaN without texts.
+        n: the texts where both are defined.
+    """
+
+    first: float
+    second: float
+    n: int
+
+
+def same_texts(first: np.ndarray, second: np.ndarray) -> Pair:
+    """The means of two numbers over the texts where both are defined.
+
+    Example:
+        >>> same_texts(np.array([1.0, 3.0, np.nan]), np.array([np.nan, 5.0, 7.0]))
+        Pair(first=3.0, second=5.0, n=1)
+    """
+    both = np.isfinite(first) & np.isfinite(second)
+    if not both.any():
+        return Pair(math.nan, math.nan, 0)
+    return Pair(float(first[both].mean()), float(second[both].mean()), int(both.sum()))
 
 
 def interval_of(record: Mapping[str, Any]) -> str:
@@ -63,9 +103,11 @@ def interval_of(record: Mapping[str, Any]) -> str:
 
 
 def counts_of(record: Mapping[str, Any]) -> str:
-    """n and n_undefined, with the reasons."""
+    """n, with a mark where it is small, and n_undefined, with the reasons."""
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in record.get("reasons", {}).items())
-    return f"n {record['n']:,}, undefined {record['n_undefined']:,}" + (f" ({reasons})" if reasons else "")
+    mark = f", {few(record['n'])}" if few(record["n"]) else ""
+    undefined = f"undefined {record['n_undefined']:,}" + (f" ({reasons})" if reasons else "")
+    return f"n {record['n']:,}{mark}, {undefined}"
 
 
 def small(value: float | None) -> str:

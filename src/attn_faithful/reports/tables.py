@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from markupsafe import Markup
+
 from attn_faithful.reports.apart import told_apart
 from attn_faithful.reports.escaping import latex, markdown, preamble
 from attn_faithful.reports.table_layout import TableLayout
+from attn_faithful.reports.verdict import TWIN_LINE, constant_base
 
 _LONG = 60  # letters of a name, from which its column is set in several lines
 _WIDE = r"p{0.4\linewidth}"
@@ -52,6 +55,15 @@ class Table:
         lines = [f"**{markdown(self.title)}**", "", _row(map(markdown, self.head)), _row(align)]
         lines += [_row(row) for row in self._marked(markdown, "**{}**")]
         return "\n".join([*lines, "", *(f"{markdown(note)}\n" for note in self.notes)]) + "\n"
+
+    def html(self) -> Markup:
+        """The table for a notebook; whatever a cell holds is text and no markup."""
+        head = Markup("").join(Markup("<th>{}</th>").format(name) for name in self.head)
+        rows = [Markup("").join(Markup("<td>{}</td>").format(cell) for cell in row) for row in self.rows]
+        body = Markup("").join(Markup("<tr>{}</tr>").format(row) for row in rows)
+        notes = Markup("").join(Markup("<p>{}</p>").format(note) for note in self.notes)
+        frame = Markup("<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}")
+        return frame.format(self.title, head, body, notes)
 
     def latex(self) -> str:
         """The table in LaTeX, for the package booktabs; whatever a cell holds is text and no markup."""
@@ -116,8 +128,14 @@ def spread(record: dict[str, Any] | None, digits: int = 3) -> str:
 
 
 def collapsed(twin: dict[str, Any]) -> str:
-    """How many of a variant's twins collapsed."""
-    return f"{twin['collapsed']} of {len(twin['by_seed'])}"
+    """How many of a variant's twins collapsed, and whether a base is so nearly constant that this says nothing."""
+    return f"{twin['collapsed']} of {len(twin['by_seed'])}" + (" (base constant)" if base_constant(twin) else "")
+
+
+def base_constant(twin: dict[str, Any]) -> bool:
+    """Whether a base of a variant's twins predicts so nearly the same for every text that its twins say nothing."""
+    constants = [row.get("constant_tvd") for row in twin["by_seed"]]
+    return any(constant is not None and constant < TWIN_LINE for constant in constants)
 
 
 def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Table | None:
@@ -148,6 +166,11 @@ def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Ta
         f"{over}[]: 95% bootstrap interval over test examples, drawn once for all seeds. (+k): k examples without a "
         "content token, left out.",
     ]
+    if any(base_constant(twin) for record in records for twin in record["twins"].values()):
+        notes.append(
+            f"(base constant): the best constant prediction lies within {TWIN_LINE:g} of the base, which predicts "
+            "nearly the same for every text: its twins say nothing."
+        )
     notes += _select_notes(records)
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
     return Table(title, head, rows, notes, "attefa")
@@ -195,18 +218,33 @@ def base_table(records: Sequence[dict[str, Any]]) -> Table:
     axes = _axes(records)
     controls = sorted({name for record in records for name in record["controls"]})
     planted = any(record["informative_mass"]["n"] for record in records)
-    head = [*axes, "Accuracy", "F1", "ROC-AUC", *(["Planted mass"] if planted else []), *(f"F1 {c}" for c in controls)]
-    rows = [
-        [*(r["axes"].get(axis, "-") for axis in axes), *(spread(r["base"][m]) for m in ("accuracy", "f1", "roc_auc")),
-         *([spread(r["informative_mass"])] if planted else []), *(spread(r["controls"].get(c)) for c in controls)]
-        for r in records
-    ]  # fmt: skip
-    notes = ["Planted mass: mean attention on the planted words."] if planted else []
+    head = [*axes, "Accuracy", "Majority", "F1", "ROC-AUC"]
+    head += ["Planted mass"] if planted else []
+    head += [f"F1 {control}" for control in controls]
+    rows = []
+    for record in records:
+        row = [record["axes"].get(axis, "-") for axis in axes]
+        row += [spread(record["base"]["accuracy"]), _majority(record.get("data", {}))]
+        row += [spread(record["base"][measure]) for measure in ("f1", "roc_auc")]
+        row += [spread(record["informative_mass"])] if planted else []
+        row += [spread(record["controls"].get(control)) for control in controls]
+        rows.append(row)
+    notes = ["Majority: accuracy of always saying the test split's largest class."]
+    notes += ["Planted mass: mean attention on the planted words."] if planted else []
     if "uniform" in controls:
         notes.append("F1 uniform: the same model with every token weighing the same.")
     if "imposed" in controls:
         notes.append("F1 imposed: an MLP under the base's attention.")
     return Table("Base models on the test split", head, rows, notes + _select_notes(records), "base_models")
+
+
+def _majority(data: dict[str, Any]) -> str:
+    """The share of the largest class; a dash where texts have several labels or none."""
+    facts = data.get("test") or {}
+    counts = list((facts.get("classes") or {}).values())
+    if not counts or not facts["n"] or sum(counts) != facts["n"]:
+        return "-"
+    return number(max(counts) / facts["n"])
 
 
 def data_table(records: Sequence[dict[str, Any]]) -> Table:
@@ -279,7 +317,9 @@ def runs_table(runs: Sequence[Any]) -> Table:
         own = [twin for twin in twins if twin["variant"] == twins[0]["variant"]]
         attefa = [twin["attefa"]["value"] for twin in own]
         shown = number(sum(attefa) / len(attefa)) if attefa and all(v is not None for v in attefa) else "-"
-        if given := sum(twin["collapsed"]["value"] for twin in own):
+        if any(constant_base(twin) for twin in own):
+            shown += " (base constant)"
+        elif given := sum(twin["collapsed"]["value"] for twin in own):
             shown += f" ({given} of {len(own)} collapsed)"
         rows.append([
             *(told.get(axis, "-") for axis in axes), str(meta["seed"]), number(summary["base"]["f1"]), shown,

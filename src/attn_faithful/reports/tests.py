@@ -14,31 +14,6 @@ _FEW = 4  # classes that stand as columns
 Record = Mapping[str, Any]
 
 
-def first_lines(records: Sequence[Record]) -> list[str]:
-    """What a reader should know first, in words."""
-    found = {(r["metric"], r["source"]): r for r in records if r["class"] == ALL}
-    lines = []
-    proof = found.get(("attention_proof", "attention"))
-    if proof is not None and proof["n"]:
-        lines.append(
-            f"In {100 * proof['mean']:.0f}% of {proof['n']} texts no attention at all could change the decision: every "
-            "token alone says the same."
-        )
-    distance = found.get(("flip_distance", "attention"))
-    if distance is not None and distance["n"]:
-        lines.append(
-            f"In the other {distance['n']} the nearest attention that changes it lies {number(distance['mean'])} nats "
-            "away (JSD, mean)."
-        )
-    free = found.get(("adversarial_attention", "attention"))
-    if free is not None and free["n"]:
-        lines.append(
-            f"Attention can move {number(free['mean'])} nats (JSD, mean, at most 0.693) and leave the prediction where "
-            "it was."
-        )
-    return lines
-
-
 def tables_of_tests(
     records: Sequence[Record], metrics: Mapping[str, Record], label_names: Sequence[str], title: str = ""
 ) -> list[Table]:
@@ -70,7 +45,7 @@ def _table_by_site(records: Sequence[Record], metrics: Mapping[str, Record], sit
         counts = sorted({r["n"] for r in of if r is not None})
         rows.append([
             metrics[metric]["title"], source.replace("~", " ~ "), *map(_mean, of),
-            "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))), arrow(metrics[metric]["direction"]),
+            "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))), speaks(source, metrics[metric]),
         ])  # fmt: skip
     used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
     notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
@@ -96,7 +71,7 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
             metrics[metric]["title"], source.replace("~", " ~ "), spread_over_examples(record), interval(record),
             *(_mean(found.get((metric, source, c))) for c in classes),
             *(_beside(found, metric, source, control) for control in CONTROLS),
-            str(record["n"]), str(record["n_undefined"]), arrow(metrics[metric]["direction"]),
+            str(record["n"]), str(record["n_undefined"]), speaks(source, metrics[metric]),
         ])  # fmt: skip
         reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in record["reasons"].items()}
     head = ["metric", "source", "All", "95%", *classes, *(f"({c})" for c in CONTROLS), "n", "undefined", "faithful"]
@@ -106,10 +81,11 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
     used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
     notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
     controls = ", ".join(name for name in head if name.startswith("("))
-    beside_it = f"{controls}: the same with such attention in the model's place; " if controls else ""
+    beside_it = f"{controls}: the same with such attention in the model's place, and its n where it is another; "
+    beside_it = beside_it if controls else ""
     notes.append(
         f"±: standard deviation over texts; []: 95% bootstrap interval of the mean; {beside_it}faithful: which "
-        "direction speaks for faithful attention."
+        "direction speaks for faithful attention, of numbers that are about the model's attention."
     )
     if reasons:
         notes.append("Undefined, left out of the means: " + ", ".join(f"{r} ({n})" for r, n in reasons.items()) + ".")
@@ -122,15 +98,50 @@ def is_control(source: str) -> bool:
     return any(control in _parts(source) for control in CONTROLS)
 
 
+def speaks(source: str, about: Record) -> str:
+    """Which direction of a number speaks for faithful attention; a dash where neither does.
+
+    Only numbers of the model's own attention, or of a twin, have a direction: those of a control, of a random ranking,
+    of another importance or of the smallest set say nothing of attention.
+
+    Args:
+        source: of the number.
+        about: its metric: direction, test.
+
+    Example:
+        >>> speaks("attention", {"direction": "lower", "test": "flips"})
+        'down'
+        >>> speaks("random_ranking", {"direction": "lower", "test": "flips"})
+        '-'
+    """
+    parts = _parts(source)
+    random = any(part.startswith(CONTROLS) for part in parts)
+    if about["test"] == "attefa" or ("attention" in parts and not random):
+        return arrow(about["direction"])
+    return "-"
+
+
 def _parts(source: str) -> list[str]:
     """The sources that stand in the name of a comparison, such as "a-b~c"."""
     return source.replace("~", "-").split("-")
 
 
 def _beside(found: Mapping[tuple[str, str, str], Record], metric: str, source: str, control: str) -> str:
-    """The same with a control in attention's place; a dash where attention has no part in it."""
+    """The same with a control in attention's place, with its n where that is another; a dash where attention has no
+    part in it."""
     other = with_control(source, control)
-    return "-" if other == source else _mean(found.get((metric, other, ALL)))
+    if other == source:
+        return "-"
+    own, beside = found[metric, source, ALL], found.get((metric, other, ALL))
+    return mean_beside(beside, own["n"])
+
+
+def mean_beside(record: Record | None, n: int) -> str:
+    """A mean that stands beside one over n texts, with its own n where that is another; a dash without a text."""
+    shown = _mean(record)
+    if record is None or shown == "-" or record["n"] == n:
+        return shown
+    return f"{shown} ({record['n']})"
 
 
 def with_control(source: str, control: str) -> str:

@@ -1,4 +1,4 @@
-"""May this attention be shown as an explanation? Answered only where every test that ran says the same.
+"""May this attention be shown as an explanation? The lines between the answers, and what tests say together.
 
 The rule is stated for readers in docs/reading.md, section "The verdict".
 """
@@ -6,8 +6,9 @@ The rule is stated for readers in docs/reading.md, section "The verdict".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 AGAINST, FOR, OPEN = "against", "for", "open"
 ENOUGH = 30  # texts, below which a test says nothing here
@@ -20,7 +21,7 @@ DIFFERENT = 0.9  # share of the largest JSD within reach from which on an attent
 
 
 @dataclass(frozen=True)
-class Answer:
+class Finding:
     """What one test says.
 
     Attributes:
@@ -52,7 +53,7 @@ TEXTS = {
 }
 
 
-def answer(test: str, low: float | None, high: float | None, n: int, line: float, faithful: str) -> Answer | None:
+def finding(test: str, low: float | None, high: float | None, n: int, line: float, faithful: str) -> Finding | None:
     """What an interval says of a line.
 
     Args:
@@ -66,31 +67,62 @@ def answer(test: str, low: float | None, high: float | None, n: int, line: float
         None where fewer than 30 texts stand behind it, or the interval is undefined.
 
     Example:
-        >>> answer("correlation", 0.36, 0.40, 500, TAU_LINE, "above").says
+        >>> finding("correlation", 0.36, 0.40, 500, TAU_LINE, "above").says
         'against'
-        >>> answer("correlation", 0.36, 0.40, 12, TAU_LINE, "above") is None
+        >>> finding("correlation", 0.36, 0.40, 12, TAU_LINE, "above") is None
         True
     """
     if n < ENOUGH or low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return None
     if low <= line <= high:
-        return Answer(test, OPEN)
-    return Answer(test, FOR if (low > line) == (faithful == "above") else AGAINST)
+        return Finding(test, OPEN)
+    return Finding(test, FOR if (low > line) == (faithful == "above") else AGAINST)
 
 
-def verdict(answers: Sequence[Answer | None]) -> Verdict | None:
-    """The verdict of the tests that ran; None where fewer than two of them say anything.
+def verdict(found: Sequence[Finding | None], n: int, why_not: str | None = None) -> tuple[Verdict | None, str]:
+    """The verdict of the tests that ran, or why there is none.
+
+    Args:
+        found: what each test says; None where it says nothing.
+        n: texts.
+        why_not: what forbids a verdict whatever the tests say: a model that does not predict.
+
+    Returns:
+        the verdict and "", or None and the reason.
 
     Example:
-        >>> verdict([Answer("correlation", "against"), Answer("permutation", "against")]).text
+        >>> verdict([Finding("correlation", "against"), Finding("permutation", "against")], 60)[0].text
         'not a faithful explanation'
-        >>> verdict([Answer("correlation", "against"), Answer("permutation", "open")]).key
+        >>> verdict([Finding("correlation", "against"), Finding("permutation", "open")], 60)[0].key
         'mixed'
-        >>> verdict([Answer("correlation", "against"), None]) is None
-        True
+        >>> verdict([Finding("correlation", "against"), None], 60)
+        (None, 'fewer than two tests have something to say')
+        >>> verdict([Finding("correlation", "against"), None], 12)
+        (None, 'few texts, 12 of at least 30')
     """
-    said = [found.says for found in answers if found is not None]
+    if n < ENOUGH:
+        return None, f"few texts, {n} of at least {ENOUGH}"
+    if why_not is not None:
+        return None, why_not
+    said = [each.says for each in found if each is not None]
     if len(said) < 2:
-        return None
-    key = said[0] if said[0] != OPEN and len(set(said)) == 1 else "mixed"
-    return Verdict(key, TEXTS[key])
+        return None, "fewer than two tests have something to say"
+    same = len(set(said)) == 1 and said[0] != OPEN
+    key = said[0] if same else "mixed"
+    return Verdict(key, TEXTS[key]), ""
+
+
+def constant_base(twin: Mapping[str, Any]) -> bool:
+    """Whether a twin's base is so nearly constant that a constant prediction alone lies below the twins' line."""
+    constant = (twin.get("constant_tvd") or {}).get("value")
+    return constant is not None and constant < TWIN_LINE
+
+
+def few(n: int) -> str:
+    """The mark beside a number that rests on few texts; empty where they are enough.
+
+    Example:
+        >>> few(3), few(30)
+        ('few texts', '')
+    """
+    return "few texts" if n < ENOUGH else ""

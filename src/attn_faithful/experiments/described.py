@@ -1,0 +1,93 @@
+"""What tables call a model, which of its attention was read, and what it was trained on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from attn_faithful._checks import InputError
+from attn_faithful.experiments.identity import weights_digest
+from attn_faithful.store import RunFolder
+
+_LONGEST = 60  # letters of a name
+_WHICH = re.compile(r"model|checkpoint-\d+|twin.*|best|last|final")  # folders that are named by what they lie in
+
+
+def model_name(model: Any, origin: str | None = None) -> str:
+    """What tables call a model: its folder or Hub id, else its encoder or type; and six digits of its weights' digest.
+
+    The digest tells apart what has the same name: two checkpoints, or a model before and after it was trained further.
+
+    Args:
+        model: speaks the protocol.
+        origin: folder or Hub id that it came from; None takes what transformers noted when it was loaded.
+    """
+    place = origin or getattr(getattr(model, "config", None), "_name_or_path", None)
+    return " ".join([_of_place(str(place)) if place else _kind(model), *_digest(model)])
+
+
+def kind_and_weights(model: Any) -> str:
+    """What a run's folder calls a model, wherever it lies: its encoder or type, and the same six digits."""
+    return " ".join([_kind(model), *_digest(model)])
+
+
+def _kind(model: Any) -> str:
+    config = getattr(model, "config", None)
+    return str(getattr(config, "encoder", None) or getattr(config, "model_type", None) or type(model).__name__)
+
+
+def _digest(model: Any) -> list[str]:
+    """Six digits of the weights; none of a model that is no module."""
+    network = model.model if hasattr(model, "choosing") else model
+    return [weights_digest(network)[:6]] if isinstance(network, nn.Module) else []
+
+
+def _of_place(place: str) -> str:
+    """A Hub id as it is; of a folder its name, with that of the one around it where it only says which part it is.
+
+    The folder of a run stands for the model in it.
+    """
+    if not Path(place).exists() and place.count("/") == 1 and not place.startswith((".", "/", "~")):
+        return place
+    path = Path(place).resolve()
+    if path.name == "model":
+        return path.parent.name[-_LONGEST:]
+    if _WHICH.fullmatch(path.name):
+        return f"{path.parent.name}/{path.name}"[-_LONGEST:]
+    return path.name[-_LONGEST:]
+
+
+def attention_read(model: Any) -> dict[str, Any] | None:
+    """Of a transformers model: whose rows ("token", "mean", "all") of each layer and which heads were read, of how many
+    layers, and how many tokens of a text it reads.
+
+    None for models of which the site says it all.
+    """
+    if not hasattr(model, "choosing"):
+        return None
+    return {
+        "rows": {f"layer.{layer}": model.reading(layer) for layer in model.layers},
+        "heads": None if model.heads is None else list(model.heads),
+        "heads_in_all": min(model.probe.heads),
+        "layers": len(model.probe.heads),
+        "max_tokens": model.max_tokens,
+    }
+
+
+def trained_on(origin: str | None) -> Mapping[str, Any] | None:
+    """The facts of the texts that a model was trained on, where the run that trained it lies around its folder."""
+    if origin is None or not Path(origin).is_dir():
+        return None
+    run = RunFolder(Path(origin).resolve().parent)
+    if not run.done:
+        return None
+    try:
+        data = run.read_meta().get("data") or {}
+    except InputError:
+        return None
+    found = data.get("train")
+    return found if isinstance(found, Mapping) else None
