@@ -246,6 +246,38 @@ def test_every_sentence_has_its_n(run):
         assert re.search(r"\b60 texts\b", sentence), sentence
 
 
+def test_labels_that_were_asked_by_themselves_are_counted_in_pairs(tmp_path):
+    """Of 40 texts each of two labels is asked: the first never flips, the second in 30 texts; a mean would be .625."""
+    run = made(tmp_path / "run", long_texts(40, 12), right=True)
+    table = run.table("scores").to_pydict()
+    table["label"] = [None] * len(table["metric"])
+    rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    kept = []
+    for row in rows:
+        if row["metric"] not in ("flip_never", "flip_size", "decision_flip"):
+            kept.append(row)
+            continue
+        for label in ("kind", "short"):
+            stuck = row["source"] == "attention" and (label == "kind" or int(row["example"][1:]) >= 30)
+            value = float(stuck) if row["metric"] == "flip_never" else math.nan if stuck else row["value"]
+            kept.append({**row, "label": label, "value": value})
+    run.folder.write_table("scores", {name: [row[name] for row in kept] for name in table})
+    run = Run(run.path)
+    assert run.scores_by_label("flip_never", site="pool").shape == (2, 40)
+    assert run.scores_by_label("attention_correlation", "attention~leave_one_out", "pool") is None
+    said = answer(run).said
+    assert (
+        "In 50 of 80 pairs of text and label removing words in attention's order never flips the decision, though "
+        "removing others does in 50 of them." in said
+    )
+    assert any(sentence.startswith("In the other 30, removing the words with most attention") for sentence in said)
+    # labels of a text are no texts of their own: the interval is that of 40
+    (found,) = [each for each in findings(Scores([run], "pool")) if each.test == "flips"]
+    few = made(tmp_path / "few", long_texts(29, 12))
+    assert found.says == AGAINST
+    assert "flips" not in {each.test for each in findings(Scores([few], "pool"))}
+
+
 # several seeds and sites
 
 

@@ -102,11 +102,14 @@ def _of_removal(scores: Scores) -> Finding | None:
     best = next((name for name in SETS if scores.record("decision_flip", name) is not None), None)
     if best is None or scores.record("decision_flip") is None:
         return None
-    fraction, fewest = scores.values("decision_flip", best), scores.values("flip_size", best)
+    fraction, fewest = scores.asked("decision_flip", best), scores.asked("flip_size", best)
     part = fraction < 1
-    n = int(part.sum())
-    short = scores.values("flip_size")[part] <= fewest[part]  # False where the order never flips it
-    return finding("flips", *wilson(float(short.mean()) if n else math.nan, n), n, SHARE_LINE, "above")
+    if not part.any():
+        return None
+    short = scores.asked("flip_size")[part] <= fewest[part]  # False where the order never flips it
+    # where every label was asked, the labels of a text are no texts of their own
+    n = int(part.reshape(-1, len(scores.run.examples)).any(0).sum())
+    return finding("flips", *wilson(float(short.mean()), n), n, SHARE_LINE, "above")
 
 
 def _of_twins(scores: Scores) -> Finding | None:

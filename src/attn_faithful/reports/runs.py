@@ -176,20 +176,34 @@ class Run:
     def _column(self, metric: str, source: str, site: str | None) -> tuple[np.ndarray, np.ndarray]:
         """Values by example, and the rows that they came from."""
         rows = self._keys.get((self._site(site), source, metric))
-        n = len(self.examples)
         if rows is None:
-            return np.full(n, np.nan), np.zeros(0, dtype=int)
+            return np.full(len(self.examples), np.nan), np.zeros(0, dtype=int)
+        return self._by_example(rows), rows
+
+    def _by_example(self, rows: np.ndarray) -> np.ndarray:
+        """The mean of some rows of each example (B,), NaN without a defined one."""
+        n = len(self.examples)
         place, values = self._place[rows], self._values[rows]
         known = np.isfinite(values) & (place >= 0)
         counts = np.bincount(place[known], minlength=n)
         sums = np.bincount(place[known], weights=values[known], minlength=n)
-        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), rows
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+    def scores_by_label(self, metric: str, source: str = "attention", site: str | None = None) -> np.ndarray | None:
+        """A metric of every label and example (L, B), NaN where undefined; None where labels were not asked by
+        themselves."""
+        rows = self._keys.get((self._site(site), source, metric))
+        if rows is None or "label" not in self._scores.column_names:
+            return None
+        _, codes = _coded(self._scores, "label")
+        own = [rows[codes[rows] == label] for label in np.unique(codes[rows]) if label >= 0]
+        return np.stack([self._by_example(some) for some in own]) if own else None
 
     @cached_property
     def _scores(self) -> Any:
         if not self.has("scores"):
             return None
-        table = self.table("scores", ["example", "site", "source", "metric", "value", "reason"])
+        table = self.table("scores", ["example", "site", "source", "metric", "value", "reason", "label"])
         for i, name in enumerate(table.column_names):  # a few names stand in very many rows
             if name != "value":
                 table = table.set_column(i, name, table.column(name).combine_chunks().dictionary_encode())

@@ -45,12 +45,31 @@ class Scores:
         found = [np.asarray(run.scores(metric, source, self.site), dtype=float) for run in self.runs]
         return np.concatenate(found)
 
-    def over(self, n: int) -> str:
+    def asked(self, metric: str, source: str = "attention") -> np.ndarray:
+        """Of every question: of each example, or of each label and example (L x B,) where every label was asked."""
+        found = []
+        for run in self.runs:
+            by_label = run.scores_by_label(metric, source, self.site)
+            own = np.asarray(run.scores(metric, source, self.site), dtype=float)
+            found.append(own if by_label is None else by_label.ravel())
+        return np.concatenate(found)
+
+    def by_label(self, metric: str) -> bool:
+        """Whether every label was asked by itself."""
+        return self.run.scores_by_label(metric, "attention", self.site) is not None
+
+    def over(self, n: int, metric: str | None = None) -> str:
         """A number of texts in words; of several seeds it is said that each text counts once a seed.
 
-        Example: "60 texts", "1 text", "120 texts (of 2 seeds)".
+        Args:
+            n: how many.
+            metric: what they were asked for; where every label was asked, each is a text with a label.
+
+        Example: "60 texts", "1 text", "120 texts (of 2 seeds)", "180 pairs of text and label".
         """
         several = f" (of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
+        if metric is not None and self.by_label(metric):
+            return f"{n:,} pair{'' if n == 1 else 's'} of text and label{several}"
         return f"{n:,} text{'' if n == 1 else 's'}{several}"
 
     @property

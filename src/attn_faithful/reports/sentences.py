@@ -32,16 +32,16 @@ def plain(sentence: Sentence) -> str:
     return "".join(part if isinstance(part, str) else part[1] for part in sentence)
 
 
-def _share(scores: Scores, share: float, n: int) -> str:
+def _share(scores: Scores, share: float, n: int, metric: str | None = None) -> str:
     """A share of n texts in words, with the count behind it.
 
     Example: "none of the 60 texts", "all 60 texts", "37 of 60 texts (62%)".
     """
     if share == 0:
-        return f"none of the {scores.over(n)}" if n > 1 else "none of 1 text"
+        return f"none of the {scores.over(n, metric)}"
     if share == 1:
-        return f"all {scores.over(n)}" if n > 1 else "the 1 text"
-    return f"{round(share * n):,} of {scores.over(n)} ({percent(share)})"
+        return f"all {scores.over(n, metric)}" if n > 1 else f"the {scores.over(n, metric)}"
+    return f"{round(share * n):,} of {scores.over(n, metric)} ({percent(share)})"
 
 
 # how far attention can move
@@ -79,20 +79,24 @@ def _of_one_text(scores: Scores, share: float, most: float) -> Sentence:
 
 
 def _proof(scores: Scores) -> Iterator[Sentence]:
-    proof = scores.values("attention_proof")
+    proof = scores.asked("attention_proof")
     n = int(np.isfinite(proof).sum())
     if not n:
         return
     share = float(np.nanmean(proof))
-    if scores.single:
+    if scores.single and not scores.by_label("attention_proof"):
         if share:
             yield [("move", "No attention at all"), f" could change this decision: every {scores.noun} alone says it."]
         return
     if not share:
-        yield ["In ", ("move", _share(scores, share, n)), " is the decision beyond what attention can change."]
+        yield [
+            "In ",
+            ("move", _share(scores, share, n, "attention_proof")),
+            " is the decision beyond what attention can change.",
+        ]
         return
     yield [
-        "In ", ("move", _share(scores, share, n)),
+        "In ", ("move", _share(scores, share, n, "attention_proof")),
         f" no attention at all could change the decision: every {scores.noun} alone says the same.",
     ]  # fmt: skip
 
@@ -162,36 +166,42 @@ def _shuffle(scores: Scores) -> Iterator[Sentence]:
 
 
 def _remove(scores: Scores) -> Iterator[Sentence]:
-    never = scores.values("flip_never")
+    never = scores.asked("flip_never")
     asked = int(np.isfinite(never).sum())
     if not asked:
         return
     best = best_set(scores)
-    sizes = scores.values("flip_size")
-    fewest = sizes if best is None else scores.values("flip_size", best)
+    sizes = scores.asked("flip_size")
+    fewest = sizes if best is None else scores.asked("flip_size", best)
     stuck = int(np.nansum(never))
+    single = scores.single and not scores.by_label("flip_never")
     if stuck == asked:
         removing = f"removing {scores.noun}s in attention's order"
-        if scores.single:
+        if single:
             yield [removing.capitalize(), " ", ("remove", "never"), f" flips the decision{_though(fewest, never)}."]
         else:
-            where = ("remove", f"none of the {scores.over(asked)}")
-            yield ["In ", where, f" does {removing} flip the decision{_though(fewest, never)}."]
+            none = ("remove", f"none of the {scores.over(asked, 'flip_never')}")
+            yield ["In ", none, f" does {removing} flip the decision{_though(fewest, never)}."]
         return
     if stuck:
         yield [
-            "In ", ("remove", f"{stuck:,} of {scores.over(asked)}"),
+            "In ", ("remove", f"{stuck:,} of {scores.over(asked, 'flip_never')}"),
             f" removing {scores.noun}s in attention's order never flips the decision{_though(fewest, never)}.",
         ]  # fmt: skip
     both = np.isfinite(sizes) & np.isfinite(fewest)
     n = int(both.sum())
     if not n:
         return
-    which = f"In the other {n:,}, removing" if stuck else f"In all {scores.over(n)} removing"
-    which = "Removing" if scores.single else which
-    typical = "" if scores.single else "a median of "
+    where = f"In {n:,} of {scores.over(asked, 'flip_never')} removing"
+    if n == asked:
+        where = f"In all {scores.over(n, 'flip_never')} removing"
+    if stuck and n == asked - stuck:
+        where = f"In the other {n:,}, removing"
+    if single:
+        where = "Removing"
+    typical = "" if single else "a median of "
     found: list[Part] = [
-        f"{which} the {scores.noun}s with most attention flips the decision after {typical}",
+        f"{where} the {scores.noun}s with most attention flips the decision after {typical}",
         ("remove", counted(float(np.median(sizes[both])), scores.noun)),
     ]
     if best is not None:
