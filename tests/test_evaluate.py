@@ -308,3 +308,42 @@ def test_progress_is_told_within_a_block(model, texts, tmp_path, monkeypatch):
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, len(texts))
     assert len(set(done)) > 5  # of one block of at most 64 texts
+
+
+def test_copies_that_are_told_otherwise_change_no_other_number(model, texts, tmp_path):
+    """Equal texts with other labels and marks, in another order: what does not depend on these is the same."""
+    loaded, tokenizer = af.load(model)
+    once = list({row["text"]: row for row in texts}.values())
+    once = [row | {"why": [1] + [0] * (len(row["text"].split()) - 1) if row["text"] else []} for row in once]
+    other = {"positive": "negative", "negative": "positive"}
+    turned = [
+        row | {"id": f"{row['id']}-again", "label": other[row["label"]], "why": row["why"][::-1]} for row in once[::3]
+    ]
+    same = [row | {"id": f"{row['id']}-same"} for row in once[::2]]
+    settings = {"settings": {"flips": {"rankings": ["attention", "input_x_gradient"], "random": 1}}, "controls": []}
+    chosen = {"settings": settings, "rationale": "why", "text_column": "text", "label_column": "label"}
+    alone = af.evaluate_attention(loaded, tokenizer, once, output=tmp_path / "a", **chosen)
+    many = af.evaluate_attention(loaded, tokenizer, [*turned, *once, *same][::-1], output=tmp_path / "b", **chosen)
+    for table in TABLES:
+        expected, found = by_example(alone.folder, table), by_example(many.folder, table)
+        for row in once:
+            assert found.get(row["id"]) == expected.get(row["id"]), table
+    scores = many.folder.read_table("scores").to_pandas()
+    told = scores.metric.isin(["adversarial_accuracy"]) | scores.metric.str.contains("rationale|plausibility")
+    assert set(many.table()["test"].dropna()) >= {"plausibility", "adversarial", "flips"}
+    own = {example: rows.value.to_numpy() for example, rows in scores[~told].groupby("example")}
+    for row in turned:
+        np.testing.assert_array_equal(own[row["id"]], own[row["id"].removesuffix("-again")])
+    right = scores[scores.metric == "adversarial_accuracy"].set_index("example").value
+    for row in turned:
+        assert math.isnan(right[row["id"]]) or right[row["id"]] == 1 - right[row["id"].removesuffix("-again")]
+
+
+def test_a_gold_label_that_is_missing_is_told_before_any_work(model, texts, tmp_path):
+    loaded, tokenizer = af.load(model)
+    rows = [{"text": row["text"], "label": row["label"] if i else None} for i, row in enumerate(texts[:4])]
+    with pytest.raises(InputError, match=r"target gold: the example .* has no single known label"):
+        af.evaluate_attention(
+            loaded, tokenizer, [r["text"] for r in rows], ["entropy"], output=tmp_path, settings={"target": "gold"}
+        )
+    assert not list(tmp_path.iterdir())

@@ -18,6 +18,24 @@ class MissingSourceError(InputError):
     """A data set is neither on this machine nor at its address; other cells of a recipe can do without it."""
 
 
+def is_of_memory(error: BaseException) -> bool:
+    """Whether there was not enough memory: torch has no error of its own for memory on the CPU."""
+    said = str(error)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(part in said for part in ("allocate memory", "out of memory"))
+    )
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Leave a sentence with an error, for a traceback and for the command line (PEP 678, as of Python 3.11)."""
+    error.__notes__ = [*notes_of(error), note]  # type: ignore[attr-defined, unused-ignore]
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """The sentences that were left with an error."""
+    return list(getattr(error, "__notes__", ()))
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """``" Did you mean 'softmax'?"`` for the nearest known name, or the list of all known names."""
     names = sorted(known)

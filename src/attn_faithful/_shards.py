@@ -15,6 +15,7 @@ from attn_faithful._checks import InputError
 from attn_faithful._mapped import mapped
 
 HELD = 64 * 2**20  # bytes of a table that are held at once
+TOGETHER = 8 * 2**20  # bytes of small shards that are laid on disk as one: each takes a file that stays open
 
 Laid = tuple[np.ndarray, pa.Table]  # places of the rows' examples, rising, and the rows
 
@@ -42,22 +43,35 @@ def join_shards(shards: Iterator[pa.Table], target: Path, examples: Sequence[str
     known = pa.array(examples, pa.string())
     with tempfile.TemporaryDirectory(prefix=".joining.", dir=target.parent) as beside:
         laid: list[Laid] = []
+        waiting: list[tuple[np.ndarray, pa.Table]] = []
         seen = np.zeros(len(examples), dtype=bool)
-        for number, table in enumerate(shards):
+        for table in shards:
             ranks = pc.index_in(table.column("example").cast(pa.string()), value_set=known)
             if ranks.null_count:
                 strange = table.column("example").filter(pc.is_null(ranks))[0].as_py()
                 raise InputError(f"The example {strange!r} of a shard of {name!r} is not in the data set.")
             places = ranks.to_numpy()
-            order = places.argsort(kind="stable")
             if whole:
                 _check_alone(np.unique(places), seen, examples, name)
-            laid.append((places[order], mapped(table.take(order), Path(beside) / f"{number}.arrow")))
+            waiting.append((places, table))
+            if sum(held.nbytes for _, held in waiting) >= TOGETHER:
+                laid.append(_laid(waiting, Path(beside) / f"{len(laid)}.arrow"))
+                waiting = []
+        if waiting:
+            laid.append(_laid(waiting, Path(beside) / f"{len(laid)}.arrow"))
         if whole and not seen.all():
             raise InputError(
                 f"{int((~seen).sum())} examples are in no shard of {name!r}, first {examples[int(seen.argmin())]!r}."
             )
         return _write(laid, target, len(examples))
+
+
+def _laid(shards: Sequence[tuple[np.ndarray, pa.Table]], path: Path) -> Laid:
+    """Some shards as one, sorted and on disk."""
+    places = np.concatenate([places for places, _ in shards])
+    order = places.argsort(kind="stable")
+    table = pa.concat_tables([table for _, table in shards], promote_options="permissive")
+    return places[order], mapped(table.take(order), path)
 
 
 def _check_alone(places: np.ndarray, seen: np.ndarray, examples: Sequence[str], name: str) -> None:

@@ -32,8 +32,10 @@ META = "meta.json"
 SUMMARY = "summary.json"
 LOCK = ".lock"
 
-# what a killed process leaves: files under passing names, shards that nobody joined
-_LEFT = re.compile(rf"\..+\.[0-9a-f]{{12}}|\.joining\..+|({'|'.join(TABLES)})\.\d+(-\d+)?\.parquet")
+# what a killed process leaves: files under passing names, and shards; those that `.part.SHARD.json` tells of are whole
+_LEFT = re.compile(r"\..+\.[0-9a-f]{12}|\.joining\..+")
+_SHARD = re.compile(rf"({'|'.join(TABLES)})\.([a-z]*-?\d+(-\d+)?)\.parquet")
+_PART = re.compile(r"\.part\.(.+)\.json")
 
 
 def strict(value: Any) -> Any:
@@ -95,7 +97,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only process that writes here; what a killed one left half-written is cleared away.
+        """Be the only process that writes here; what a killed one left half-written is cleared away, and no whole part.
 
         The lock belongs to the process and goes with it, however it ends.
 
@@ -113,8 +115,7 @@ class RunFolder:
                 f"Another process is writing {self.path}; wait until it is finished, or choose another output folder."
             ) from None
         try:
-            for left in [path for path in self.path.iterdir() if _LEFT.fullmatch(path.name)]:
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            self._clear()
             yield
         finally:
             (self.path / LOCK).unlink(missing_ok=True)  # while it is held: nobody else may have taken it
@@ -122,6 +123,58 @@ class RunFolder:
             for path in fresh:  # of a run that was refused nothing stays
                 with suppress(OSError):
                     path.rmdir()
+
+    def _clear(self) -> None:
+        """Remove what is half-written, and parts of which anything is missing."""
+        whole = self.parts()
+        for path in list(self.path.iterdir()):
+            part = _SHARD.fullmatch(path.name)
+            told = _PART.fullmatch(path.name)
+            shard = part[2] if part else told[1] if told else None
+            if _LEFT.fullmatch(path.name) or (shard is not None and shard not in whole):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    # parts: shards of all tables that were written whole, and what is told of them
+
+    def write_part(
+        self, shard: str, tables: Mapping[str, Mapping[str, Sequence[Any]]], told: Mapping[str, Any]
+    ) -> None:
+        """Write a shard of some tables; it counts once all of them are there, and then outlives the process."""
+        for name, table in tables.items():
+            self.write_table(name, table, shard=shard)
+        rows = {name: len(next(iter(table.values()), [])) for name, table in tables.items()}
+        self._write_json(f".part.{shard}.json", {"rows": rows, **told})
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """What is told of each part that is whole, by shard."""
+        if not self.path.is_dir():
+            return {}
+        found = {}
+        for path in sorted(self.path.iterdir()):
+            named = _PART.fullmatch(path.name)
+            if named is None:
+                continue
+            told = self._part(named[1])
+            if told is not None:
+                found[named[1]] = told
+        return found
+
+    def _part(self, shard: str) -> dict[str, Any] | None:
+        """What is told of a part; None where a table of it is missing, damaged or of another length."""
+        try:
+            told: dict[str, Any] = json.loads((self.path / f".part.{shard}.json").read_text(encoding="utf-8"))
+            for name, rows in told["rows"].items():
+                if pq.read_metadata(self._table(name, shard)).num_rows != rows:
+                    return None
+        except (OSError, ValueError, KeyError, AttributeError, pa.ArrowException):
+            return None
+        return told
+
+    def drop_part(self, shard: str) -> None:
+        """Remove a part; what is told of it goes first, so that no half of it counts."""
+        (self.path / f".part.{shard}.json").unlink(missing_ok=True)
+        for name in TABLES:
+            self._table(name, shard).unlink(missing_ok=True)
 
     # tables
 
@@ -167,8 +220,8 @@ class RunFolder:
         except (pa.ArrowInvalid, OSError) as error:
             raise _damaged(path, error) from error
 
-    def merge_shards(self, name: str, examples: Sequence[str], shards: Sequence[Shard]) -> None:
-        """Join the shards of all processes in the order of ``examples`` and remove them.
+    def merge_shards(self, name: str, examples: Sequence[str], shards: Sequence[Shard], remove: bool = True) -> None:
+        """Join the shards of all processes in the order of ``examples`` and remove them, unless they are to stay.
 
         Rows of one example stay in the order of the shards. "predictions" and "tokens" hold every example, in one
         shard alone; of the other tables an example may have rows in several, or none. Columns without any value are
@@ -185,7 +238,7 @@ class RunFolder:
                 os.replace(passing, target)
         finally:
             passing.unlink(missing_ok=True)
-        for shard in shards:
+        for shard in shards if remove else ():
             self._table(name, shard).unlink()
 
     def table_parts(self, name: str, columns: Sequence[str], rows: int = 65536) -> Iterator[pa.RecordBatch]:

@@ -20,6 +20,11 @@ class Counting:
         return torch.stack([told, -told], dim=-1)
 
 
+def batch(rows=3, tokens=5):
+    """Texts of which no two tokens are equal."""
+    return {"input_ids": torch.arange(rows * tokens).view(rows, tokens)}
+
+
 def masks(seed, b=3, k=9, t=5):
     drawn = torch.rand(b, k, t, generator=torch.Generator().manual_seed(seed)) < 0.5
     return torch.cat([drawn, drawn[:, ::2]], dim=1)  # some of them twice
@@ -28,7 +33,7 @@ def masks(seed, b=3, k=9, t=5):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_logits_are_the_models_and_asked_for_once(seed):
     model, keep = Counting(), masks(seed)
-    remover = Remover(model, {}, None)
+    remover = Remover(model, batch(), None)
     found = remover(keep)
     assert torch.equal(found, Counting().without({}, keep))
     (asked,) = model.calls
@@ -45,7 +50,7 @@ def test_logits_are_the_models_and_asked_for_once(seed):
 def test_what_is_asked_at_once_has_a_bound_and_changes_nothing(monkeypatch):
     model, keep = Counting(), masks(2)
     monkeypatch.setattr(removing, "CELLS", 2 * len(keep) * keep.shape[2])
-    assert torch.equal(Remover(model, {}, None)(keep), Counting().without({}, keep))
+    assert torch.equal(Remover(model, batch(), None)(keep), Counting().without({}, keep))
     assert len(model.calls) > 2
     assert all(part.numel() <= removing.CELLS for part in model.calls)
 
@@ -53,7 +58,7 @@ def test_what_is_asked_at_once_has_a_bound_and_changes_nothing(monkeypatch):
 def test_tokens_go_with_their_item_and_others_stay():
     model = Counting()
     members = torch.tensor([[-1, 0, 0, 1, -1]])
-    remover = Remover(model, {}, members)
+    remover = Remover(model, batch(1), members)
     remover(torch.tensor([[[False, True]]]))
     assert model.calls[0].tolist() == [[[True, False, False, True, True]]]
     assert remover.serves(members.clone())

@@ -165,6 +165,8 @@ def test_rows_that_come_back_to_their_text_stop_there(encoder, lasting, monkeypa
             for net in (*model.encoder.ahead, *model.encoder.back):
                 net.bias_ih_l0[8:16] += 8
     batch, steps = small_batch((130, 100, 40)), []
+    place = torch.arange(batch["input_ids"].shape[1])
+    batch["input_ids"] = 2 + (batch["input_ids"] + place) % 2 + 2 * (place % 9)  # no neighbours that are equal
     cell = removal._LSTMCell if encoder == "lstm" else removal._GRUCell
     monkeypatch.setattr(cell, "step", lambda *a, f=cell.step: steps.append(len(a[2])) or f(*a))
     logits = model.without(batch, leave_one_out(batch))

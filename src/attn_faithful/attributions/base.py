@@ -14,6 +14,7 @@ from attn_faithful._registry import Registry
 from attn_faithful.functional.rollout import HEADS
 from attn_faithful.models.label_view import label_view, no_and_yes
 from attn_faithful.models.protocol import Batch, Encoded, probabilities
+from attn_faithful.models.shortened import alike
 
 REDUCTIONS = ("xxex", "l1", "l2", "sum")
 ATTENTION_PATHS = ("auto", "detached", "attached")
@@ -26,6 +27,7 @@ LAYERS = ("last", "all")
 AT_A_SITE = (
     "attention", "attention_gradient", "attention_x_gradient", "state_leave_one_out", "raw_attention", "value_norm",
 )  # fmt: skip
+DRAWN = ("random",)  # sources that tell equal tokens of a bag of words apart
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ def attribute(name: str, request: Request) -> Attribution:
     found = SOURCES[name](request)
     content = request.encoded.content.cpu()
     values = torch.where(content, found.values.detach().cpu().double(), torch.nan)
+    if getattr(request.model, "reads_alone", False) and name not in DRAWN:
+        values = values.gather(1, alike(request.batch))  # one word in two places of a bag of words, and so a tie
     undefined = ~content.any(1)
     extra = {key: v.detach().cpu().double().masked_fill(undefined, torch.nan) for key, v in found.extra.items()}
     return Attribution(values, extra, found.reasons)

@@ -78,6 +78,8 @@ def occlusion(request: Request) -> Attribution:
     if members is not None:  # each token of an item has the item's change
         last = torch.where(members < 0, content.shape[1], members)
         change = change.new_zeros(len(change), content.shape[1] + 1).scatter(1, last, change)[:, :-1]
+    zero = (text.embedded == 0).all(-1)  # (B, tokens); without them the text is what it was
+    change = change.masked_fill(_same_text(request, zero), 0.0)
     return Attribution(change.abs() if request.settings.sign == "magnitude" else change)
 
 
@@ -85,6 +87,16 @@ def _item_of(request: Request) -> tuple[Tensor, Tensor]:
     """Number of the item of each token (B, tokens), and which tokens belong to one."""
     members, content = request.encoded.members, request.encoded.content
     return (content.cumsum(1) - 1, content) if members is None else (members, members >= 0)
+
+
+def _same_text(request: Request, unchanged: Tensor) -> Tensor:
+    """Items (B, T) of which every token is one that does not change, bool (B, tokens)."""
+    members, items = request.encoded.members, request.encoded.content.shape[1]
+    if members is None:
+        return unchanged
+    index = torch.where(members < 0, items, members)
+    other = torch.zeros(len(index), items + 1, dtype=torch.int64, device=index.device)
+    return other.scatter_add(1, index, (~unchanged).long())[:, :items] == 0
 
 
 def _deleted(request: Request) -> Tensor:
@@ -112,6 +124,8 @@ def _deleted(request: Request) -> Tensor:
 def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Logits (B, T, C) with each content token replaced in ``inputs`` (B, T, ...) and read like any other.
 
+    A token that is already what takes its place leaves the text as it is, and its logits.
+
     Args:
         request: what is asked.
         inputs: ids or embeddings.
@@ -121,7 +135,9 @@ def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor
     content, logits = request.encoded.content, request.encoded.logits
     replaced = logits[:, None].repeat(1, content.shape[1], 1)
     members = request.encoded.members
-    row, token = content.nonzero(as_tuple=True)
+    there = inputs == by
+    there = there if inputs.dim() == 2 else there.all(-1)  # (B, tokens)
+    row, token = (content & ~_same_text(request, there)).nonzero(as_tuple=True)
     size = max(1, CELLS // cells(request.model, inputs.shape[1]))
     for b, t in zip(row.split(size), token.split(size), strict=True):
         changed = inputs[b]  # a copy

@@ -279,7 +279,7 @@ def _score_decision(found: Found, block: Block, affine: Affine | None) -> None:
 
 EVALUATORS.register("adversarial")(
     Evaluator(
-        "adversarial", "Jain and Wallace 2019, section 4.2.2", METRICS, run, AdversarialSettings,
+        "adversarial", "Jain and Wallace 2019, section 4.2.2", METRICS, run, AdversarialSettings, labelled=True,
         by_label=(KEEPING, KEEPING_UPPER, DISTANCE, PROOF), of_label=run_decision,
     )
 )  # fmt: skip

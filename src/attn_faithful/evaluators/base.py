@@ -136,6 +136,22 @@ class Found:
         for name, values in self.variants.items():
             values.append(entry.get(name))
 
+    def handed(self, copies: Mapping[str, Sequence[str]]) -> Found:
+        """The same of all examples that say the same.
+
+        Args:
+            copies: example -> the examples in whose name its rows shall stand; none for rows that nobody asked for.
+        """
+        if all(list(own) == [example] for example, own in copies.items()):
+            return self
+        found = Found()
+        for mine, theirs in ((found.scores, self.scores), (found.variants, self.variants)):
+            named = [(i, own) for i, example in enumerate(theirs["example"]) for own in copies[example]]
+            for name, values in mine.items():
+                values.extend(theirs[name][i] for i, _ in named)
+            mine["example"] = [own for _, own in named]
+        return found
+
     def extend(self, other: Found) -> None:
         """Add the rows of another."""
         for mine, theirs in ((self.scores, other.scores), (self.variants, other.variants)):
@@ -161,7 +177,8 @@ class Evaluator:
         sources: ``sources(settings)`` names the sources of importance that it needs.
         facts: ``facts(columns)`` says what the scores of a data set say together, where that is more than means and
             shares: columns are (site, source, metric) -> values and reasons, an example each.
-        marked: whether it says anything only of data in which people marked their reasons.
+        marked: whether it says anything only of data in which people marked their reasons; others do not see them.
+        labelled: whether it reads the gold classes; others do not see them.
         controlled: whether it is run on null controls in attention's place too.
         by_label: the metrics that are about the decision, of which a multi-label model is asked label by label.
         of_label: of these tests, ``of_label(block, settings) -> Found`` says them; the block is that of one label.
@@ -176,6 +193,7 @@ class Evaluator:
     sources: Callable[[Any], Sequence[str]] = lambda settings: ()
     facts: Callable[[Mapping[Any, Any]], list[dict[str, Any]]] | None = None
     marked: bool = False
+    labelled: bool = False
     controlled: bool = True
     by_label: Sequence[MetricSpec] = ()
     of_label: Callable[..., Any] | None = None

@@ -22,6 +22,7 @@ from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.chosen import agreed, possible
 from attn_faithful.experiments.described import attention_read, kind_and_weights, model_name, trained_on
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.failing import failures, warn_of
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
 from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts
@@ -30,7 +31,7 @@ from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.threads import computing_weights, threads_for
-from attn_faithful.experiments.writing import Writer
+from attn_faithful.experiments.writing import Writer, kept_tables, tidy
 from attn_faithful.models.entry import as_attention_model, in_full
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
@@ -148,6 +149,7 @@ def evaluate_task(
     """
     folder = task.folder(output)
     if folder.done:
+        tidy(folder)
         return folder
     texts = task.texts.splits[task.split]
     if not len(texts):
@@ -174,15 +176,20 @@ def _evaluate(task: Task, folder: RunFolder, held: int | None, team: Team, tell:
         listed = [tokens(i)[0] for i in range(len(rows))]
         given, missing = read_importance(task.source_file, rows["example"], listed)
     items = item_finder(tokens, said, rows, words="word_ids" in rows.column_names)
-    writer = Writer(folder, rows, items, asked, team, held)
+    writer = Writer(folder, rows, items, asked, team, held, of=task.identity.digest)
     evaluate_rows(subject, rows, task.settings, writer, given, team, tell)
     writer.close()
     if team.main:
-        finish(folder, task, rows, missing, time.time() - start, team)
+        with kept_tables(folder):
+            finish(folder, task, rows, missing, time.time() - start, team, writer.failed)
+        tidy(folder)
+        warn_of(writer.failed, len(rows))
     team.wait("evaluated")
 
 
-def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: float, team: Team) -> None:
+def finish(
+    folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: float, team: Team, failed: Mapping[str, str]
+) -> None:
     """Score what was written, and say how it came about."""
     listed = folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
     chances = listed.flatten().to_numpy().reshape(len(rows), -1)
@@ -218,6 +225,7 @@ def finish(folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: flo
         "seconds": round(seconds, 1),
         "versions": versions(),
         "hardware": hardware(team),
+        **failures(failed),
     })  # fmt: skip
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import hashlib
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from attn_faithful.models.protocol import Batch
+from attn_faithful.models.shortened import Naming
 
 CELLS = 2**22  # flags of what is kept, of alternatives that are asked for together
 
@@ -17,8 +17,8 @@ CELLS = 2**22  # flags of what is kept, of alternatives that are asked for toget
 class Remover:
     """``remover(keep (B, K, T) bool) -> logits (B, K, C)``: the model's `without`, of items, with a memory.
 
-    Shares of short texts round up to the same number, rankings agree on sets, and another site asks the same again:
-    most sets are there several times.
+    Shares of short texts round up to the same number, rankings agree on sets, neighbouring words are equal, and another
+    site asks the same again: most shortened texts are there several times, and each is asked for once.
 
     Args:
         model: with `without`.
@@ -28,7 +28,8 @@ class Remover:
 
     def __init__(self, model: Any, batch: Batch, members: Tensor | None) -> None:
         self.model, self.batch, self.members = model, batch, members
-        self.known: defaultdict[int, dict[bytes, Tensor]] = defaultdict(dict)  # text -> what is kept -> logits
+        self.naming = Naming.of(batch, ordered=not getattr(model, "reads_alone", False))
+        self.known: dict[bytes, Tensor] = {}  # a shortened text -> its logits (C,)
 
     def serves(self, members: Tensor | None) -> bool:
         """Whether items of another site are those of this one."""
@@ -37,17 +38,27 @@ class Remover:
         return torch.equal(members, self.members)
 
     def __call__(self, keep: Tensor) -> Tensor:
-        masks = np.packbits(keep.cpu().numpy(), axis=-1)
-        names = [[mask.tobytes() for mask in row] for row in masks]
+        keep = self._of_tokens(keep)
+        names = [[_digest(name) for name in row] for row in self.naming.names(keep)]
         missing: list[dict[bytes, int]] = []
-        for row, wanted in enumerate(names):
+        taken: set[bytes] = set()
+        for row in names:
             first: dict[bytes, int] = {}
-            for k, name in enumerate(wanted):
-                if name not in self.known[row]:
+            for k, name in enumerate(row):
+                if name not in self.known and name not in taken:
                     first.setdefault(name, k)
+            taken |= first.keys()
             missing.append(first)
         self._ask(keep, missing)
-        return torch.stack([torch.stack([self.known[row][name] for name in found]) for row, found in enumerate(names)])
+        return torch.stack([torch.stack([self.known[name] for name in row]) for row in names])
+
+    def _of_tokens(self, keep: Tensor) -> Tensor:
+        """Flags of items (B, K, items) as those of tokens (B, K, T): a token goes with its item."""
+        members = self.members
+        if members is None:
+            return keep
+        index = members.clamp(min=0)[:, None].expand(-1, keep.shape[1], -1)
+        return keep.gather(2, index) | (members < 0)[:, None]
 
     def _ask(self, keep: Tensor, missing: list[dict[bytes, int]]) -> None:
         most = max((len(first) for first in missing), default=0)
@@ -58,15 +69,13 @@ class Remover:
         for row, first in enumerate(missing):
             once[row, : len(first)] = keep[row, list(first.values())]
         together = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
-        logits = torch.cat([self._of_tokens(part).double() for part in once.split(together, dim=1)], dim=1)
+        parts = [self.model.without(self.batch, part).double() for part in once.split(together, dim=1)]
+        logits = torch.cat(parts, dim=1)
         for row, first in enumerate(missing):
             for place, name in enumerate(first):
-                self.known[row][name] = logits[row, place]
+                self.known[name] = logits[row, place]
 
-    def _of_tokens(self, keep: Tensor) -> Tensor:
-        members = self.members
-        if members is not None:  # a token goes with its item
-            index = members.clamp(min=0)[:, None].expand(-1, keep.shape[1], -1)
-            keep = keep.gather(2, index) | (members < 0)[:, None]
-        logits: Tensor = self.model.without(self.batch, keep)
-        return logits
+
+def _digest(name: bytes) -> bytes:
+    """A short name in a long one's place: a block of long texts asks for many."""
+    return hashlib.blake2b(name, digest_size=16).digest()

@@ -132,10 +132,20 @@ def score_records(
     return _records(lambda: [part], keys_of([part]), examples, groups)
 
 
+def decisions(chances: np.ndarray) -> np.ndarray:
+    """The predicted class of each example (n,), -1 where the model could not read it.
+
+    Example:
+        >>> decisions(np.array([[0.2, 0.8], [np.nan, np.nan]])).tolist()
+        [1, -1]
+    """
+    return np.where(np.isnan(chances).any(axis=1), -1, chances.argmax(axis=1))
+
+
 def by_prediction(chances: np.ndarray, label_names: Sequence[str], multi_label: bool = False) -> dict[str, np.ndarray]:
     """Places of all examples, and of those of each class by the model: of multi-label models of those that have it."""
     groups = {ALL: np.arange(len(chances))}
-    predicted = None if multi_label else chances.argmax(1)
+    predicted = None if multi_label else decisions(chances)
     for c, name in enumerate(label_names):
         groups[name] = np.flatnonzero(chances[:, c] > 0.5 if predicted is None else predicted == c)
     return groups

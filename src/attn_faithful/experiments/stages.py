@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.earlier import take_over
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.failing import failures, warn_of
 from attn_faithful.experiments.outputs import item_finder, long_history, meta_of, queries, token_finder
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, collator, prepare
@@ -23,10 +25,10 @@ from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.threads import threads_for, weights_of
 from attn_faithful.experiments.trained import trained
-from attn_faithful.experiments.writing import Writer
+from attn_faithful.experiments.writing import Writer, kept_tables, tidy
 from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs
-from attn_faithful.store import RunFolder, strict
+from attn_faithful.store import RunFolder, strict, weights
 from attn_faithful.training.base import train_base
 from attn_faithful.training.controls import imposed_control, uniform_control
 from attn_faithful.training.metrics import classification_metrics
@@ -47,6 +49,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         team: the processes that do it together; the main one writes.
     """
     if folder.done:
+        tidy(folder)
         return
     start = time.time()
     few = threads_for(weights_of(cell.recipe.model))
@@ -74,7 +77,8 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         texts = Texts.of(data.texts.splits["test"], "text")
         tokens = token_finder(data.tokenizer, texts, test)
         items = item_finder(tokens, texts, test)
-        writer = Writer(folder, test, items, queries(data.texts.splits["test"]), team)
+        of = [weights(folder / "model"), asdict(cell.recipe.evaluation)]
+        writer = Writer(folder, test, items, queries(data.texts.splits["test"]), team, of=of)
         for settings, seed in cell.twins:
             twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)
             name = f"{settings.variant}-{seed}"
@@ -110,12 +114,15 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         writer.close()
         if team.main:
             names, many = data.texts.label_names, data.config.multi_label
-            records = records_of(folder, test["example"], outputs["test"].probabilities, names, many)
-            facts = facts_of(folder, test["example"], names, many)
+            with kept_tables(folder):
+                records = records_of(folder, test["example"], outputs["test"].probabilities, names, many)
+                facts = facts_of(folder, test["example"], names, many)
             summary |= {"tests": records, "metrics": metric_facts(records), "facts": facts}
             folder.write_table("history", long_history(history))
             folder.write_summary(summary)
-            folder.write_meta(meta_of(cell, data, time.time() - start, team))
+            folder.write_meta(meta_of(cell, data, time.time() - start, team) | failures(writer.failed))
+            tidy(folder)
+            warn_of(writer.failed, len(test))
         team.wait("cell")
 
 

@@ -1,18 +1,21 @@
 """How a data set is cut into batches, so that numbers do not depend on its order or on who asks.
 
-A matrix product rounds differently with other rows beside a row. Blocks are made of the texts alone: sorted by length
-and content, of a size that the length decides.
+A matrix product rounds a row by its place among the others: two equal rows may differ in their last bits. So each
+distinct text is run once and what comes out is handed to all of its copies, and blocks are made of the distinct texts
+alone: sorted by length and content, of a size that the length decides.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 TOLD = ("input_ids", "sentence_ids", "query_input_ids", "candidates")  # what tells texts apart
+READ = (*TOLD, "special_tokens_mask", "token_type_ids", "word_ids")  # all that a model reads of one
 ROWS = 64
 CELLS = 32 * 1024  # rows times tokens: what bounds the memory of a block
 
@@ -23,8 +26,12 @@ def content_keys(dataset: Any) -> list[str]:
     Args:
         dataset: columns ``input_ids`` and where they are there ``sentence_ids``, ``query_input_ids``, ``candidates``.
     """
-    names = [name for name in TOLD if name in dataset.column_names]
-    columns = [dataset[name] for name in names]
+    return _digests(dataset, TOLD)
+
+
+def _digests(dataset: Any, names: Sequence[str]) -> list[str]:
+    """A digest of each example's values in the columns that are there."""
+    columns = [dataset[name] for name in names if name in dataset.column_names]
     return [_digest(values) for values in zip(*columns, strict=True)]
 
 
@@ -33,6 +40,66 @@ def _digest(values: Sequence[Any]) -> str:
     for value in values:
         seen.update(np.asarray(value, dtype=np.int64).tobytes() + b"|")
     return seen.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Distinct texts that are encoded together.
+
+    Attributes:
+        number: its place among the blocks of a data set.
+        copies: of each text, the places in the data where it stands, rising; two places are of one text where all that
+            a model reads of them is equal.
+        keys: of each text, see :func:`content_keys`.
+    """
+
+    number: int
+    copies: list[list[int]]
+    keys: list[str]
+
+    @property
+    def first(self) -> list[int]:
+        """Of each text its first place in the data."""
+        return [places[0] for places in self.copies]
+
+    @property
+    def places(self) -> list[int]:
+        """All of its places in the data, text after text."""
+        return [place for places in self.copies for place in places]
+
+    @property
+    def row(self) -> list[int]:
+        """Of each of these places, which of the texts stands there."""
+        return [row for row, places in enumerate(self.copies) for _ in places]
+
+    def alone(self) -> list[Block]:
+        """Each text as a block of its own."""
+        return [Block(self.number, [places], [key]) for places, key in zip(self.copies, self.keys, strict=True)]
+
+
+def distinct_blocks(dataset: Any, cost: Callable[[int], int] = lambda length: length) -> list[Block]:
+    """A data set as blocks of distinct texts: the same whatever the order of the data and however many copies it holds.
+
+    Args:
+        dataset: rows with ``input_ids`` and what else a model reads.
+        cost: cells that a text of so many tokens takes.
+
+    Example:
+        >>> from attn_faithful.data.rows import Rows
+        >>> [block.copies for block in distinct_blocks(Rows({"input_ids": [[5, 6], [7], [5, 6]]}))]
+        [[[0, 2], [1]]]
+    """
+    copies: dict[str, list[int]] = {}
+    for place, reading in enumerate(_digests(dataset, READ)):
+        copies.setdefault(reading, []).append(place)
+    texts = sorted(copies.items())  # of texts that differ in what no key tells, the order must not be the data's
+    keys, ids = content_keys(dataset), dataset["input_ids"]
+    first = [places[0] for _, places in texts]
+    found = blocks([len(ids[i]) for i in first], [keys[i] for i in first], cost)
+    return [
+        Block(number, [texts[t][1] for t in index], [keys[first[t]] for t in index])
+        for number, index in enumerate(found)
+    ]
 
 
 def blocks(

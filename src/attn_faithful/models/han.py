@@ -16,6 +16,7 @@ from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.hierarchy import Sentences, at_slots, encode_by_length, split_sentences
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
 from attn_faithful.models.readout import held
+from attn_faithful.models.shortened import asked_once, first_equal, handed
 
 STATES = 2**24  # numbers that the states of documents run together may hold
 
@@ -228,7 +229,8 @@ class HANClassifier(EmbeddingClassifier):
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.
 
-        A sentence that loses nothing keeps its vector; only the others are encoded again.
+        A sentence that loses nothing keeps its vector; only the others are encoded again. Equal shortened documents
+        have equal logits.
 
         Args:
             batch: the forward's inputs.
@@ -250,13 +252,17 @@ class HANClassifier(EmbeddingClassifier):
             own = sentences.by_document((words[:, None].to(states.dtype) @ states).squeeze(1))  # (B, S, N)
             k = keep.shape[1]
             size = max(1, min(rows, STATES // max(1, own[0].numel(), embedded[0].numel())))
-            every = torch.arange(len(keep) * k, device=keep.device)
+            first = first_equal(inputs, keep)  # (B, K)
+            asked = asked_once(first).flatten().nonzero()[:, 0]
             parts = [
                 self._shortened(embedded, read, content, sentence_ids, sentences, own, keep, at)
-                for at in every.split(size)
+                for at in asked.split(size)
             ]
-            logits = torch.cat(parts) if parts else own.new_zeros(0, self.config.num_labels)
-            return logits.view(len(keep), k, -1)
+            logits = own.new_zeros(len(keep) * k, self.config.num_labels)
+            if len(asked):
+                found = torch.cat(parts)
+                logits = logits.to(found.dtype).index_copy(0, asked, found)
+            return handed(logits.view(len(keep), k, -1), first)
 
     def _shortened(
         self, embedded: Tensor, read: Tensor, content: Tensor, sentence_ids: Tensor, sentences: Sentences,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn_faithful.models.blocks import blocks, content_keys
+from attn_faithful.models.blocks import Block, distinct_blocks
 from attn_faithful.models.protocol import AttentionModel, Batch, Encoded
 
 Collate = Callable[[list[dict[str, Any]]], dict[str, Tensor]]
@@ -40,47 +40,55 @@ class Outputs:
         return cls(chances, [row[2] for row in rows])
 
 
-def encoded_blocks(
-    model: AttentionModel, dataset: Any, collate: Collate, site: str, rank: int = 0, world: int = 1
-) -> Iterator[tuple[list[int], list[str], Batch, Encoded]]:
-    """Encode a data set block by block, without gradients.
+def planned(model: AttentionModel, dataset: Any) -> list[Block]:
+    """The blocks of a data set for a model; which texts make a block depends on nothing but the texts."""
+    return distinct_blocks(dataset, getattr(model, "cost", lambda length: length))
+
+
+def encode_block(
+    model: AttentionModel, dataset: Any, collate: Collate, block: Block, site: str
+) -> tuple[Batch, Encoded]:
+    """Run the texts of a block once, without gradients: a row a distinct text.
 
     Args:
         model: encodes in eval mode.
         dataset: rows with ``input_ids``.
         collate: makes a batch of rows.
+        block: of :func:`planned`.
         site: where in the model.
-        rank, world: this process takes every world-th block; which texts make a block does not depend on it.
 
-    Yields:
-        places in the data, their keys (see `blocks.content_keys`), the batch on the model's device, and what the
-        model did.
+    Returns:
+        the batch on the model's device, and what the model did.
     """
     device = next(model.parameters()).device
-    keys = content_keys(dataset)
-    cost = getattr(model, "cost", lambda length: length)
-    for index in blocks([len(ids) for ids in dataset["input_ids"]], keys, cost)[rank::world]:
-        batch = collate([dataset[i] for i in index])
-        batch.pop("labels", None)
-        batch = {name: value.to(device) for name, value in batch.items()}
-        with torch.no_grad():
-            encoded = model.encode(batch, site)
-        yield index, [keys[i] for i in index], batch, encoded
+    batch = collate([dataset[i] for i in block.first])
+    batch.pop("labels", None)
+    batch = {name: value.to(device) for name, value in batch.items()}
+    with torch.no_grad():
+        return batch, model.encode(batch, site)
 
 
-def output_rows(index: list[int], encoded: Encoded) -> list[Row]:
-    """The outputs of one block."""
+def output_rows(copies: Sequence[Sequence[int]], encoded: Encoded) -> list[Row]:
+    """The outputs of one block: what came out of a text goes to all places where it stands."""
     chances = encoded.probabilities.double().cpu().numpy()
     weights = encoded.over_items.double().cpu().numpy()
     content = encoded.content.cpu().numpy()
-    return [(i, chances[row], weights[row][content[row]]) for row, i in enumerate(index)]
+    found: list[Row] = []
+    for row, places in enumerate(copies):
+        own = weights[row][content[row]]
+        found += [(i, chances[row], own) for i in places]
+    return found
 
 
 def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: int = 1) -> list[Row]:
-    """The outputs of this process's share of a data set; attention over the tokens (see `Encoded.over_items`)."""
+    """The outputs of this process's share of a data set; attention over the tokens (see `Encoded.over_items`).
+
+    Every world-th block is this process's.
+    """
     found: list[Row] = []
-    for index, _, _, encoded in encoded_blocks(model, dataset, collate, model.sites[0], rank, world):
-        found += output_rows(index, encoded)
+    for block in planned(model, dataset)[rank::world]:
+        _, encoded = encode_block(model, dataset, collate, block, model.sites[0])
+        found += output_rows(block.copies, encoded)
     return found
 
 

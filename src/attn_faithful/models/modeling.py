@@ -49,6 +49,11 @@ class AttentionClassifier(EmbeddingClassifier):
         self.freeze()
 
     @property
+    def reads_alone(self) -> bool:
+        """Whether each token is read alone, so that a text is a bag of tokens to the model."""
+        return bool(self.encoder.reads_alone)
+
+    @property
     def reach(self) -> int | None:
         """How many tokens that are read, on each side, the state of a token depends on; None for all of the text."""
         return self.encoder.reach
@@ -235,7 +240,8 @@ class AttentionClassifier(EmbeddingClassifier):
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.
 
-        No text is run again where less will do: see `attn_faithful.models.removal`.
+        No text is run again where less will do: see `attn_faithful.models.removal`. Equal shortened texts have equal
+        logits.
 
         Args:
             batch: the forward's inputs.

@@ -87,7 +87,10 @@ class AttentionModel(Protocol):
         """Run the model once and return what it did at ``site``."""
 
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
-        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the model run again."""
+        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the model run again.
+
+        Equal shortened texts have equal logits, to the last bit: see `attn_faithful.models.shortened`.
+        """
 
 
 def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:

@@ -5,7 +5,8 @@
 - Convolutions, one token left out: only the windows that span it change.
 - All else: each shortened text is run as it is, with others that are about as long.
 
-The answers are the same but for rounding; which way is taken follows from the encoder and from what is left out.
+The answers are the same but for rounding; which way is taken follows from the encoder and from what is left out. Of
+shortened texts that are equal one is run, so that a tie stays one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.encoders import CNNEncoder, RecurrentEncoder, TransformerEncoder
+from attn_faithful.models.shortened import asked_once, first_equal, handed
 
 if TYPE_CHECKING:
     from attn_faithful.models.modeling import AttentionClassifier
@@ -41,13 +43,16 @@ def logits_without(model: AttentionClassifier, inputs: Mapping[str, Tensor], kee
     """Logits (B, K, C), in float32 at least, of a model in eval mode; see `AttentionClassifier.without`."""
     if ("input_ids" in inputs) == ("inputs_embeds" in inputs):
         raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
-    if model.encoder.reads_alone:
-        return _projected_again(model, inputs, keep)
+    first = first_equal(inputs, keep, ordered=not model.reads_alone)  # (B, K)
+    if model.reads_alone:
+        return handed(_projected_again(model, inputs, keep), first)
+    asked = asked_once(first)
     mask = inputs.get("attention_mask")
     read = keep.new_ones(keep.shape[0], keep.shape[2]) if mask is None else mask.bool()
     left_out = (read[:, None] & ~keep).sum(-1)  # (B, K)
     kind = _kind(model)
-    whole, single = left_out == 0, (left_out == 1) & (kind is not None)
+    whole = left_out == 0
+    single = (left_out == 1) & (kind is not None) & asked
     precise = torch.float64 if model.dtype == torch.float64 else torch.float32
     logits = torch.empty(*keep.shape[:2], model.config.num_labels, dtype=precise, device=keep.device)
     texts = None
@@ -57,10 +62,10 @@ def logits_without(model: AttentionClassifier, inputs: Mapping[str, Tensor], kee
     if bool(whole.any()):
         own = model(**inputs).logits if texts is None else texts.whole()
         logits[whole] = own.to(precise)[whole.nonzero()[:, 0]]
-    several = ~(whole | single)
+    several = asked & ~(whole | single)
     if bool(several.any()):
         logits[several] = _run_again(model, inputs, read, keep, several, rows).to(precise)
-    return logits
+    return handed(logits, first)
 
 
 def _projected_again(model: AttentionClassifier, inputs: Mapping[str, Tensor], keep: Tensor) -> Tensor:

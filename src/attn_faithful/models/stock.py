@@ -31,6 +31,7 @@ from attn_faithful.models.local import lock_of, told
 from attn_faithful.models.probe import Probe, probe
 from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded, evaluating
 from attn_faithful.models.shortcuts import try_shortcuts
+from attn_faithful.models.shortened import asked_once, first_equal, handed
 from attn_faithful.models.slots import Slots
 from attn_faithful.models.supported import check_ids, check_logits, check_model, unwrapped
 from attn_faithful.models.words import in_words
@@ -345,18 +346,17 @@ class StockModel(nn.Module):
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the shorter text read as any other.
 
-        Special tokens stay where they are kept. The result does not depend on how many are run together.
+        Special tokens stay where they are kept. The result does not depend on how many are run together, and equal
+        shortened texts have equal logits.
         """
         check_shape("keep", keep, "B K T")
         inputs = self.inputs(batch)
         read = inputs["attention_mask"].bool()[:, None] & keep  # (B, K, T)
-        # a whole text may be asked for many times, and is run once
-        whole = (read == inputs["attention_mask"].bool()[:, None]).all(-1)  # (B, K)
-        again = whole & (whole.cumsum(1) > 1)
+        first = first_equal(inputs, keep)  # (B, K)
         lengths = read.sum(-1).flatten()
         texts = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])
         order = lengths.argsort(descending=True, stable=True)
-        order = order[~again.flatten()[order]]
+        order = order[asked_once(first).flatten()[order]]
         logits = torch.zeros(len(lengths), self.config.num_labels, device=keep.device, dtype=torch.float64)
         at = 0
         with self.analysing():
@@ -364,19 +364,14 @@ class StockModel(nn.Module):
                 size = max(1, int(lengths[order[at]]))
                 rows = order[at : at + max(1, CELLS // self.cost(size))]
                 kept = read.flatten(0, 1)[rows]
-                first = torch.argsort(~kept, dim=1, stable=True)[:, :size]
-                own = {name: values[texts[rows]].gather(1, first) for name, values in inputs.items()}
-                there = kept.gather(1, first)
+                ahead = torch.argsort(~kept, dim=1, stable=True)[:, :size]
+                own = {name: values[texts[rows]].gather(1, ahead) for name, values in inputs.items()}
+                there = kept.gather(1, ahead)
                 own["attention_mask"] = there.to(own["attention_mask"].dtype)
                 own["input_ids"] = torch.where(there, own["input_ids"], self.pad_token_id)
                 logits[rows] = self.run(own, Trace()).double()
                 at += len(rows)
-        logits = logits.view(*keep.shape[:2], self.config.num_labels)
-        if bool(again.any()):
-            first = whole.int().argmax(1)
-            own = logits[torch.arange(len(logits), device=logits.device), first]  # (B, C)
-            logits = torch.where(again[:, :, None], own[:, None], logits)
-        return logits
+        return handed(logits.view(*keep.shape[:2], self.config.num_labels), first)
 
 
 def _instead(weights: Tensor) -> Alter:

@@ -15,7 +15,7 @@ def classification_metrics(
     """Accuracy, F1 and ROC-AUC; NaN where undefined.
 
     F1 is that of the positive class for two classes, the macro mean otherwise; ROC-AUC is one against the rest,
-    macro. Unknown labels (negative) are left out.
+    macro. Unknown labels (negative) are left out, and so are examples that the model could not read (NaN).
 
     Example:
         >>> import numpy as np
@@ -26,6 +26,7 @@ def classification_metrics(
 
     labels = np.asarray(labels)
     known = (labels >= 0).all(1) if labels.ndim > 1 else labels >= 0
+    known = known & ~np.isnan(probabilities).any(axis=1)
     probabilities, labels = np.asarray(probabilities)[known], labels[known]
     if not len(labels):
         return {"accuracy": math.nan, "f1": math.nan, "roc_auc": math.nan}

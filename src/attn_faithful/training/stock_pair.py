@@ -13,7 +13,7 @@ from torch import Tensor
 from attn_faithful._checks import check_choice
 from attn_faithful.functional import divergences
 from attn_faithful.functional.head_matching import content_attention, head_distances, match_heads, matched_distances
-from attn_faithful.models.blocks import blocks, content_keys
+from attn_faithful.models.blocks import distinct_blocks
 from attn_faithful.models.inference import Collate
 from attn_faithful.models.interface import Call
 from attn_faithful.models.protocol import Batch, probabilities
@@ -91,23 +91,23 @@ def stock_twin_outputs(
     apart = [torch.zeros(n, h, h, dtype=torch.float64) for h in heads]
     mass = torch.zeros(n, len(chosen), 2, dtype=torch.float64)
     chances = torch.zeros(2, n, classes, dtype=torch.float64)
-    lengths = [len(ids) for ids in rows["input_ids"]]
-    costs = [max(length, sum(heads) * length * length // CELLS) for length in lengths]
-    for index in blocks(costs, content_keys(rows)):
-        batch = collate([rows[i] for i in index])
+    for block in distinct_blocks(rows, lambda length: max(length, sum(heads) * length * length // CELLS)):
+        batch = collate([rows[i] for i in block.first])
         batch.pop("labels", None)
         batch = {name: value.to(base.device) for name, value in batch.items()}
         queries = batch["attention_mask"].bool()
+        places, row = block.places, block.row
         seen = [model.seen(batch, set(chosen)) for model in (base, twin)]
         for which, found in enumerate(seen):
-            chances[which, index] = probabilities(found.logits, base.multi_label).double().cpu()
-        for place, layer in enumerate(chosen):
+            chances[which, places] = probabilities(found.logits, base.multi_label).double().cpu()[row]
+        for nth, layer in enumerate(chosen):
             both = [layer_heads(base, found.calls[layer], layer, batch, keys) for found in seen]
-            apart[place][index] = head_distances(both[1], both[0], queries).cpu()
+            apart[nth][places] = head_distances(both[1], both[0], queries).cpu()[row]
             content = _keys(base, layer, batch, "content")[:, None, None]
             for which, found in enumerate(seen):
                 held = (layer_heads(base, found.calls[layer], layer, batch, "all") * content).sum(-1).mean(1)  # (B, Q)
-                mass[index, place, which] = ((held * queries).sum(1) / queries.sum(1).clamp(min=1)).double().cpu()
+                mean = (held * queries).sum(1) / queries.sum(1).clamp(min=1)  # (B,)
+                mass[places, nth, which] = mean.double().cpu()[row]
     assignments = [match_heads(distances) for distances in apart]
     pairs = zip(apart, assignments, strict=True)
     by_layer = torch.stack([matched_distances(distances, assignment) for distances, assignment in pairs], dim=1)
