@@ -14,8 +14,9 @@ from attn_faithful.evaluators.base import Found
 from attn_faithful.experiments.outputs import item_finder, queries, token_finder
 from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.team import SOLO
-from attn_faithful.experiments.writing import Writer
-from attn_faithful.models.inference import encoded_blocks, output_rows
+from attn_faithful.experiments.testing import Importance, Measured
+from attn_faithful.experiments.writing import Writer, tidy
+from attn_faithful.models.inference import encode_block, output_rows, planned
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock import StockModel
 from attn_faithful.store import RunFolder
@@ -47,14 +48,17 @@ def write_tables(
     items = item_finder(tokens, said, rows, words="word_ids" in rows.column_names)
     writer = Writer(folder, rows, items, asked, SOLO)
     collate = collator(rows, pad_token_id=base.pad_token_id)
-    nothing: dict[int, dict[str, list[float]]] = defaultdict(dict)
+    nothing: Importance = defaultdict(dict)
     layers = [site for site in base.sites if site != JOINT]
-    for index, _, batch, encoded in encoded_blocks(base, rows, collate, JOINT):
-        writer.add(JOINT, [(i, chances[i], weights) for i, _, weights in output_rows(index, encoded)])
+    writer.extend(scores, variants)
+    for block in writer.begin(planned(base, rows)):
+        batch, encoded = encode_block(base, rows, collate, block, JOINT)
+        outputs = [(i, chances[i], weights) for i, _, weights in output_rows(block.copies, encoded)]
+        measured = Measured(JOINT, outputs)
         for site in layers:
             with torch.no_grad():
                 there = base.encode(batch, site)
-            writer.add_tests(site, output_rows(index, there), nothing, Found())
-        writer.written(len(index))
-    writer.extend(scores, variants)
+            measured.tests.append((site, output_rows(block.copies, there), nothing, Found()))
+        writer.take(block, writer.shaped(measured), {})
     writer.close()
+    tidy(folder)
