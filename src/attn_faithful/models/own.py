@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.models.protocol import Batch, Encoded, evaluating
+from attn_faithful.models.shortened import first_equal, handed
 from attn_faithful.models.words import in_words
 
 TOLERANCE = 1e-3  # of the logits' size, by which decoding the own attention may miss them
@@ -120,12 +121,12 @@ class OwnModel:
         return encoded if words is None or encoded.items != "token" else in_words(encoded, words)
 
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
-        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted."""
+        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted; equal ones of equal shortened texts."""
         if self._without is None:
             raise InputError("This model was wrapped without a function for deleting tokens; pass without= to wrap.")
         inputs = {name: value for name, value in batch.items() if name not in ("word_ids", "labels")}
         logits: Tensor = self._calm(self._without, inputs, keep)
-        return logits
+        return handed(logits, first_equal(inputs, keep)) if "input_ids" in inputs else logits
 
     def _calm(self, work: Callable[..., Any], *given: Any) -> Any:
         if self.module is None:
