@@ -323,4 +323,4 @@ def _extend(columns: Columns, table: str, rows: Mapping[str, Sequence[Any]]) -> 
     """Add rows to a table; columns that they lack are null."""
     n = len(next(iter(rows.values()), []))
     for column, values in columns[table].items():
-        values.extend(rows.get(column, [None] * n))
+        values.extend(rows.get(column) or [None] * n)
