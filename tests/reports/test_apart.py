@@ -95,6 +95,13 @@ def test_long_words_are_cut_and_still_different():
     assert max(map(len, labels)) <= 40
 
 
+def test_a_column_is_filled_for_all_that_have_the_setting():
+    lstm = other(axes={"data": "test", "model": "lstm"})
+    found = told_apart([META, other(evaluation__units="token"), lstm, other(axes=lstm["axes"])])
+    assert [axes["units"] for axes in found] == ["word", "token", "word", "word"]
+    assert found[2] == found[3]
+
+
 def test_data_of_one_label_are_apart_for_all_models():
     lstm = other(data__fingerprint="22", data__source="b/test.csv", axes={"data": "test", "model": "lstm"})
     assert [axes["data"] for axes in told_apart([META, lstm])] == ["test (a)", "test (b)"]

@@ -118,6 +118,7 @@ def per_example(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         rows["site"] += list(columns["site"])
         rows["slot"] += list(columns["slot"])
         rows["source"] += list(columns["variant"])
+        rows["label"] += [None] * len(tvd)  # of all labels together
         rows["metric"] += [metric] * len(tvd)
         rows["value"] += [float(v) for v in values]
         rows["reason"] += list(why)

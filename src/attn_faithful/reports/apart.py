@@ -38,11 +38,19 @@ def told_apart(metas: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     together: dict[tuple[Any, ...], list[int]] = {}
     for i, own in enumerate(axes):
         together.setdefault(tuple(own.items()), []).append(i)
+    found = [differences(meta) for meta in metas]
+    told: dict[str, str] = {}  # column -> the setting that it tells
     for members in together.values():
-        found = [differences(metas[i]) for i in members]
-        if len({_key(facts) for facts in found}) > 1:
-            for i, more in zip(members, _columns(found), strict=True):
-                axes[i] |= {_free_name(name, axes[i]): label for name, label in more.items()}
+        if len({_key(found[i]) for i in members}) > 1:
+            columns = _columns([found[i] for i in members])
+            for column, (name, labels) in columns.items():
+                told.setdefault(column, name)
+                for i, label in zip(members, labels, strict=True):
+                    axes[i][_free_name(column, metas[i]["axes"])] = label
+    for own, facts in zip(axes, found, strict=True):
+        for column, name in told.items():  # of the others too, who share it with their seeds
+            if column not in own and _is_setting(name) and facts.get(name) is not None:
+                own[column] = _cut(_word(facts[name], set()))
     return axes
 
 
@@ -164,13 +172,13 @@ def tails(paths: Sequence[str]) -> list[str]:
 # what else differs
 
 
-def _columns(found: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The columns that tell some runs of equal axes apart."""
+def _columns(found: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, list[str]]]:
+    """The columns that tell some runs of equal axes apart: name -> what it tells, and the label of each run."""
     names = dict.fromkeys(name for facts in found for name in facts)
     varying = [name for name in names if len({_hashable(facts.get(name)) for facts in found}) > 1]
     varying = [name for name in varying if name != DATA]  # its label tells
     shown: list[str] = []
-    settings = [name for name in varying if "." in name or name in (NUMBERS, "split", _ORIGIN)]
+    settings = [name for name in varying if _is_setting(name) or name == _ORIGIN]
     for name in settings:
         lacking = any(name not in facts for facts in found) and not name.startswith(_FREE)
         if not (lacking and _follows(name, shown, found)):  # a name that one version of the package does not know
@@ -178,11 +186,15 @@ def _columns(found: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     for name in _INGREDIENTS:
         if name in varying and not _follows(name, shown, found):
             shown.append(name)
-    columns: dict[str, list[str]] = {}
+    columns: dict[str, tuple[str, list[str]]] = {}
     for name in shown:
         short = name.rpartition(".")[2]
-        columns[name if short in columns else short] = _labels([facts.get(name) for facts in found], name)
-    return [{name: labels[i] for name, labels in columns.items()} for i in range(len(found))]
+        columns[name if short in columns else short] = name, _labels([facts.get(name) for facts in found], name)
+    return columns
+
+
+def _is_setting(name: str) -> bool:
+    return "." in name or name in (NUMBERS, "split")
 
 
 def _follows(name: str, shown: Sequence[str], found: Sequence[Mapping[str, Any]]) -> bool:
@@ -222,6 +234,10 @@ def _origins(values: Sequence[Any]) -> list[str]:
 def _without_model(path: str) -> str:
     held = PurePath(path)
     return str(held.parent) if held.name == _MODEL and len(held.parts) > 1 else path
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= _SHORT else f"{word[: _SHORT - 2]}.."
 
 
 def _word(value: Any, shared: set[str]) -> str:
