@@ -2,8 +2,9 @@
 
 import pytest
 
-from attn_faithful._checks import MissingSourceError
+from attn_faithful._checks import InputError, MissingSourceError
 from attn_faithful.api import run_recipe
+from attn_faithful.experiments.launch import PARALLEL, processes
 from tests.experiments.tiny import RAW
 
 AWAY = {"name": "Away", "source": "./nowhere/at-all"}
@@ -27,3 +28,35 @@ def test_where_no_cell_can_be_run_the_reason_is_an_error(tmp_path):
     with pytest.raises(MissingSourceError, match="there is none; check the path"):
         run_recipe(recipe(AWAY), tmp_path)
     assert not (tmp_path / "tiny").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE=2 .* but RANK, MASTER_ADDR, MASTER_PORT are not set; .*unset"),
+        ({"WORLD_SIZE": "4", "RANK": "1", "MASTER_ADDR": "here"}, "WORLD_SIZE=4 .* but MASTER_PORT are not set"),
+        ({"WORLD_SIZE": "two"}, "Expected numbers in the launcher's variables, but they are .*two"),
+        (
+            {"WORLD_SIZE": "2", "RANK": "2", "MASTER_ADDR": "here", "MASTER_PORT": "1"},
+            "says that a launcher started 2 processes, but RANK is 2",
+        ),
+    ],
+)
+def test_variables_that_another_program_left_behind_are_told(monkeypatch, variables, message):
+    for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for parallel in PARALLEL:
+        with pytest.raises(InputError, match=message), processes(None, parallel):
+            pass
+
+
+def test_one_process_needs_no_launcher(monkeypatch):
+    for variables in ({"WORLD_SIZE": "1", "RANK": "0"}, {"WORLD_SIZE": "1"}, {"RANK": "3"}, {"WORLD_SIZE": ""}):
+        for name in ("WORLD_SIZE", "RANK"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with processes() as team:
+            assert (team.rank, team.world) == (0, 1)

@@ -32,7 +32,7 @@ from attn_faithful.experiments.settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.writing import Writer, kept_tables, tidy
-from attn_faithful.models.entry import as_attention_model, in_full
+from attn_faithful.models.entry import as_attention_model, check_vocabulary, in_full
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.surroundings import as_told
@@ -103,6 +103,7 @@ def make_task(
             unknown split.
     """
     model, precision = in_full(as_attention_model(model))
+    check_vocabulary(model, tokenizer)
     model, settings = agreed(model, settings)
     texts = labelled_texts(model, data, rows, "evaluate")
     asks = getattr(model.config, "query", False) or getattr(model, "reads_pairs", False)

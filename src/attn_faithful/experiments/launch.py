@@ -20,6 +20,11 @@ _DISTRIBUTED = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
     "ROLE_WORLD_SIZE", "ACCELERATE_USE_MULTI_GPU", "ACCELERATE_USE_CPU",
 )  # fmt: skip
+_LAUNCHED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_UNSET = (
+    "if another program left them behind, unset them (unset RANK WORLD_SIZE), else start with accelerate launch or "
+    "torchrun"
+)
 _RELATIVE_COST = {"lstm": 10, "gru": 9, "transformer": 6, "cnn": 2}
 
 
@@ -35,10 +40,10 @@ def processes(asked: int | None = None, parallel: str = "cells") -> Iterator[Tea
         parallel: "cells" or "data".
 
     Raises:
-        InputError: another number was started than asked for.
+        InputError: another number was started than asked for, or variables are those of no launcher.
     """
     check_choice("parallel", parallel, PARALLEL)
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, world = _started()
     if asked is not None and asked != world:
         raise InputError(
             f"Expected {asked} processes, but the launcher started {world}; on CPUs launch with "
@@ -52,6 +57,26 @@ def processes(asked: int | None = None, parallel: str = "cells") -> Iterator[Tea
     else:
         with _apart(rank, world) as team:
             yield team
+
+
+def _started() -> tuple[int, int]:
+    """This process's rank and how many were started, as a launcher's variables say.
+
+    Raises:
+        InputError: they are no numbers, or no launcher set all of them: what another program left behind.
+    """
+    told = {name: os.environ[name] for name in ("RANK", "WORLD_SIZE") if os.environ.get(name)}
+    try:
+        rank, world = int(told.get("RANK", 0)), int(told.get("WORLD_SIZE", 1))
+    except ValueError:
+        raise InputError(f"Expected numbers in the launcher's variables, but they are {told}; {_UNSET}.") from None
+    if world == 1:
+        return 0, 1
+    lacking = [name for name in _LAUNCHED if not os.environ.get(name)]
+    if lacking or not 0 <= rank < world:
+        why = f"{', '.join(lacking)} are not set" if lacking else f"RANK is {rank}"
+        raise InputError(f"WORLD_SIZE={world} says that a launcher started {world} processes, but {why}; {_UNSET}.")
+    return rank, world
 
 
 def _together(rank: int, world: int) -> Team:

@@ -43,9 +43,11 @@ class EmbeddingClassifier(PreTrainedModel):
     reads_sentences = False
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
+        config.check_settings()  # which may have been changed since
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
         self.dropout = nn.Dropout(config.dropout)
+        self.classes = config.num_labels
         rate = config.classifier_dropout
         self.classifier_dropout = nn.Dropout(config.dropout if rate is None else rate)
 
@@ -112,11 +114,12 @@ class EmbeddingClassifier(PreTrainedModel):
         inputs_embeds: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings (B, T, E), which tokens are read, and which are content, (B, T) bool."""
+        self.check_classes()
         if (input_ids is None) == (inputs_embeds is None):
             raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
         if inputs_embeds is None:
             check_shape("input_ids", input_ids, "B T")
-            inputs_embeds = self.embedding(input_ids.long())  # a tokenizer gives no ids at all as floats
+            inputs_embeds = looked_up(self.embedding, input_ids)
         read, content = self.masks(inputs_embeds, attention_mask, special_tokens_mask)
         return inputs_embeds, read, content
 
@@ -136,8 +139,34 @@ class EmbeddingClassifier(PreTrainedModel):
         """A one-logit read-out (..., 1) as the pair (0, z); others as they are."""
         return F.pad(values, (1, 0)) if self.config.output == "sigmoid" else values
 
+    def check_classes(self) -> None:
+        """Raise where the configuration names another number of classes than the model was built with."""
+        if self.config.num_labels != self.classes:
+            raise InputError(
+                f"The configuration names {self.config.num_labels} classes, but the model was built with "
+                f"{self.classes}; name as many, or build a new model with this configuration."
+            )
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
+        """As `PreTrainedModel.resize_token_embeddings`, for every embedding of words: a query's too."""
+        first = super().resize_token_embeddings(*args, **kwargs)
+        for table in self.embeddings():
+            if table is not first and table.num_embeddings != first.num_embeddings:
+                trained = table.weight.requires_grad
+                new = self._get_resized_embeddings(table, first.num_embeddings)
+                new.requires_grad_(trained)
+                self.replace_embedding(table, new)
+        return first
+
+    def replace_embedding(self, own: nn.Embedding, new: nn.Embedding) -> None:
+        """Put an embedding in the place of one of the model's."""
+        for name, module in list(self.named_modules()):
+            if module is own and new is not own:
+                self.set_submodule(name, new)
+
     def loss_of(self, logits: Tensor, labels: Tensor | None) -> Tensor | None:
         """The loss; None without a known label."""
+        self.check_classes()
         if labels is None:
             return None
         weights = self.config.class_weights
@@ -152,3 +181,21 @@ class EmbeddingClassifier(PreTrainedModel):
             raise InputError(f"Label {int(labels[chosen[:, 0]][0])} is none of its candidates; its loss is infinite.")
         losses = F.cross_entropy(logits, labels, weight=weights, reduction="none")
         return losses.sum() / len(losses)
+
+
+def looked_up(table: nn.Embedding, ids: Tensor) -> Tensor:
+    """Embeddings (B, T, E) of ids (B, T).
+
+    Raises:
+        InputError: an id beyond the table, such as that of a token that was added to the tokenizer.
+    """
+    try:
+        found: Tensor = table(ids.long())  # a tokenizer gives no ids at all as floats
+    except IndexError:
+        strange = ids[(ids < 0) | (ids >= table.num_embeddings)]
+        raise InputError(
+            f"The model embeds {table.num_embeddings} tokens, but the text has the id {int(strange[0])}; if tokens "
+            "were added to the tokenizer, call model.resize_token_embeddings(len(tokenizer)) and train them, else take "
+            "the tokenizer that was saved with the model."
+        ) from None
+    return found

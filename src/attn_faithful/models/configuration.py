@@ -14,6 +14,7 @@ from transformers import PreTrainedConfig
 
 from attn_faithful import __version__
 from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful.models.class_names import class_names, inverse
 
 OUTPUTS = ("sigmoid", "softmax", "multi_label")
 ACTIVATIONS = ("tanh", "relu")
@@ -60,6 +61,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
             (``W2 tanh(Wp c + Wq q) + b2``: what Jain and Wallace use for question answering).
         output: "sigmoid" (two classes, one weight row, logits given as (0, z)), "softmax" or "multi_label"; None
             chooses "sigmoid" for two classes and "softmax" otherwise.
+        id2label, label2id: the names of the classes; either says the other, and both how many there are.
         dropout: on embeddings and on the context, in training only.
         classifier_dropout: on the context instead; None for `dropout`.
         freeze_embeddings: keep the word vectors as they were given.
@@ -108,21 +110,36 @@ class AttentionClassifierConfig(PreTrainedConfig):
         kwargs.pop("auto_map", None)
         writer = kwargs.pop(_WRITER, None)
         self._check_known(kwargs, writer)
-        labels = kwargs.get("num_labels")
-        names = self.id2label  # a field; num_labels is a property, and arrives among the rest
-        if labels is not None and names is not None and labels != len(names):
-            raise InputError(f"num_labels is {labels}, but id2label names {len(names)} labels; give one of them.")
+        names = class_names(self.id2label, self.label2id, kwargs.get("num_labels"))
+        if names is not None:
+            self.id2label, self.label2id = names, inverse(names)
+            kwargs.pop("num_labels", None)  # which transformers would ask again
         super().__post_init__(**kwargs)
         self.kernel_sizes = list(self.kernel_sizes)
         if self.output is None:
-            self.output = "sigmoid" if self.num_labels == 2 else "softmax"
+            self.output = _usual_output(self.num_labels)
         self.problem_type = "multi_label_classification" if self.multi_label else "single_label_classification"
         try:
-            self._validate()
+            self.check_settings()
         except InputError as error:
             if not _newer(writer):
                 raise
             raise InputError(f"{error} {_too_old(writer)}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Names of classes that are set afterwards: the other mapping follows, and an output that was the usual one.
+
+        A model that was built before keeps its logits, and says so when it is run.
+        """
+        if name not in ("id2label", "label2id") or value is None or not self.__dict__.get("_post_init_done"):
+            super().__setattr__(name, value)
+            return
+        usual = self.output == _usual_output(self.num_labels)
+        names = class_names(value, None) if name == "id2label" else class_names(None, value)
+        super().__setattr__("id2label", names)
+        super().__setattr__("label2id", None if names is None else inverse(names))
+        if usual:
+            super().__setattr__("output", _usual_output(self.num_labels))
 
     @classmethod
     def _check_known(cls, given: dict[str, Any], writer: str | None) -> None:
@@ -182,7 +199,8 @@ class AttentionClassifierConfig(PreTrainedConfig):
         """Width of the layer inside additive attention over states of the given width."""
         return self.attention_size or max(1, width // 2)
 
-    def _validate(self) -> None:
+    def check_settings(self) -> None:
+        """Raise for a name that does not exist or a value out of range; models are built of what passes."""
         # imported here: the registries live beside the torch modules, and a configuration must load without them
         from attn_faithful.functional.projections import PROJECTIONS
         from attn_faithful.models.attention import SCORERS
@@ -215,6 +233,13 @@ class AttentionClassifierConfig(PreTrainedConfig):
             raise InputError(f"temperature must be positive, but is {self.temperature}.")
         if not self.entmax_alpha >= 1:
             raise InputError(f"entmax_alpha must be at least 1, but is {self.entmax_alpha}.")
+        padding = self.pad_token_id
+        whole = isinstance(padding, int) and not isinstance(padding, bool)
+        if padding is not None and not (whole and 0 <= padding < self.vocab_size):
+            raise InputError(
+                f"Expected pad_token_id to be one of the vocabulary's {self.vocab_size} ids, from 0, but it is "
+                f"{padding!r}; set it to the tokenizer's pad_token_id."
+            )
         if self.class_weights is not None and len(self.class_weights) != self.num_labels:
             raise InputError(
                 f"Expected {self.num_labels} class_weights, one a label, but got {len(self.class_weights)}."
@@ -242,6 +267,11 @@ class AttentionClassifierConfig(PreTrainedConfig):
                 f"hidden_size {self.hidden_size} cannot be shared by {len(self.kernel_sizes)} kernel_sizes; "
                 f"make it a multiple of {len(self.kernel_sizes)}."
             )
+
+
+def _usual_output(labels: int | None) -> str:
+    """The output of a model that names none: one logit for two classes."""
+    return "sigmoid" if labels == 2 else "softmax"
 
 
 def _newer(writer: str | None) -> bool:

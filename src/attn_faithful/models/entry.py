@@ -37,6 +37,23 @@ def as_attention_model(model: Any) -> Any:
     return model
 
 
+def check_vocabulary(model: Any, tokenizer: Any) -> None:
+    """Raise where a tokenizer has tokens that the model has no embedding of, with their names."""
+    find = getattr(model, "get_input_embeddings", None)
+    rows = getattr(find() if find is not None else None, "num_embeddings", None)
+    if rows is None or not hasattr(tokenizer, "get_vocab"):
+        return
+    beyond = sorted((number, token) for token, number in tokenizer.get_vocab().items() if number >= rows)
+    if beyond:
+        named = ", ".join(f"{token!r} ({number})" for number, token in beyond[:3])
+        more = f" and {len(beyond) - 3} more" if len(beyond) > 3 else ""
+        raise InputError(
+            f"The tokenizer has tokens that the model has no embedding of, as it embeds {rows}: {named}{more}; if they "
+            "were added to it, call model.resize_token_embeddings(len(tokenizer)) and train them, else load the "
+            "tokenizer that was saved with the model."
+        )
+
+
 def is_pipeline(given: Any) -> bool:
     """Whether it is a pipeline of transformers."""
     return all(hasattr(given, name) for name in ("model", "tokenizer", "task", "preprocess"))

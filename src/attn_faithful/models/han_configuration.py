@@ -46,8 +46,8 @@ class HANConfig(AttentionClassifierConfig):
         config.embedding_size = width
         return config
 
-    def _validate(self) -> None:
-        super()._validate()
+    def check_settings(self) -> None:
+        super().check_settings()
         if self.query or self.readout != "affine":
             raise InputError("A hierarchical model has no query and an affine read-out; leave query and readout out.")
         if self.sentence_dropout is not None and not 0 <= self.sentence_dropout < 1:

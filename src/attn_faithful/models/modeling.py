@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.attention import Attention
-from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier
+from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier, looked_up
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
@@ -129,7 +129,7 @@ class AttentionClassifier(EmbeddingClassifier):
         """Attention (B, T) and context (B, N) with each word of the batch embedded, encoded and scored once."""
         words, place = ids.long().unique(return_inverse=True)
         read, content = self.masks(ids, attention_mask, special_tokens_mask)
-        states = self.encoder(self.embedding(words[None]), words[None] >= 0)  # (1, W, N), every word is read
+        states = self.encoder(looked_up(self.embedding, words[None]), words[None] >= 0)  # (1, W, N), every word is read
         if given is None:
             scores = self.attention.scorer(states, None).expand(len(ids), -1).gather(1, place)
             given = self.attention.project(scores, content)
@@ -160,7 +160,7 @@ class AttentionClassifier(EmbeddingClassifier):
             raise InputError("The model has a query: expected `query_input_ids`.")
         read = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
         compact, order = compaction(read)
-        embedded = self.dropout(self.query_embedding(ids)).gather(1, wide(order, self.config.embedding_size))
+        embedded = self.dropout(looked_up(self.query_embedding, ids)).gather(1, wide(order, self.config.embedding_size))
         return self.query_encoder.summary(self.query_encoder(embedded, compact), compact)
 
     def cost(self, length: int) -> int:

@@ -128,6 +128,7 @@ def check_model(model: Any) -> None:
             "texts, or an encode of your own around this one, by af.wrap(encode=...)."
         )
     _check_classes(model, name)
+    _check_names(model, name)
     _check_implementation(model, name)
     _check_weights(model, name)
     _check_padding(model, name)
@@ -145,6 +146,15 @@ def _check_classes(model: Any, name: str) -> None:
             f"Expected a classifier of two classes or more, but {name} has num_labels={config.num_labels}: one logit, "
             "which transformers reads as a regression. If it is a yes-or-no classifier (a sigmoid of its logit), give "
             "its head a first row of zeros and set num_labels to 2, which says the same."
+        )
+
+
+def _check_names(model: Any, name: str) -> None:
+    named = model.config.id2label
+    if sorted(named) != list(range(len(named))):
+        raise InputError(
+            f"Expected the config of {name} to name its classes 0 to {len(named) - 1}, but its id2label is {named}; "
+            "set model.config.id2label."
         )
 
 

@@ -1,0 +1,80 @@
+"""The names of a model's classes, by index and by name: either says the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attn_faithful._checks import InputError
+
+Names = dict[int, str]
+
+
+def class_names(id2label: Any, label2id: Any, count: int | None = None) -> Names | None:
+    """Names in the order of their indices, from what a configuration was given; None where it names none.
+
+    Args:
+        id2label: index -> name, or a list of names.
+        label2id: name -> index. Numbered names (LABEL_0 and so on), which transformers makes up, count for nothing
+            beside others.
+        count: `num_labels`, where it was given.
+
+    Raises:
+        InputError: indices that do not run from 0, two classes of one name, or two of the three that contradict each
+            other.
+
+    Example:
+        >>> class_names(None, {"pos": 1, "neg": 0})
+        {0: 'neg', 1: 'pos'}
+    """
+    by_index = None if id2label is None else _by_index(id2label)
+    by_name = None if label2id is None else _by_name(label2id)
+    for names, which in ((by_index, "id2label"), (by_name, "label2id")):
+        if names is not None and count is not None and len(names) != count:
+            raise InputError(f"num_labels is {count}, but {which} names {len(names)} labels; give one of them.")
+    if by_index is None or by_name is None:
+        return by_name if by_index is None else by_index
+    if by_index != by_name and not (_numbered(by_index) or _numbered(by_name)):
+        raise InputError(
+            f"id2label says {by_index}, but label2id says {by_name}; give one of them, the other follows from it."
+        )
+    return by_name if _numbered(by_index) and len(by_index) == len(by_name) else by_index
+
+
+def _by_index(given: Any) -> Names:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        given = dict(enumerate(given))
+    if not isinstance(given, Mapping):
+        raise InputError(f"Expected id2label to map 0, 1, ... to names, but got {given!r}.")
+    try:
+        return _checked({int(index): str(name) for index, name in given.items()}, "id2label", given)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Expected id2label to map 0, 1, ... to names, but got {given!r}.") from None
+
+
+def _by_name(given: Any) -> Names:
+    whole = isinstance(given, Mapping) and all(isinstance(i, int) and not isinstance(i, bool) for i in given.values())
+    if not whole:
+        raise InputError(f"Expected label2id to map names to 0, 1, ..., but got {given!r}.")
+    names = {index: str(name) for name, index in given.items()}
+    return _checked(names if len(names) == len(given) else {}, "label2id", given)
+
+
+def _checked(names: Names, which: str, given: Any) -> Names:
+    """The names in order, where indices run from 0 and no two are the same."""
+    if not names or sorted(names) != list(range(len(names))):
+        raise InputError(f"Expected {which} to name each of the classes 0, 1, ... once, but got {given!r}.")
+    if len(set(names.values())) < len(names):
+        raise InputError(f"Expected {which} to name every class differently, but got {given!r}.")
+    return {index: names[index] for index in sorted(names)}
+
+
+def _numbered(names: Names) -> bool:
+    return all(name == f"LABEL_{index}" for index, name in names.items())
+
+
+def inverse(names: Mapping[int, str]) -> dict[str, int]:
+    """Name -> index."""
+    return {name: index for index, name in names.items()}
