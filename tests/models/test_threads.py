@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from attn_faithful.api import explain
 from attn_faithful.models.stock import StockModel
+from tests.data.pieces import wordpiece
 from tests.models.examples import small_batch, small_model
 from tests.models.stock_families import build, read, texts
 from tests.models.test_stock_untouched import check_untouched, state
+from tests.test_evaluate_stock import NAMES, bert
 
 ROUNDS = 6
 
@@ -27,7 +30,7 @@ def impatient():
     sys.setswitchinterval(before)
 
 
-def together(works: list[Callable[[], Any]]) -> list[list[Any]]:
+def together(works: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[list[Any]]:
     """What each work gives in a thread of its own, several times; the first error is raised here."""
     found: list[list[Any]] = [[] for _ in works]
     errors: list[BaseException] = []
@@ -36,7 +39,7 @@ def together(works: list[Callable[[], Any]]) -> list[list[Any]]:
     def run(place: int) -> None:
         start.wait()
         try:
-            found[place] += [works[place]() for _ in range(ROUNDS)]
+            found[place] += [works[place]() for _ in range(rounds)]
         except BaseException as error:  # told to the test
             errors.append(error)
 
@@ -50,10 +53,10 @@ def together(works: list[Callable[[], Any]]) -> list[list[Any]]:
     return found
 
 
-def check_together(works: list[Callable[[], torch.Tensor]]) -> None:
+def check_together(works: list[Callable[[], torch.Tensor]], rounds: int = ROUNDS) -> None:
     """Each work gives in threads what it gives alone, bit for bit."""
     alone = [work() for work in works]
-    for expected, found in zip(alone, together(works), strict=True):
+    for expected, found in zip(alone, together(works, rounds), strict=True):
         assert all(torch.equal(each, expected) for each in found)
 
 
@@ -83,6 +86,7 @@ def test_threads_that_share_a_wrapped_model_get_the_numbers_of_one(name):
         lambda: first.without(one, keep),
         lambda: first(**one, inputs_embeds=embedded).logits.detach(),
         lambda: plain(**alone).logits.detach(),
+        lambda: StockModel(plain, layers=[1]).encode(alone, "joint").attention.detach(),
         gradient,
     ])  # fmt: skip
     check_untouched(plain, before)
@@ -93,6 +97,20 @@ def test_threads_that_share_an_own_model_leave_it_in_its_mode():
     batches = [small_batch(lengths) for lengths in ((7, 3), (5, 4), (6, 2))]
     check_together([lambda batch=batch: model.encode(batch).logits.detach() for batch in batches])
     assert all(module.training for module in model.modules())
+
+
+def test_threads_explain_texts_with_one_model_and_tokenizer():
+    """As the workers of a demo do; each call wraps the model anew."""
+    tokenizer = wordpiece()
+    model = bert(tokenizer, **NAMES)
+
+    def explained(text: str) -> torch.Tensor:
+        (found,) = explain(model, tokenizer, text, tests="permutation", sources="leave_one_out")
+        return torch.cat([torch.as_tensor(line.values) for line in found.lines if line.values is not None])
+
+    texts = ("good movie", "bad movie bad bad", "unbelievably not bad")
+    check_together([lambda text=text: explained(text) for text in texts], rounds=2)
+    assert model.config._attn_implementation == "sdpa"
 
 
 def test_an_error_in_one_thread_frees_the_model_for_the_others():

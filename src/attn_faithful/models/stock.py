@@ -105,13 +105,14 @@ class StockModel(nn.Module):
         check_model(model)
         self.model = model
         self.config = model.config
-        self.configs = configs_of(model)
-        self.takes = set(inspect.signature(model.forward).parameters)
-        self.blocks = Blocks(model)
-        self.probe: Probe = probe(self, outer)
-        self._choose("auto", None, None)
-        self.skips = self.single = True
-        try_shortcuts(self)
+        with lock_of(model):  # what another thread puts in place of forwards is not what is looked at here
+            self.configs = configs_of(model)
+            self.takes = set(inspect.signature(model.forward).parameters)
+            self.blocks = Blocks(model)
+            self.probe: Probe = probe(self, outer)
+            self._choose("auto", None, None)
+            self.skips = self.single = True
+            try_shortcuts(self)
         self._choose(queries, heads, layers)
 
     @contextmanager
