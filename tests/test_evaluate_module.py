@@ -255,3 +255,41 @@ def test_errors_of_installing_are_clear(cache, monkeypatch):
     monkeypatch.delattr("evaluate.loading._create_importable_file")
     with pytest.raises(RuntimeError, match=r"works otherwise than expected.*evaluate\.load"):
         hub.install_metrics()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", ["no folder can be made", "no file can be made"])
+def test_a_cache_that_cannot_be_written_keeps_inputs_in_memory(cache, example, tmp_path, name, place):
+    import evaluate
+
+    columns, options = example
+    expected = evaluate.load(str(folder(name)), keep_in_memory=True).compute(**columns, **options)
+    root = tmp_path / "cache"
+    if place == "no folder can be made":
+        root.write_text("a file where the cache should be: an error for every user, root included")
+    else:  # a folder where the file and its lock should be
+        for process in ("1-0", "2-1"):
+            for ending in (".arrow", ".arrow.lock"):
+                (root / name / "default" / f"default_experiment-{process}{ending}").mkdir(parents=True)
+    metric = evaluate.load(str(folder(name)), cache_dir=str(root))
+    for _ in range(2):
+        found = metric.compute(**columns, **options)
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            assert found[key] == (pytest.approx(value, nan_ok=True) if isinstance(value, float) else value)
+    for i in range(len(columns["predictions"])):
+        metric.add(**{column: values[i] for column, values in columns.items()})
+    assert metric.compute(**options)["n"] == expected["n"]
+    with pytest.raises(InputError, match=r"2 processes gather there; set HF_METRICS_CACHE .* keep_in_memory=True"):
+        evaluate.load(str(folder(name)), cache_dir=str(root), num_process=2, process_id=1).compute(**columns, **options)
+
+
+def test_a_cache_of_modules_that_cannot_be_written_is_named(tmp_path):
+    blocked = tmp_path / "modules"
+    blocked.write_text("a file where the cache should be")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evaluate.config.HF_MODULES_CACHE", blocked)
+        patch.setattr("evaluate.loading.init_dynamic_modules.__defaults__", ("evaluate_modules", blocked))
+        patch.setattr(sys, "path", [*sys.path])
+        with pytest.raises(InputError, match=r"cache of modules cannot be written .* HF_MODULES_CACHE"):
+            hub.install_metrics(["attefa"])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from attn_faithful._checks import check_choice
+from attn_faithful._checks import InputError, check_choice
 
 _MODULES = Path(__file__).parents[1] / "evaluate_modules"
 
@@ -29,7 +29,7 @@ def install_metrics(names: Iterable[str] | None = None) -> list[Path]:
         the files in the cache that will be loaded, one a metric.
 
     Raises:
-        InputError: an unknown name.
+        InputError: an unknown name, or a cache of modules that cannot be written.
         RuntimeError: evaluate's cache does not work as it did; the message says what to use instead.
 
     Example:
@@ -66,6 +66,11 @@ def _into_evaluate_cache(name: str, script: Path) -> Path:
         found = loading.CachedEvaluationModuleFactory(f"evaluate-metric--{name}").get_module()
     except (AttributeError, TypeError, ValueError, FileNotFoundError) as error:
         raise _changed(evaluate.__version__, script, str(error)) from error
+    except OSError as error:
+        raise InputError(
+            f"evaluate's cache of modules cannot be written ({error}); set HF_MODULES_CACHE to a folder that can, or "
+            "install the metrics where it is made."
+        ) from error
     if found.module_path != module_path:
         raise _changed(evaluate.__version__, script, f"it would load {found.module_path}")
     return installed

@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.alternatives as alternatives  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """eps-max JSD: the largest divergence (JSD, nats, 0 to ln 2) from the model's attention among
@@ -25,7 +26,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class AdversarialAttention(evaluate.Metric):
+class AdversarialAttention(_metric.Metric):
     def _info(self):
         row = datasets.Sequence(datasets.Value("float64"))
         rows = datasets.Sequence(row)

@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.ragged as ragged  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """AtteFa = min(mean TVD / (mean JSD / ln 2), 1), where TVD (0 to 1) compares the class probabilities of
@@ -20,7 +21,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class Attefa(evaluate.Metric):
+class Attefa(_metric.Metric):
     def _info(self):
         row = datasets.Sequence(datasets.Value("float64"))
         names = ("predictions", "references", "prediction_attentions", "reference_attentions")

@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.rankings as rankings  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Kendall's tau-b (-1 to 1) between attention and importance over the content tokens of each text, its
@@ -24,7 +25,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class AttentionCorrelation(evaluate.Metric):
+class AttentionCorrelation(_metric.Metric):
     def _info(self):
         row = datasets.Sequence(datasets.Value("float64"))
         return evaluate.MetricInfo(

@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.alternatives as alternatives  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Median change of the class probabilities (TVD, 0 to 1) over permutations of the attention weights of
@@ -22,7 +23,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class AttentionPermutation(evaluate.Metric):
+class AttentionPermutation(_metric.Metric):
     def _info(self):
         row = datasets.Sequence(datasets.Value("float64"))
         return evaluate.MetricInfo(

@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.flip_lists as flip_lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """The fraction of attended items that are removed, from the top of an importance ranking down and with
@@ -24,7 +25,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class DecisionFlip(evaluate.Metric):
+class DecisionFlip(_metric.Metric):
     def _info(self):
         row = datasets.Sequence(datasets.Value("float64"))
         names = ("predictions", "references", "token_logits", "biases")

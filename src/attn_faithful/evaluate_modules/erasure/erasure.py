@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.erasure_lists as erasure_lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Comprehensiveness (what the predicted probability loses without the most important tokens, higher is
@@ -24,7 +25,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class Erasure(evaluate.Metric):
+class Erasure(_metric.Metric):
     def _info(self):
         number = datasets.Value("float64")
         row = datasets.Sequence(number)

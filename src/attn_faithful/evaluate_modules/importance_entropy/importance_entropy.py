@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.concentration_lists as lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Normalized entropy of importance over the content tokens of each text, and its mean: 0 where one token
@@ -21,7 +22,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class ImportanceEntropy(evaluate.Metric):
+class ImportanceEntropy(_metric.Metric):
     def _info(self):
         row = datasets.Sequence(datasets.Value("float64"))
         return evaluate.MetricInfo(

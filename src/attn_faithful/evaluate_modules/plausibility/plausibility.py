@@ -3,6 +3,7 @@
 import datasets
 import evaluate
 
+import attn_faithful._metric as _metric
 import attn_faithful.functional.plausibility_lists as lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Agreement of importance with human rationales: area under the precision-recall curve (AUPRC), token
@@ -25,7 +26,7 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class Plausibility(evaluate.Metric):
+class Plausibility(_metric.Metric):
     def _info(self):
         row, marks = (datasets.Sequence(datasets.Value(kind)) for kind in ("float64", "int64"))
         return evaluate.MetricInfo(
