@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -87,3 +88,12 @@ def names(what: str, given: Sequence[str] | str | None) -> list[str] | None:
         if not isinstance(name, str):
             raise InputError(f"Expected {what} to be names, but got {name!r}.")
     return found
+
+
+def check_licence(identifier: str) -> str:
+    """Return a licence's identifier as the Hub writes them; otherwise raise."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", identifier):
+        raise InputError(
+            f"Expected a licence as the Hub writes them, such as apache-2.0 or mit, but got {identifier!r:.60}."
+        )
+    return identifier

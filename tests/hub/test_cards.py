@@ -7,6 +7,8 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.hub.push import write_model
+from attn_faithful.reports.card_metadata import front_matter
+from attn_faithful.reports.escaping import plain
 from attn_faithful.reports.model_card import model_card
 from attn_faithful.reports.runs import Run
 from attn_faithful.store import RunFolder, weights
@@ -182,3 +184,104 @@ def test_sample_cards_are_valid_and_name_no_folder():
         check_card(text)
         assert f"({path.name})" in index
         assert not [part for part in ("/work", "/home/", "/tmp", "/root", "/Users") if part in text]
+
+
+# --- names are text
+
+NAMES = [
+    "<b>good</b>",
+    "</script><script>alert(1)</script>",
+    "$$x$$ `code` | [a](http://b) *c*",
+    "1. \\(x\\)\n---\x1b[31m",
+]
+
+
+@pytest.fixture
+def marked(tmp_path, model):
+    """A run whose data set and classes are called like markup, and its card."""
+    facts = {"n": 2, "tokens_mean": 2.0, "classes": dict.fromkeys(NAMES, 1)}
+    told = {"data": {"test": facts, "notes": ["test: `x` <i> $$y$$."]}, "label_names": NAMES, "model": str(model)}
+    run = write_run(tmp_path / "run", 0.25, **told, axes={"data": NAMES[1], "model": "<u>bert</u>"})
+    return model_card(run, to="user/bert_", model=model)
+
+
+def test_names_are_text_in_markdown(marked):
+    from markdown_it import MarkdownIt
+
+    _, metadata, body = marked.split("---\n", 2)
+    for sign in ("<b", "<script", "</script", "<i", "<u", "$", "\\(", "`x`", "`code`", "\x1b"):
+        assert sign not in body, sign
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(body)
+    inline = [child for token in tokens if token.type == "inline" for child in token.children]
+    assert not [t for t in [*tokens, *inline] if t.type.startswith(("html", "link", "em_", "hr", "ordered"))]
+    shown = "".join(child.content for child in inline)
+    for name in NAMES:
+        assert plain(name) in shown
+    assert 'attn_faithful.load("user/bert_")' in body, "code is no text"
+
+
+def test_names_are_whole_in_the_metadata(marked):
+    from huggingface_hub import ModelCard
+
+    metadata = marked.split("---\n", 2)[1]
+    assert not set("<>$`\x1b") & set(metadata)
+    data = ModelCard(marked, ignore_metadata_errors=False).data
+    assert {result.dataset_name for result in data.eval_results} == {NAMES[1]}
+    assert data.license == "unknown"
+
+
+def test_front_matter_gives_everything_back():
+    import yaml
+
+    held = {"license": "mit", "tags": NAMES, "a: b": {"c": [1, 0.5, None, True, "no", "---", "# x", "é好", 'q"\\x3C']}}
+    text = front_matter(held)
+    assert yaml.safe_load(text.strip("-")) == {**held, "tags": [plain(name) for name in NAMES]}
+    assert text.count("\n---") == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "expected"),
+    [
+        (None, None, "unknown"), (None, "mit", "mit"), ("---\nlicense: gpl-3.0\n---\n# x\n", None, "gpl-3.0"),
+        ("---\nlicense: gpl-3.0\n---\n# x\n", "mit", "mit"), ("---\ntags: [\n---\n", None, "unknown"),
+        ("no metadata", None, "unknown"),
+    ],
+)  # fmt: skip
+def test_the_licence_is_the_one_given_or_that_of_the_model_s_own_card(tmp_path, model, own, given, expected):
+    if own is not None:
+        (model / "README.md").write_text(own, encoding="utf-8")
+    card = model_card(write_run(tmp_path / "run", 0.25, model=str(model)), model=model, licence=given)
+    assert f"\nlicense: {expected}\n" in card
+
+
+def test_licences_that_are_none(tmp_path, model):
+    run = write_run(tmp_path / "run", 0.25, model=str(model))
+    with pytest.raises(InputError, match="Expected a licence"):
+        model_card(run, model=model, licence="Apache License\nx: y")
+    with pytest.raises(InputError, match="Expected a licence"):
+        write_model(model, "user/bert", tmp_path / "out", licence="a b")
+    write_model(model, "user/bert", tmp_path / "out", licence="apache-2.0")
+    assert "license: apache-2.0\n" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    (model / "README.md").write_text("# own\n", encoding="utf-8")
+    with pytest.raises(InputError, match="name the licence there"):
+        write_model(model, "user/bert", tmp_path / "other", licence="mit")
+
+
+def test_what_was_not_tested_is_not_called_tested(tmp_path, model):
+    run = write_run(tmp_path / "run", 0.25, model=str(model))
+    summary = {**run.summary, "tests": []}
+    for meta in ({}, {"recipe": {"data": {}}}):
+        bare = RunFolder(tmp_path / f"bare{len(meta)}")
+        for table in ("predictions", "tokens", "scores"):
+            bare.write_table(table, run.folder.read_table(table).to_pydict())
+        bare.write_summary(summary)
+        bare.write_meta({**run.meta, **meta})
+        card = model_card(Run(bare.path), model=model)
+        assert "tested on" not in card
+        assert "and tested" not in card
+        assert "How faithful its attention is was not tested." in card
+        assert "No test of its attention has been run" in card
+        assert "faithful: which direction" not in card
+    tested = model_card(run, model=model)
+    assert "tested on Films for how faithful its attention is" in tested
+    assert "No test of its attention" not in tested

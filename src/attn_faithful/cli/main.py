@@ -175,6 +175,7 @@ def _add_push(commands: Any) -> None:
     parser.add_argument(
         "--results", nargs="+", default=[], metavar="RUN", help="of a model: runs of evaluate on it, for its card"
     )
+    parser.add_argument("--license", metavar="ID", help="of a model, as the Hub writes them: apache-2.0, mit ...")
     parser.add_argument("--into", metavar="DIR", help="of a model: write what would be pushed into DIR, push nothing")
 
 

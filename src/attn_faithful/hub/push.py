@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful._checks import InputError, check_choice, check_licence
 from attn_faithful.hub import _MODULES, metric_names
 from attn_faithful.hub.upload import Files, card_of, check_card, check_place, put_aside, upload
 
@@ -26,8 +26,8 @@ _MAPS = ("config.json", "tokenizer_config.json")  # which name the modules of a 
 
 
 def push_model(
-    run_or_folder: str | Path, to: str, *, card: str | None = None, private: bool = False, token: str | None = None,
-    wait: float = 60,
+    run_or_folder: str | Path, to: str, *, card: str | None = None, licence: str | None = None, private: bool = False,
+    token: str | None = None, wait: float = 60,
 ) -> str:  # fmt: skip
     """Push a model with its card: weights, configuration, tokenizer, and the module that finds its class.
 
@@ -39,6 +39,7 @@ def push_model(
         to: "user/name"; what is there already is overwritten, file by file.
         card: text of the README.md; by default the folder's own, or a short one. Of a run:
             `attn_faithful.reports.model_card.model_card`.
+        licence: of a short card; None for "unknown".
         private: hide it from others; what is public already is refused.
         token: of the Hub; by default the one of ``hf auth login`` or of HF_TOKEN.
         wait: seconds that the Hub may take for an answer.
@@ -51,16 +52,18 @@ def push_model(
             reached or does not answer. Where an upload was lost, all files lie in the folder that the message names.
     """
     given = Path(run_or_folder)
-    files = _model_files(given, to, card)
+    files = _model_files(given, to, card, licence)
     aside = (given if (given / "model").is_dir() else given.parent) / "hub" / f"model-{to.rpartition('/')[2]}"
     return upload("model", to, files, aside, private=private, token=token, wait=wait)
 
 
-def write_model(run_or_folder: str | Path, to: str, into: str | Path, *, card: str | None = None) -> Path:
+def write_model(
+    run_or_folder: str | Path, to: str, into: str | Path, *, card: str | None = None, licence: str | None = None
+) -> Path:
     """Write what :func:`push_model` would push into a folder, and push nothing.
 
     Args:
-        run_or_folder, to, card: see :func:`push_model`.
+        run_or_folder, to, card, licence: see :func:`push_model`.
         into: a folder that is new or empty.
 
     Returns:
@@ -73,13 +76,13 @@ def write_model(run_or_folder: str | Path, to: str, into: str | Path, *, card: s
     folder = Path(into)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"Expected a new or empty folder to write into, but {folder} is there already.")
-    files = _model_files(Path(run_or_folder), to, card)
+    files = _model_files(Path(run_or_folder), to, card, licence)
     check_card(card_of(files))
     put_aside(files, folder)
     return folder
 
 
-def _model_files(given: Path, to: str, card: str | None) -> Files:
+def _model_files(given: Path, to: str, card: str | None, licence: str | None) -> Files:
     """What a model's repository holds."""
     model = given / "model" if (given / "model" / "config.json").is_file() else given
     if not (model / "config.json").is_file():
@@ -92,7 +95,9 @@ def _model_files(given: Path, to: str, card: str | None) -> Files:
     files |= _as_saved_now(model)
     if card is None:
         own = model / "README.md"
-        card = own.read_text(encoding="utf-8") if own.is_file() else _short_card(to)
+        if own.is_file() and licence is not None:
+            raise InputError(f"{own} is the model's card; name the licence there, or remove it.")
+        card = own.read_text(encoding="utf-8") if own.is_file() else _short_card(to, licence)
     return files | {"README.md": card.encode()}
 
 
@@ -134,9 +139,11 @@ def _as_saved_now(model: Path) -> Files:
     return files
 
 
-def _short_card(to: str) -> str:
+def _short_card(to: str, licence: str | None) -> str:
+    named = "unknown" if licence is None else check_licence(licence)
     return (
-        "---\nlibrary_name: transformers\npipeline_tag: text-classification\ntags:\n- attention\n- attn_faithful\n"
+        f"---\nlicense: {named}\n"
+        "library_name: transformers\npipeline_tag: text-classification\ntags:\n- attention\n- attn_faithful\n"
         "---\n\n"
         f"# {to.rpartition('/')[2]}\n\nA text classifier with attention.\n\n```python\nimport attn_faithful\n\n"
         f'model, tokenizer = attn_faithful.load("{to}")\n```\n'

@@ -7,7 +7,12 @@ import unicodedata
 from collections.abc import Iterable
 
 # "]" makes a link only before these, or a line of its own before ":"; a "_" within a word is no emphasis
-_MARKDOWN = re.compile(r"[\\`*|<>&$]|\](?=[(\[])|(?<!\[)\](?=:)|(?<!\w)_|_(?!\w)|~~|^\s*(?=[#+>-] )")
+_MARKDOWN = re.compile(
+    r"[\\`*|<>&$]|\](?=[(\[])|(?<!\[)\](?=:)|(?<!\w)_|_(?!\w)|~~"
+    r"|^(?=#+(?: |$)|[+>](?: |$)|- |-{2,}$|=+$)|^\d+(?=[.)](?: |$))"
+)
+# signs that some reader takes for mathematics or code even behind a backslash
+_NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "\\": "&#92;", "$": "&#36;", "`": "&#96;", "~~": r"\~\~"}
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#",
@@ -45,10 +50,16 @@ def markdown(text: str) -> str:
 
     Example:
         >>> print(markdown("a_b | <b>x</b> *y* $z$"), markdown("[0.1, 0.2]"), markdown("[x](y)"))
-        a_b \| &lt;b&gt;x&lt;/b&gt; \*y\* \$z\$ [0.1, 0.2] [x\](y)
+        a_b \| &lt;b&gt;x&lt;/b&gt; \*y\* &#36;z&#36; [0.1, 0.2] [x\](y)
     """
-    named = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "~~": r"\~\~"}
-    return _MARKDOWN.sub(lambda m: named.get(m[0], "\\" + m[0]), plain(text))
+    return _MARKDOWN.sub(_escaped, plain(text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    found = match[0]
+    if found.isdigit():  # "1." begins a list
+        return found + "\\"
+    return _NAMED.get(found, "\\" + found)
 
 
 def latex(text: str) -> str:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from attn_faithful._checks import InputError
 from attn_faithful.reports.answer import answer
+from attn_faithful.reports.card_metadata import front_matter, licence_of
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.page import TEMPLATES
 from attn_faithful.reports.runs import ALL, Run
@@ -86,7 +89,13 @@ class Row:
         return arrow(self.direction)
 
 
-def model_card(run: Run, *others: Run, to: str = "user/name", model: str | Path | None = None) -> str:
+def model_card(
+    run: Run,
+    *others: Run,
+    to: str = "user/name",
+    model: str | Path | None = None,
+    licence: str | None = None,
+) -> str:
     """The text of README.md for a model.
 
     The numbers are those of the runs' summaries; where two runs have the same number of the same data, the first one's.
@@ -97,6 +106,7 @@ def model_card(run: Run, *others: Run, to: str = "user/name", model: str | Path 
         others: further runs of ``attn-faithful evaluate`` on it.
         to: its place on the Hub.
         model: its folder; None for the one in `run`.
+        licence: its identifier, such as "apache-2.0"; None for that of the folder's own card, or "unknown".
 
     Returns:
         metadata with a model-index, and the card in Markdown.
@@ -114,6 +124,7 @@ def model_card(run: Run, *others: Run, to: str = "user/name", model: str | Path 
     every = [row for each in (run, *others) for row in _rows(each)]
     rows = list({(row.name, row.dataset): row for row in reversed(every)}.values())[::-1]  # the first of its name
     defined = [row for row in rows if row.value is not None]
+    tested = any(row.key not in _OF_CLASSIFIER for row in rows)
     results = [
         EvalResult(
             task_type=_TASK, dataset_type=row.dataset[0], dataset_name=row.dataset[1], dataset_split=row.dataset[2],
@@ -122,22 +133,24 @@ def model_card(run: Run, *others: Run, to: str = "user/name", model: str | Path 
         for row in defined if row.dataset is not None
     ]  # fmt: skip
     data = ModelCardData(
-        library_name="transformers", pipeline_tag=_TASK, tags=["attention", "faithfulness", "attn_faithful"],
+        license=licence_of(folder, licence), library_name="transformers", pipeline_tag=_TASK,
+        tags=["attention", "faithfulness", "attn_faithful"],
         **({"model_name": to.rpartition("/")[2], "eval_results": results} if results else {}),
     )  # fmt: skip
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        finalize=_in_a_cell,
+        finalize=_as_text,
     )  # fmt: skip
     body = environment.get_template("model_card.md.j2").render(
-        title=to.rpartition("/")[2], to=to, about=_about(run, folder), settings=_settings(folder),
+        title=to.rpartition("/")[2], to=Markup(to), about=_about(run, folder, tested), tested=tested,
+        settings=_settings(folder),
         classes=run.label_names, data=_data(run, others), training=_training(run), rows=defined,
         meanings=list({row.title: row.meaning for row in defined}.items()),
         undefined=[row for row in rows if row.value is None],
-        answers=[[markdown(line) for line in answer(each).lines] for each in (run, *others) if each.records],
+        answers=[answer(each).lines for each in (run, *others) if each.records],
         unnamed=bool(defined) and not results, versions=_versions(run), ours="attention" in _configuration(folder),
     )  # fmt: skip
-    return f"---\n{data.to_yaml()}\n---\n\n{body}"
+    return f"{front_matter(data.to_dict())}\n\n{body}"
 
 
 def check_tested(model: Path, run: Run) -> None:
@@ -166,9 +179,9 @@ def check_tested(model: Path, run: Run) -> None:
         raise InputError(f"{run.path} is older than the weights of {model}; {again}.")
 
 
-def _in_a_cell(value: Any) -> Any:
-    """On one line, and without what would end a cell of a table."""
-    return " ".join(value.split()).replace("|", "\\|") if isinstance(value, str) else value
+def _as_text(value: Any) -> Any:
+    """Whatever stands in a name is text; what is `Markup` stays as it is."""
+    return value if isinstance(value, Markup) else markdown(str(value))
 
 
 def _arguments(row: Row) -> dict[str, Any] | None:
@@ -218,7 +231,7 @@ def _dataset(run: Run) -> tuple[str, str, str] | None:
     return Path(source).name if Path(source).is_absolute() else source, name, run.meta.get("split") or "test"
 
 
-def _about(run: Run, model: Path) -> str:
+def _about(run: Run, model: Path, tested: bool) -> str:
     configuration = _configuration(model)
     encoder, attention = configuration.get("encoder"), configuration.get("attention")
     what = f" ({configuration['model_type']})" if configuration.get("model_type") else ""
@@ -226,8 +239,12 @@ def _about(run: Run, model: Path) -> str:
         levels = "at two levels, words and sentences, " if "hierarchical" in what else ""
         what = f" with {attention} attention {levels}over a {encoder} encoder"
     on = f" on {run.axes['data']}" if run.axes.get("data") else ""
+    told = "tested for how faithful its attention is"
     if run.meta.get("recipe"):
-        return f"A text classifier{what}, trained{on} (seed {run.seed}) and tested for how faithful its attention is."
+        then = f" and {told}." if tested else ". How faithful its attention is was not tested."
+        return f"A text classifier{what}, trained{on} (seed {run.seed}){then}"
+    if not tested:
+        return f"A text classifier{what}. How faithful its attention is was not tested."
     return f"A text classifier{what}, tested{on} for how faithful its attention is."
 
 

@@ -1,0 +1,77 @@
+"""The metadata of a card: YAML that holds every name as it is, and that nothing takes for markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from attn_faithful._checks import check_licence
+from attn_faithful.reports.escaping import plain
+
+UNKNOWN = "unknown"  # what the Hub calls a licence that nobody named
+_SIGNS = re.compile("[<>&$`]")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Strings with signs of markup stand in quotation marks, where a sign can be written as an escape."""
+
+
+def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = '"' if _SIGNS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _string)
+
+
+def front_matter(metadata: Mapping[str, Any]) -> str:
+    """A card's metadata between their rules; who reads the YAML gets the names back, on one line each.
+
+    Example:
+        >>> print(front_matter({"license": "mit", "model_name": "a <b>"}))
+        ---
+        license: mit
+        model_name: "a \\x3Cb\\x3E"
+        ---
+    """
+    text = yaml.dump(_plain(metadata), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
+    return f"---\n{_SIGNS.sub(_escaped, text)}---"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return plain(value) if isinstance(value, str) else value
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\x{ord(match[0]):02X}"
+
+
+def licence_of(model: Path, given: str | None = None) -> str:
+    """The identifier of a model's licence: the one that is given, or that of the folder's own card, or "unknown".
+
+    Raises:
+        InputError: no identifier.
+    """
+    if given is not None:
+        return check_licence(given)
+    return _own(model / "README.md") or UNKNOWN
+
+
+def _own(card: Path) -> str | None:
+    if not card.is_file():
+        return None
+    found = re.match(r"---\s*\n(.*?)\n---", card.read_text(encoding="utf-8"), re.DOTALL)
+    try:
+        metadata = yaml.safe_load(found[1]) if found else None
+    except yaml.YAMLError:
+        return None
+    named = metadata.get("license") if isinstance(metadata, dict) else None
+    return named if isinstance(named, str) else None
