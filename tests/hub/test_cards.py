@@ -208,7 +208,7 @@ def marked(tmp_path, model):
 def test_names_are_text_in_markdown(marked):
     from markdown_it import MarkdownIt
 
-    _, metadata, body = marked.split("---\n", 2)
+    _, _, body = marked.split("---\n", 2)
     for sign in ("<b", "<script", "</script", "<i", "<u", "$", "\\(", "`x`", "`code`", "\x1b"):
         assert sign not in body, sign
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(body)
