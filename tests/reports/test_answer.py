@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from attn_faithful.reports.aggregate import aggregate
-from attn_faithful.reports.answer import answer
+from attn_faithful.reports.answer import _together, answer
 from attn_faithful.reports.cards import cards
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.explanation import Explanation
@@ -25,7 +25,7 @@ from attn_faithful.reports.runs import Run
 from attn_faithful.reports.scores import Scores
 from attn_faithful.reports.tables import attefa_table
 from attn_faithful.reports.tests import speaks
-from attn_faithful.reports.verdict import AGAINST
+from attn_faithful.reports.verdict import AGAINST, TEXTS, Verdict
 from tests.reports.altered import LSTM
 from tests.reports.made import MARKUP, long_texts, made
 
@@ -246,9 +246,8 @@ def test_every_sentence_has_its_n(run):
         assert re.search(r"\b60 texts\b", sentence), sentence
 
 
-def test_labels_that_were_asked_by_themselves_are_counted_in_pairs(tmp_path):
-    """Of 40 texts each of two labels is asked: the first never flips, the second in 30 texts; a mean would be .625."""
-    run = made(tmp_path / "run", long_texts(40, 12), right=True)
+def by_label(run: Run) -> Run:
+    """The run with flips asked of two labels: the first never flips, the second does in the first thirty texts."""
     table = run.table("scores").to_pydict()
     table["label"] = [None] * len(table["metric"])
     rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
@@ -262,7 +261,12 @@ def test_labels_that_were_asked_by_themselves_are_counted_in_pairs(tmp_path):
             value = float(stuck) if row["metric"] == "flip_never" else math.nan if stuck else row["value"]
             kept.append({**row, "label": label, "value": value})
     run.folder.write_table("scores", {name: [row[name] for row in kept] for name in table})
-    run = Run(run.path)
+    return Run(run.path)
+
+
+def test_labels_that_were_asked_by_themselves_are_counted_in_pairs(tmp_path):
+    """The mean over the labels of a text is neither 0 nor 1, and would be cut to 0."""
+    run = by_label(made(tmp_path / "run", long_texts(40, 12), right=True))
     assert run.scores_by_label("flip_never", site="pool").shape == (2, 40)
     assert run.scores_by_label("attention_correlation", "attention~leave_one_out", "pool") is None
     said = answer(run).said
@@ -271,11 +275,12 @@ def test_labels_that_were_asked_by_themselves_are_counted_in_pairs(tmp_path):
         "removing others does in 50 of them." in said
     )
     assert any(sentence.startswith("In the other 30, removing the words with most attention") for sentence in said)
-    # labels of a text are no texts of their own: the interval is that of 40
-    (found,) = [each for each in findings(Scores([run], "pool")) if each.test == "flips"]
-    few = made(tmp_path / "few", long_texts(29, 12))
-    assert found.says == AGAINST
-    assert "flips" not in {each.test for each in findings(Scores([few], "pool"))}
+
+
+@pytest.mark.parametrize(("n", "there"), [(29, False), (30, True)])
+def test_labels_of_a_text_are_no_texts_of_their_own(tmp_path, n, there):
+    run = by_label(made(tmp_path / "run", long_texts(n, 12), right=True))
+    assert ("flips" in {found.test for found in findings(Scores([run], "pool"))}) is there
 
 
 # several seeds and sites
@@ -291,6 +296,8 @@ def test_several_seeds_must_agree(tmp_path):
     assert "Seed 1: On 60 texts" in joint.competence_text
     mixed = made(tmp_path / "c", long_texts(60, 12), right=True, shift=-0.4, seed=2)
     assert answer(mixed).verdict.key == answer([first, mixed]).verdict.key == "mixed"
+    for keys in (("against", "for"), ("for", "against")):
+        assert _together([first, second], [(Verdict(key, TEXTS[key]), "") for key in keys])[0].key == "mixed"
     guessing = made(tmp_path / "d", long_texts(60, 12), shift=0.4, seed=3)
     assert answer([first, guessing]).reason.startswith("seed 3: the model is not shown to predict better")
 
@@ -311,16 +318,16 @@ def test_layer_heads_and_rows_are_named(tmp_path):
 def test_texts_that_were_cut_and_texts_of_another_length_are_told(tmp_path):
     run = made(tmp_path / "run", long_texts(5, 12))
     run.meta["attention"] = {"max_tokens": 512}
-    run.meta["data"]["test"] = {"n": 5, "truncated": 2, "tokens_mean": 75.0, "tokens_std": 1.0}
+    run.meta["data"]["test"] = {"n": 5, "truncated": 2, "tokens_mean": 25.0, "tokens_std": 1.0}
     run.meta["trained_on"] = {"tokens_mean": 15.0, "tokens_std": 3.0}
     cut, longer = answer(run).doubts
     assert (
         cut
         == "2 of 5 texts were longer than the model reads and cut to the limit of 512 tokens; the rest was not read."
     )
-    assert longer.startswith("The texts are longer than those of the training: 75 tokens on average against 15")
+    assert longer.startswith("The texts are longer than those of the training: 25 tokens on average against 15")
     assert cut in re.sub(r"\s+", " ", page(run))
-    run.meta["trained_on"] = {"tokens_mean": 70.0, "tokens_std": 3.0}
+    run.meta["trained_on"] = {"tokens_mean": 20.0, "tokens_std": 3.0}
     assert len(answer(run).doubts) == 1
 
 
