@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import asdict
 
 import datasets
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 
 from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.experiments import earlier
 from attn_faithful.experiments import identity as named
 from attn_faithful.experiments.evaluate import evaluate_task, make_task
 from attn_faithful.experiments.recipe import DataSettings
@@ -21,6 +23,7 @@ from attn_faithful.experiments.written_code import value_digest
 from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
 from attn_faithful.models.sparse import use_projection
 from attn_faithful.models.stock import StockModel
+from attn_faithful.store import RunFolder
 from attn_faithful.training.stock_twin import StockTwinSettings
 from tests.experiments.tiny import cells, run
 
@@ -90,6 +93,7 @@ OF_THE_MODEL = {
     "attention": lambda m: changed(m, lambda m: m.set_attn_implementation("sparsemax")),
     "a sparse projection": lambda m: use_projection(copy.deepcopy(m), "sparsegen", sparsegen_lambda=0.5),
     "its parameter": lambda m: use_projection(copy.deepcopy(m), "sparsegen", sparsegen_lambda=0.25),
+    "layers": lambda m: StockModel(m, layers=[0]),
     "heads": lambda m: StockModel(m, heads=[1]),
     "queries": lambda m: StockModel(m, queries="mean"),
 }  # fmt: skip
@@ -128,7 +132,7 @@ OF_THE_SETTINGS = {
 def test_every_ingredient_gives_another_name(bert, tokenizer, tmp_path, monkeypatch):
     names = {"as it is": name(bert_wrapped(bert), tokenizer)}
     for what, change in OF_THE_MODEL.items():
-        names[what] = name(bert_wrapped(change(bert)), tokenizer, settings=settings_for(what))
+        names[what] = name(bert_wrapped(change(bert)), tokenizer)
     for what, change in OF_THE_TOKENIZER.items():
         names[what] = name(bert_wrapped(bert), change(tokenizer))
     for what, rows in OF_THE_DATA.items():
@@ -150,12 +154,6 @@ def test_every_ingredient_gives_another_name(bert, tokenizer, tmp_path, monkeypa
 
 def bert_wrapped(model):
     return model if isinstance(model, StockModel) else StockModel(model)
-
-
-def settings_for(what):
-    """What a wrapped model was told is kept where the settings name nothing else."""
-    told = {"heads": {"heads": [1]}, "queries": {"queries": "mean"}}.get(what, {})
-    return EvaluationSettings(tests=["permutation"], controls=[], **told)
 
 
 def test_what_a_wrapped_model_was_told_counts(bert):
@@ -311,3 +309,14 @@ def test_models_of_an_earlier_version_are_taken_over_and_its_numbers_are_not(tmp
     told.clear()
     run(other, tmp_path / other.folder, lambda *args: told.append(args[0]))
     assert "base" in told
+
+
+@pytest.mark.parametrize("model", [{"encoder": "transformer"}, {"architecture": "hierarchical", "encoder": "mlp"}])
+def test_models_that_are_trained_otherwise_now_are_not_taken_over(model):
+    recipe = {**asdict(cells()[0].recipe), "model": model}
+    meta = {"recipe": json.loads(json.dumps(recipe)), "data": {"fingerprint": "x"}}
+    folder = RunFolder("nowhere")
+    assert not earlier._alike(recipe, meta, folder)
+    assert earlier._alike(recipe, {**meta, "numbers": 2}, folder)
+    mlp = {**recipe, "model": {"encoder": "mlp"}}
+    assert earlier._alike(mlp, {**meta, "recipe": json.loads(json.dumps(mlp))}, folder)

@@ -13,14 +13,13 @@ from attn_faithful._checks import InputError
 from attn_faithful.experiments.identity import NUMBERS_VERSION, numbers_of
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import read_texts
-from attn_faithful.models.architectures import FLAT
 from attn_faithful.store import META, RunFolder
 
 _SETTINGS = ("data", "tokenizer", "vectors", "train", "twin")  # parts of a recipe to which a version may add names
 _WHOLE = ("model", "variants", "seeds", "twin_seeds", "controls")
 _ELSEWHERE = ("source", "name", "folder", "local")  # of the data: where they lie; what they hold has a fingerprint
-# architectures that are trained otherwise since the version: a model of an earlier one is not what the recipe asks for
-_TRAINED_ANEW = {"hierarchical": 2}
+# what is trained otherwise since the version: a model of an earlier one is not what the recipe asks for
+_TRAINED_ANEW = {("architecture", "hierarchical"): 2, ("encoder", "transformer"): 2}
 
 
 def take_over(cell: Cell, folder: RunFolder) -> Path | None:
@@ -75,8 +74,8 @@ def _alike(recipe: Mapping[str, Any], meta: Mapping[str, Any], other: RunFolder)
     theirs = meta.get("recipe")
     if theirs is None or "fingerprint" not in meta.get("data", {}):
         return False
-    architecture = recipe["model"].get("architecture", FLAT)
-    if numbers_of(meta) < _TRAINED_ANEW.get(architecture, 1):
+    since = [n for (key, value), n in _TRAINED_ANEW.items() if recipe["model"].get(key) == value]
+    if numbers_of(meta) < max(since, default=1):
         return False
     ours = json.loads(json.dumps(recipe))
     if any(ours[part] != theirs.get(part) for part in _WHOLE):
