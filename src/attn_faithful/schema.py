@@ -22,7 +22,8 @@ TABLES: dict[str, dict[str, str]] = {
         "slot": "which attention distribution of the site",
         "tokens": "content tokens as they stand in the text",
         "offsets": "start and end of each token in the text, flat: [start, end, start, end, ...]",
-        "attention": "attention weight of each content token; they sum to 1; of several heads and layers their mean",
+        "attention": "attention weight of each content token; they sum to 1, less what special tokens keep; of several "
+        "heads and layers their mean",
         "informative": "1 where the token was planted as informative, where that is known",
         "saliency": "gradient with respect to each token's embedding, reduced to a number a token",
         "input_x_gradient": "gradient times embedding, reduced to a number a token",
@@ -51,7 +52,7 @@ TABLES: dict[str, dict[str, str]] = {
         "attention_jsd": "JSD between the alternative's attention and the model's, nats, 0 to ln 2",
         "output_tvd": "TVD between the alternative's probabilities and the model's, 0 to 1",
         "probabilities": "probability of each class under the alternative",
-        "attention": "attention of the alternative, a weight a content token",
+        "attention": "attention of the alternative, a weight a content token; they sum to what the model's own do",
         "changes": "permutations: output_tvd of each, in order; erasure: comprehensiveness at each share",
         "label": "of multi-label models: which label was asked, where one was by itself",
         "removed": "which items were removed, by their place among the items",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from attn_faithful.evaluators.base import Block
@@ -37,6 +39,29 @@ def random_block(lengths=(5, 1, 0, 7, 2), classes=2, seed=0, attention=None, mul
     )  # fmt: skip
     names = [f"e{i}" for i in range(len(lengths))]
     return Block(names, [f"key-{seed}-{i}" for i in range(len(lengths))], 0, "pool", encoded)
+
+
+def keeping(block: Block, kept, seed=0) -> Block:
+    """The block with one more position, a special token that keeps this share of each text's weight in every slot."""
+    old = block.encoded
+    generator = torch.Generator().manual_seed(seed)
+    kept = torch.tensor(kept, dtype=torch.float64)[:, None, None].expand(-1, old.attention.shape[1], 1)
+    attention = torch.cat([old.attention * (1 - kept), kept], -1)
+    allowed = torch.cat([old.allowed, torch.ones_like(kept, dtype=torch.bool)], -1)
+    content = torch.cat([old.content, torch.zeros_like(old.content[:, :1])], -1)
+    special = torch.randn(len(block), 1, old.logits.shape[-1], generator=generator, dtype=torch.float64)
+
+    def decode(given: torch.Tensor) -> torch.Tensor:
+        return old.decode(given[..., :-1]) + given[:, :, 0, -1:] * special
+
+    affine = old.affine
+    if affine is not None:
+        affine = Affine(torch.cat([affine.token_logits, special], 1), affine.bias)
+    encoded = replace(
+        old, attention=attention, allowed=allowed, content=content, decode=decode, affine=affine,
+        logits=decode(attention[:, None])[:, 0],
+    )  # fmt: skip
+    return replace(block, encoded=encoded)
 
 
 def values(found, metric, source=None):

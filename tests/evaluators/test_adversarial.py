@@ -161,14 +161,14 @@ def test_no_search_under_a_control_unless_it_is_asked_for():
     assert asked["e0"] >= 0
 
 
-def test_controls_have_names_of_their_own_and_no_linear_programs():
+def test_controls_have_names_of_their_own_and_no_bounds_of_less_effort():
     block = random_block((5, 6), classes=3)
     found = run(controlled(block, "random"), AdversarialSettings(eps=0.05))
     assert set(found.scores["source"]) == {"random"}
     _, reasons = values(found, "adversarial_attention")
     assert set(reasons.values()) == {"not searched under a control"}
-    upper, _ = values(found, "adversarial_upper")
-    assert all(0 <= value <= math.log(2) for value in upper.values())
+    for bound in ("adversarial_upper", "decision_jsd", "decision_upper"):
+        assert set(values(found, bound)[1].values()) == {"not searched under a control"}
     two = run(controlled(random_block((5, 6)), "uniform"), AdversarialSettings())
     assert {name.split()[0] for name in two.variants["variant"]} == {"uniform"}
 
@@ -203,3 +203,16 @@ def test_accuracy_under_the_alternative_is_that_of_its_prediction():
     assert set(values(run(random_block((3,)), AdversarialSettings()), "adversarial_accuracy")[1].values()) == {
         "no known label"
     }
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_accuracy_is_that_under_the_alternative_and_not_under_the_models_own(classes):
+    """Texts whose decision the alternative changes: right under the one, wrong under the other."""
+    block = random_block((6, 5, 7, 8, 6), classes=classes, seed=1)
+    own = block.encoded.logits.argmax(-1).tolist()
+    found = run(replace(block, labels=own), AdversarialSettings(eps=0.9))
+    right, _ = values(found, "adversarial_accuracy")
+    after = {row["example"]: row["probabilities"] for row in variants(found, "exact-1" if classes == 2 else "interval")}
+    changed = [e for e, label in zip(block.example, own, strict=True) if after[e].index(max(after[e])) != label]
+    assert len(changed) > 0
+    assert {e for e, value in right.items() if value == 0} == set(changed)

@@ -111,6 +111,29 @@ def test_further_alternatives_share_no_token():
         assert slow.change(attention, weights, margins) <= 0.1 + 1e-9
 
 
+@pytest.mark.parametrize("eps", [0.02, 0.1, 0.5])
+def test_each_further_alternative_is_the_best_on_the_tokens_that_are_left(eps):
+    """By loops over what no earlier one holds, however little an earlier one holds of a token."""
+    small = 0
+    for seed in range(6):
+        attention, margins = problem(9, seed)
+        found = solve(attention, margins, eps, k=6)
+        low, high = slow.limits(attention, margins, eps)
+        left = set(range(9))
+        for rank in range(6):
+            best = slow.best_vertex(attention, margins, low, high, left)
+            if math.isinf(best):
+                assert bool(found.jsd[0, rank:].isnan().all())
+                break
+            weights = found.attention[0, rank].numpy()
+            held = set(np.flatnonzero(weights).tolist())
+            small += int(weights[list(held)].min() < 0.2)
+            assert float(found.jsd[0, rank]) == pytest.approx(best, abs=EXACT)
+            assert held <= left
+            left -= held
+    assert small or eps == 0.5
+
+
 def test_where_there_are_no_more_the_rest_is_nan():
     found = solve([0.5, 0.5], [2.0, -2.0], 0.01, k=3)
     assert int(found.found) == 1

@@ -78,7 +78,7 @@ def settled(call, *arguments, **keywords):
 READOUTS = {
     "exact_adversary": lambda a, m, z, b, x: adversary.exact_adversary(a, m, z[..., 0], x, 2),
     "decision_keeping_adversary": lambda a, m, z, b, x: adversary.decision_keeping_adversary(a, m, z[..., 0], 2),
-    "adversary_interval": lambda a, m, z, b, x: adversary_classes.adversary_interval(a, m, z, b, x, starts=1),
+    "adversary_interval": lambda a, m, z, b, x: adversary_classes.adversary_interval(a, m, z, b, x, nodes=1),
     "decision_keeping_interval": lambda a, m, z, b, x: adversary_classes.decision_keeping_interval(a, m, z, b, 1),
     "flip_distance": lambda a, m, z, b, x: flip_distance.flip_distance(a, m, z, b),
     "attention_proof": lambda a, m, z, b, x: flip_distance.attention_proof(z, b, m, torch.zeros(len(a)).long()),

@@ -82,8 +82,8 @@ def test_intervals_of_many_classes(drawn, eps, seed):
     """Lower is at most upper and reached by an attention that keeps; nothing that keeps is beyond the upper one."""
     attention, allowed, logits, bias = moderate(drawn)
     generator = np.random.default_rng(seed)
-    near = adversary_classes.adversary_interval(attention, allowed, logits, bias, eps, starts=2)
-    same_side = adversary_classes.decision_keeping_interval(attention, allowed, logits, bias, starts=2)
+    near = adversary_classes.adversary_interval(attention, allowed, logits, bias, eps, nodes=2)
+    same_side = adversary_classes.decision_keeping_interval(attention, allowed, logits, bias, nodes=2)
     for found, by_eps in ((near, True), (same_side, False)):
         for i, why in enumerate(found.reason):
             if why is not None:

@@ -14,14 +14,16 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.movable import Movable, movable_of
 from attn_faithful.evaluators.search import FAST, SearchSettings, output_change, search
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
-from attn_faithful.functional.adversary_classes import STARTS, adversary_interval, decision_keeping_interval
+from attn_faithful.functional.adversary_classes import adversary_interval, decision_keeping_interval
+from attn_faithful.functional.concentration import NO_MASS
 from attn_faithful.functional.divergences import LN2, jsd, kl, largest_jsd
 from attn_faithful.functional.flip_distance import flip_distance
 from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES
-from attn_faithful.models.protocol import Affine, probabilities
+from attn_faithful.functional.rankings import NAN_SCORES, TOO_SHORT
+from attn_faithful.models.protocol import probabilities
 
 METHODS = ("auto", "exact", "adam")
 
@@ -34,12 +36,12 @@ UPPER = MetricSpec(
     0.0, LN2, "lower", "nats",
 )  # fmt: skip
 RATIO = MetricSpec(
-    "adversarial_ratio", "share of reach", "eps-max JSD over the largest JSD that any attention on these tokens has",
+    "adversarial_ratio", "share of reach", "eps-max JSD over the largest JSD that can be reached on these tokens",
     0.0, 1.0, "lower",
 )  # fmt: skip
 REACHABLE = MetricSpec(
-    "jsd_reachable", "reach", "largest JSD from the model's attention that any attention on these tokens has",
-    0.0, LN2, None, "nats",
+    "jsd_reachable", "reach", "largest JSD from the model's attention that dealing it anew to these tokens can give; "
+    "what special tokens keep adds nothing to it", 0.0, LN2, None, "nats",
 )  # fmt: skip
 TVD = MetricSpec(
     "adversarial_tvd", "TVD", "change of the prediction under that attention", 0.0, 1.0, None, "probability"
@@ -72,6 +74,7 @@ NOT_AFFINE = "read-out is not affine"
 MULTI_LABEL = "labels are independent"
 UNLABELLED = "no known label"
 NOT_SEARCHED = "not searched under a control"
+NO_BOUND = "no bound for the gradient search"
 ROUNDING = 1e-6  # of float32 probabilities, in "within eps"
 
 
@@ -103,12 +106,23 @@ class AdversarialSettings:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """What was found: attention (B, K, S, T), NaN where there is none, with JSD (B, K), and an upper bound (B,)."""
+    """What was found.
+
+    Attributes:
+        attention: (B, K, S, T), NaN where there is none.
+        jsd: (B, K), nats.
+        upper: (B,), what none can exceed.
+        method: "exact", "interval" or "adam".
+        missing: why a value is NaN.
+        unbounded: why an upper bound is.
+    """
 
     attention: Tensor
     jsd: Tensor
     upper: Tensor
     method: str
+    missing: str = NAN_SCORES
+    unbounded: str = NAN_SCORES
 
 
 def run(block: Block, settings: AdversarialSettings) -> Found:
@@ -121,61 +135,44 @@ def run(block: Block, settings: AdversarialSettings) -> Found:
     Raises:
         InputError: the exact method was asked for, and the read-out is not affine in the attention.
     """
-    affine = _affine(block)
-    if settings.method == "exact" and affine is None:
+    movable = movable_of(block)
+    if settings.method == "exact" and movable is None:
         raise InputError("method exact needs a read-out that is affine in one attention; choose adam or auto.")
     found = Found()
-    if affine is None and settings.method == "auto" and block.attention != "attention":
-        _score_alternatives(found, block, _not_searched(block, settings))
-    elif settings.method == "adam" or affine is None:
+    if movable is None and settings.method == "auto" and block.attention != "attention":
+        _score_alternatives(found, block, _not_searched(block, settings, "adam", NO_BOUND))
+    elif settings.method == "adam" or movable is None:
         _score_alternatives(found, block, _searched(block, settings))
     else:
-        _score_alternatives(found, block, _solved(block, affine, settings))
-    _score_decision(found, block, affine)
+        _score_alternatives(found, block, _solved(block, movable, settings))
+    _score_decision(found, block, movable)
     return found
 
 
 def run_decision(block: Block, settings: AdversarialSettings) -> Found:
     """The farthest attention that keeps the decision and the nearest that changes it, of a block of one label."""
     found = Found()
-    _score_decision(found, block, _affine(block))
+    _score_decision(found, block, movable_of(block))
     return found
 
 
-def _affine(block: Block) -> Affine | None:
-    """The read-out where exact answers hold: affine, one label, all of the attention on what may move."""
-    encoded = block.encoded
-    whole = torch.equal(block.items, encoded.allowed)
-    return encoded.affine if whole and not encoded.multi_label and encoded.attention.shape[1] == 1 else None
+def _solved(block: Block, movable: Movable, settings: AdversarialSettings) -> Alternatives:
+    if movable.token_logits.shape[-1] == 2:
+        best = exact_adversary(movable.shares, movable.items, movable.margins, settings.eps, settings.k)
+        jsd = best.jsd * movable.weight[:, None]
+        return Alternatives(movable.attention(best.attention)[:, :, None], jsd, jsd[:, 0], "exact")
+    if block.attention != "attention":
+        return _not_searched(block, settings, "interval", NOT_SEARCHED)
+    bounds = adversary_interval(movable.shares, movable.items, movable.token_logits, movable.bias, settings.eps)
+    lower, upper = bounds.lower * movable.weight, bounds.upper * movable.weight
+    return Alternatives(movable.attention(bounds.attention[:, None])[:, :, None], lower[:, None], upper, "interval")
 
 
-def _margins(affine: Affine) -> Tensor:
-    """Margin of class 1 over class 0 that each token alone gives, (B, T)."""
-    logits = affine.token_logits.double() + affine.bias.double()[:, None]
-    return logits[..., 1] - logits[..., 0]
-
-
-def _solved(block: Block, affine: Affine, settings: AdversarialSettings) -> Alternatives:
-    attention, items = block.encoded.attention[:, 0].double(), block.items[:, 0]
-    if affine.token_logits.shape[-1] == 2:
-        best = exact_adversary(attention, items, _margins(affine), settings.eps, settings.k)
-        return Alternatives(best.attention[:, :, None], best.jsd, best.jsd[:, 0], "exact")
-    bounds = adversary_interval(
-        attention, items, affine.token_logits.double(), affine.bias.double(), settings.eps, _starts(block)
-    )
-    return Alternatives(bounds.attention[:, None, None], bounds.lower[:, None], bounds.upper, "interval")
-
-
-def _starts(block: Block) -> int:
-    """The linear programs of more than two classes take a tenth of a second a text: under a control bounds must do."""
-    return STARTS if block.attention == "attention" else 0
-
-
-def _not_searched(block: Block, settings: AdversarialSettings) -> Alternatives:
-    """Nothing: a search through a stack of layers is worth its time for the model's own attention alone."""
+def _not_searched(block: Block, settings: AdversarialSettings, method: str, unbounded: str) -> Alternatives:
+    """Nothing: a search is worth its time for the model's own attention alone, and bounds without one say little."""
     nothing = torch.full((len(block), settings.k), math.nan, dtype=torch.float64)
     attention = torch.full((*nothing.shape, *block.items.shape[1:]), math.nan, dtype=torch.float64)
-    return Alternatives(attention, nothing, nothing[:, 0], "adam")
+    return Alternatives(attention, nothing, nothing[:, 0], method, NOT_SEARCHED, unbounded)
 
 
 def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
@@ -193,7 +190,8 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     order = moved.argsort(dim=1, descending=True, stable=True)
     attention = attention.gather(1, order[..., None, None].expand_as(attention))
     nothing = torch.full((len(block),), math.nan, dtype=torch.float64)
-    return Alternatives(attention[:, : settings.k], moved.gather(1, order)[:, : settings.k], nothing, "adam")
+    moved = moved.gather(1, order)
+    return Alternatives(attention[:, : settings.k], moved[:, : settings.k], nothing, "adam", unbounded=NO_BOUND)
 
 
 def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
@@ -206,24 +204,25 @@ def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
     change = output_change(after, encoded.probabilities.double()[:, None], encoded.multi_label)
     unlikely = block.over_slots(kl(best.attention[:, 0], own, validate_args=False))
     exact = best.method == "exact"
-    missing = NAN_SCORES if exact or _starts(block) else NOT_SEARCHED
+    several = (items.sum(-1) > 1).any(1).tolist()
     for row, held in enumerate(items.flatten(1).any(1).tolist()):
         values = best.jsd[row].tolist()
         empty = None if held else NO_TOKEN
-        found.score(block, row, JSD.name, values[0], empty or missing)
-        found.score(block, row, UPPER.name, best.upper[row], empty or "no bound for the gradient search")
+        found.score(block, row, JSD.name, values[0], empty or best.missing)
+        found.score(block, row, UPPER.name, best.upper[row], empty or best.unbounded)
         found.score(block, row, REACHABLE.name, reach[row], empty)
         ratio = values[0] / float(reach[row]) if float(reach[row]) > 0 else math.nan
-        alone = "n<2" if float(reach[row]) == 0 else missing
+        nowhere = NO_MASS if several[row] else TOO_SHORT
+        alone = nowhere if float(reach[row]) == 0 else best.missing
         found.score(block, row, RATIO.name, min(ratio, 1.0) if ratio == ratio else math.nan, empty or alone)
-        found.score(block, row, TVD.name, change[row, 0], empty or missing)
+        found.score(block, row, TVD.name, change[row, 0], empty or best.missing)
         label = -1 if block.labels is None else block.labels[row]
         right = float(int(after[row, 0].argmax()) == label) if label >= 0 and not math.isnan(values[0]) else math.nan
-        found.score(block, row, ACCURACY.name, right, empty or (missing if label >= 0 else UNLABELLED))
+        found.score(block, row, ACCURACY.name, right, empty or (best.missing if label >= 0 else UNLABELLED))
         far = float(unlikely[row])
         found.score(
             block, row, LIKELIHOOD.name, math.nan if math.isinf(far) else far,
-            empty or ("mass where the model has none" if math.isinf(far) else missing),
+            empty or ("mass where the model has none" if math.isinf(far) else best.missing),
         )  # fmt: skip
         for rank, moved in enumerate(values):
             if math.isnan(moved):
@@ -240,40 +239,42 @@ def _variant(block: Block, name: str) -> str:
     return name if block.attention == "attention" else f"{block.attention} {name}"
 
 
-def _score_decision(found: Found, block: Block, affine: Affine | None) -> None:
+def _score_decision(found: Found, block: Block, movable: Movable | None) -> None:
     """The farthest attention that keeps the decision, and the nearest that changes it."""
-    if affine is None:
+    if movable is None:
         reason = MULTI_LABEL if block.encoded.multi_label else NOT_AFFINE
         for row in range(len(block)):
             for metric in (KEEPING, KEEPING_UPPER, DISTANCE, PROOF):
                 found.score(block, row, metric.name, math.nan, reason)
         return
-    attention, items = block.encoded.attention[:, 0].double(), block.items[:, 0]
-    token_logits, bias = affine.token_logits.double(), affine.bias.double()
-    if token_logits.shape[-1] == 2:
-        lower = upper = decision_keeping_adversary(attention, items, _margins(affine)).jsd[:, 0]
+    shares, items, weight = movable.shares, movable.items, movable.weight
+    missing = NAN_SCORES
+    if movable.token_logits.shape[-1] == 2:
+        lower = upper = decision_keeping_adversary(shares, items, movable.margins).jsd[:, 0] * weight
+    elif block.attention == "attention":
+        bounds = decision_keeping_interval(shares, items, movable.token_logits, movable.bias)
+        lower, upper = bounds.lower * weight, bounds.upper * weight
     else:
-        bounds = decision_keeping_interval(attention, items, token_logits, bias, _starts(block))
-        lower, upper = bounds.lower, bounds.upper
-    nearest = flip_distance(attention, items, token_logits, bias)
-    after = probabilities(
-        block.encoded.decode(nearest.attention[:, None, None].to(block.encoded.attention.dtype)).double()
-    )[:, 0]  # fmt: skip
+        lower = upper = torch.full_like(weight, math.nan)
+        missing = NOT_SEARCHED
+    nearest = flip_distance(shares, items, movable.token_logits, movable.bias)
+    distance, attention = nearest.jsd * weight, movable.attention(nearest.attention[:, None])[:, 0]
+    logits = block.encoded.decode(attention[:, None, None].to(block.encoded.attention.dtype))[:, 0]
+    after = probabilities(logits.double())
     change = output_change(after, block.encoded.probabilities.double(), False)
-    missing = NAN_SCORES if token_logits.shape[-1] == 2 or _starts(block) else NOT_SEARCHED
     for row, reason in enumerate(nearest.reason):
         empty = NO_TOKEN if not bool(items[row].any()) else None
         found.score(block, row, KEEPING.name, lower[row], empty or missing)
-        found.score(block, row, KEEPING_UPPER.name, upper[row], empty or NAN_SCORES)
-        found.score(block, row, DISTANCE.name, nearest.jsd[row], reason)
+        found.score(block, row, KEEPING_UPPER.name, upper[row], empty or missing)
+        found.score(block, row, DISTANCE.name, distance[row], reason)
         undefined = reason if reason in (NO_TOKEN, NAN_SCORES) else None
         proof = math.nan if undefined else float(nearest.attention_proof[row])
         found.score(block, row, PROOF.name, proof, undefined)
-        if not math.isnan(float(nearest.jsd[row])):
+        if not math.isnan(float(distance[row])):
             found.variant(
-                block, row, "adversarial", _variant(block, "flip"), attention_jsd=float(nearest.jsd[row]),
+                block, row, "adversarial", _variant(block, "flip"), attention_jsd=float(distance[row]),
                 output_tvd=float(change[row]), probabilities=after[row].tolist(),
-                attention=nearest.attention[row][items[row]].tolist(), exact=True,
+                attention=attention[row][items[row]].tolist(), exact=True,
             )  # fmt: skip
 
 

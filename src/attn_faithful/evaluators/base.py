@@ -89,7 +89,7 @@ class Block:
         """The mean of values (B, ..., S) over an example's slots that hold an item; 0 without any."""
         held = self.items.any(-1).to(values.dtype)
         held = held.view(len(held), *[1] * (values.dim() - 2), held.shape[1])
-        return (values * held).sum(-1) / held.sum(-1).clamp(min=1)
+        return torch.where(held > 0, values, 0.0).sum(-1) / held.sum(-1).clamp(min=1)
 
     def generator(self, row: int, *purpose: object) -> torch.Generator:
         """A generator for one example and purpose, on the CPU, whatever the batch and the order."""

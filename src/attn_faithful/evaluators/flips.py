@@ -32,7 +32,10 @@ FRACTION = MetricSpec(
     "decision_flip", "fraction removed", "share of the items that must be removed, along the ranking, until the "
     "decision changes", 0.0, 1.0, "lower",
 )  # fmt: skip
-MASS = MetricSpec("flip_mass", "mass removed", "attention that these items hold", 0.0, 1.0, None, "probability")
+MASS = MetricSpec(
+    "flip_mass", "mass removed", "share of the attention on all items that these items hold; what special tokens keep "
+    "is no part of it", 0.0, 1.0, None, "probability",
+)  # fmt: skip
 SIZE = MetricSpec("flip_size", "items removed", "number of these items", 1.0, math.inf, "lower")
 NEVER_FLIPS = MetricSpec(
     "flip_never", "never flips", "whether the ranking never changes the decision, to the last item", 0.0, 1.0

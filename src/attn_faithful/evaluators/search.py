@@ -83,9 +83,9 @@ def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) 
     farthest = torch.full(scores.shape[:2], -torch.inf, dtype=scores.dtype, device=scores.device)
     best = torch.zeros_like(scores)
     for _ in range(settings.steps):
-        found = _attention(scores, attention, items, mass)
-        optimizer.zero_grad()
-        loss, away, change = _loss(found, attention, before, block, settings)
+        with torch.enable_grad():  # the caller may have none
+            found = _attention(scores, attention, items, mass)
+            loss, away, change = _loss(found, attention, before, block, settings)
         (scores.grad,) = torch.autograd.grad(loss, scores)
         if settings.keep == "best":
             farther = (change <= settings.eps) & (away > farthest)

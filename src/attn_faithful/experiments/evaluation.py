@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from attn_faithful.experiments.failing import Guard
 from attn_faithful.experiments.settings import EvaluationSettings
 from attn_faithful.experiments.team import SOLO, Team
@@ -16,6 +18,7 @@ from attn_faithful.models.inference import planned
 __all__ = ["Subject", "evaluate_rows", "token_ids"]
 
 
+@torch.inference_mode(False)  # tests and sources take gradients, whatever mode the caller is in
 def evaluate_rows(
     subject: Subject,
     rows: Any,

@@ -209,17 +209,18 @@ def scaled_jsd(p: Tensor, q: Tensor, eps: float = 0.0, validate_args: bool = Tru
 
 
 def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
-    r"""The largest JSD from ``attention`` that any distribution on the allowed tokens can have.
+    r"""The largest JSD from ``attention`` that dealing its weight on the allowed tokens anew can give.
 
-    JSD is convex in its other argument, so the maximum is on a corner of the simplex: all mass on the least attended
-    allowed token, of weight ``a``: ``0.5 (ln(2 / (1 + a)) + a ln(2 a / (1 + a)) + (1 - a) ln 2)``.
+    JSD is convex in its other argument, so the maximum is on a corner of the simplex: all of the mass ``m`` that the
+    allowed tokens hold on the least attended of them, of weight ``a``: ``0.5 (m ln(2 m / (m + a)) + a ln(2 a / (m + a))
+    + (m - a) ln 2)``. What other positions hold (special tokens) stays there and adds nothing.
 
     Args:
-        attention: (..., T), probabilities, 0 where nothing is allowed.
+        attention: (..., T), probabilities; weight outside ``allowed`` is kept, and m is 1 without any.
         allowed: (..., T), bool; broadcasts.
 
     Returns:
-        (...), nats, float64; 0 for one allowed token, towards ln 2 for long texts, NaN where no token is allowed.
+        (...), nats, float64; 0 for one allowed token, towards m ln 2 for long texts, NaN where no token is allowed.
 
     Raises:
         InputError: shapes that do not go together, ``allowed`` that is not bool, weights below 0 or of more than 1.
@@ -244,5 +245,7 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
     mass = torch.where(allowed, weights, 0.0).sum(-1)
     least = weights.amin(-1)
     least = torch.where(allowed.any(-1), least, math.nan)
-    shared: Tensor = LN2 - torch.log1p(least) + torch.special.xlogy(least, 2 * least / (1 + least))
-    return (0.5 * (shared + (mass - least) * LN2)).clamp(min=0.0, max=LN2) + 0.0
+    both = torch.where(mass > 0, mass + least, 1.0)
+    moved = torch.special.xlogy(mass, 2 * mass / both) + torch.special.xlogy(least, 2 * least / both)
+    found: Tensor = 0.5 * (moved + (mass - least) * LN2)
+    return found.clamp(min=0.0, max=LN2) + 0.0

@@ -181,7 +181,7 @@ def first_flip(logits_after: Tensor, decision: Tensor) -> Tensor:
 
 
 def removed_mass(log_weights: Tensor, order: Tensor, items: Tensor, size: Tensor) -> Tensor:
-    r"""How much of the original attention the first ``size`` items of a ranking hold.
+    r"""Which share of the attention on all items the first ``size`` items of a ranking hold.
 
     Args:
         log_weights: (B, T), unnormalized logarithms of attention, -inf for a weight of 0; ignored outside ``items``.
@@ -190,7 +190,8 @@ def removed_mass(log_weights: Tensor, order: Tensor, items: Tensor, size: Tensor
         size: (B,), a number of items, for example from :func:`first_flip`; NaN where there is none.
 
     Returns:
-        (B,), float64, probability: 0 to 1 where attention sums to 1 over the items. NaN where ``size`` is, where no
+        (B,), float64, probability, 0 to 1: their weight over that of all items, so what other positions (special
+        tokens) keep is no part of it. NaN where ``size`` is, where no
         item has weight, and where a weight is not a number.
 
     Raises:

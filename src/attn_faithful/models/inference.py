@@ -23,7 +23,8 @@ class Outputs:
 
     Attributes:
         probabilities: (n, C) float64.
-        attention: one float64 array an example, over its content tokens in order; they sum to 1.
+        attention: one float64 array an example, over its content tokens in order; they sum to 1, less
+            what special tokens keep.
     """
 
     probabilities: np.ndarray

@@ -69,7 +69,7 @@ class Encoded:
 
     @property
     def over_items(self) -> Tensor:
-        """Attention over the items as a whole, (B, T); its sum is 1 wherever anything is allowed."""
+        """Attention over the items as a whole, (B, T); it sums to 1 over what is allowed, special tokens included."""
         return self.attention[:, 0] if self.pooled is None else self.pooled
 
     @property

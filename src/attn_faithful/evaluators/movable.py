@@ -1,0 +1,61 @@
+"""The part of an affine read-out's attention that a test may move, so that what holds of distributions holds of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attn_faithful.evaluators.base import Block
+
+
+@dataclass(frozen=True)
+class Movable:
+    """What may move of a read-out that is affine in one attention, as if the items held all of it.
+
+    Where other positions (special tokens) keep weight, theirs is part of the bias, and an item's logits are those of
+    all the weight that the items hold. A JSD between shares is then a JSD of attention over that weight.
+
+    Attributes:
+        shares: (B, T), of the items' weight, a distribution over them.
+        items: (B, T), bool.
+        token_logits: (B, T, C), what all of the weight on a token would add.
+        bias: (B, C).
+        weight: (B,), what the items hold together; 1 where nothing else holds any.
+        kept: (B, T), the weight that other positions keep.
+    """
+
+    shares: Tensor
+    items: Tensor
+    token_logits: Tensor
+    bias: Tensor
+    weight: Tensor
+    kept: Tensor
+
+    @property
+    def margins(self) -> Tensor:
+        """Margin of class 1 over class 0 that each token alone gives, (B, T)."""
+        logits = self.token_logits + self.bias[:, None]
+        return logits[..., 1] - logits[..., 0]
+
+    def attention(self, shares: Tensor) -> Tensor:
+        """The attention (B, K, T) in which the items hold these shares (B, K, T) of their weight."""
+        return shares * self.weight[:, None, None] + self.kept[:, None]
+
+
+def movable_of(block: Block) -> Movable | None:
+    """What may move where exact answers hold: an affine read-out of one attention, one label a text."""
+    encoded, affine = block.encoded, block.encoded.affine
+    if affine is None or encoded.multi_label or encoded.attention.shape[1] != 1:
+        return None
+    attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
+    kept = torch.where(items, 0.0, attention)
+    held = torch.where(items, attention, 0.0)
+    weight = torch.where((kept > 0).any(-1), held.sum(-1), 1.0)
+    even = items / items.sum(-1, keepdim=True).clamp(min=1)  # of nothing: any shares will do
+    shares = torch.where(weight[:, None] == 0, even, held / torch.where(weight == 0, 1.0, weight)[:, None])
+    token_logits = affine.token_logits.double()
+    fixed = kept[:, None] @ torch.where(kept[..., None] > 0, token_logits, 0.0)  # (B, 1, C)
+    bias = affine.bias.double() + fixed[:, 0]
+    return Movable(shares, items, token_logits * weight[:, None, None], bias, weight, kept)

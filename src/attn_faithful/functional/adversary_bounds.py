@@ -1,0 +1,274 @@
+"""The farthest attention of a region, between two bounds: branch and bound for a separable convex maximum.
+
+JSD is a sum over tokens of convex functions of their weights. Over a box each of them lies below its chord, so a linear
+program over the box and the region's outer polytope bounds the JSD from above (Falk and Soland 1969). Where the chord
+errs most the box is split in two. Every program's solution is also where a search for a far attention begins: its steps
+follow the tangent of the JSD, which a convex function nowhere falls below, within the region's forms near the point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.special import xlogy
+
+from .adversary_region import Array, Region, Rows
+
+NODES = 5  # boxes that are split; three times as many where the bounds are far apart still
+CLOSE = 5e-4  # nats between the bounds that are as good as none
+OPEN = 0.02  # nats between the bounds that are worth further starts
+_DIRECTIONS = 8  # of these starts at most
+_PARTS = (1.0, 0.5, 0.2, 0.05)  # of a step that are tried until one gains
+_CLIMB = 1  # steps of the search from each box
+_POLISH = 6  # steps from the best point of all
+_GRID, _ROUNDS = 64, 5  # points of a line that are tried at once, and times that the line is made finer
+_FLOOR = 1e-3  # share of the observed attention mixed in where the tangent is taken: at 0 it has none
+_INSIDE = 0.2  # of a box that a split leaves on either side at least
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Limits (T,) on each token's weight, what bounds the JSD there, and the point at which that bound is reached."""
+
+    low: Array
+    high: Array
+    bound: float
+    point: Array
+
+
+@dataclass(frozen=True)
+class Farthest:
+    """A point of the region, its JSD, and what no point of the region exceeds."""
+
+    point: Array
+    jsd: float
+    upper: float
+
+
+def farthest(own: Array, region: Region, nodes: int) -> Farthest:
+    """The largest JSD from ``own`` (T,), of 2 tokens at least, within a region: what was found of it, and a bound.
+
+    Args:
+        own: the observed attention, which lies within.
+        region: see :class:`~.adversary_region.Region`.
+        nodes: boxes that are split; up to three times as many where the bounds are more than 0.02 nats apart.
+
+    Returns:
+        :class:`Farthest`, nats.
+
+    Reference:
+        Falk and Soland (1969), An algorithm for separable nonconvex programming problems.
+
+    Example:
+        >>> from .adversary_region import DecisionRegion
+        >>> logits = np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
+        >>> region = DecisionRegion.of(logits, np.zeros(3), decision=0)
+        >>> farthest(np.array([0.7, 0.3]), region, NODES).point.round(6).tolist()
+        [1.0, 0.0]
+    """
+    search = _Search(own, region)
+    search.try_tokens()
+    boxes = [_root(own, region.outer)]
+    for node in range(3 * nodes):
+        box = max(boxes, key=lambda box: box.bound)
+        search.climb(box)
+        enough = CLOSE if node < nodes else OPEN
+        if box.bound <= search.jsd + enough:
+            break
+        boxes.remove(box)
+        boxes += [half for half in _halves(own, region.outer, box) if half.bound > search.jsd]
+        if not boxes:
+            break
+    upper = max((box.bound for box in boxes), default=search.jsd)
+    if upper > search.jsd + OPEN:
+        search.try_directions()
+    search.polish()
+    return Farthest(search.point, search.jsd, max(upper, search.jsd))
+
+
+class _Search:
+    """The farthest point found so far, and ways to find a farther one.
+
+    Every point that is kept lies within the region: one that does not is drawn back along the straight line to the
+    observed attention, on which JSD only falls; one that does is pushed out along it.
+    """
+
+    def __init__(self, own: Array, region: Region) -> None:
+        self.own = own
+        self.region = region
+        self.point = own
+        self.jsd = 0.0
+        self.near_own = region.near(own)
+
+    def try_tokens(self) -> None:
+        """All attention on one token, wherever that lies within."""
+        alone = np.eye(len(self.own))
+        within = self.region.holds(alone)
+        if within.any():  # the less attended the farther
+            self._keep(alone[np.where(within, self.own, np.inf).argmin()])
+
+    def climb(self, box: Box) -> None:
+        """From where the bound of a box is reached, and from where it would be by the forms near the observed point."""
+        points: list[Array | None] = [box.point]
+        if not self.region.holds(box.point[None])[0]:
+            slope, _ = _chords(self.own, box.low, box.high)
+            points.append(_program(slope, self.near_own, box.low, box.high)[0])
+        for point in points:
+            if point is not None:
+                self._ascend(point, _CLIMB)
+
+    def try_directions(self) -> None:
+        """Along tangents at random distributions, as far as the forms near the observed attention allow."""
+        free = np.zeros(len(self.own)), np.ones(len(self.own))
+        generator = np.random.default_rng(0)  # the directions depend on the number of tokens alone
+        for _ in range(_DIRECTIONS):
+            toward = generator.dirichlet(np.full(len(self.own), 0.3))
+            point, _ = _program(_tangent(toward, self.own), self.near_own, *free)
+            if point is not None:
+                self._ascend(point, _POLISH)
+
+    def polish(self) -> None:
+        """From the best point to where no step gains."""
+        self._ascend(self.point, _POLISH)
+
+    def _ascend(self, point: Array, steps: int) -> None:
+        point = self._to_the_edge(point)
+        reached = self._keep(point)
+        free = np.zeros(len(point)), np.ones(len(point))
+        for _ in range(steps):
+            step, _ = _program(_tangent(point, self.own), self.region.near(point), *free)
+            if step is None:
+                return
+            reached_before = reached
+            for part in _PARTS:  # where the region is curved a whole step may end short of where it began
+                edge = self._to_the_edge(_distribution(point + part * (step - point)))
+                reached = self._keep(edge)
+                if reached > reached_before + 1e-7:
+                    break
+            else:
+                return
+            point = edge
+
+    def _to_the_edge(self, point: Array) -> Array:
+        """The last point within, seen from the observed attention towards and past this one."""
+        away = point - self.own
+        falling = away < 0
+        if not falling.any():
+            return self.own
+        low, high = 0.0, float((self.own[falling] / -away[falling]).min())  # there the first weight is 0
+        for _ in range(_ROUNDS):
+            lengths = np.linspace(low, high, _GRID)
+            last = int(np.flatnonzero(self.region.holds(self._along(away, lengths)))[-1:].sum())
+            low, high = lengths[last], lengths[min(last + 1, _GRID - 1)]
+            if low == high:
+                break
+        found: Array = self._along(away, np.array([low]))[0]
+        return found
+
+    def _along(self, away: Array, lengths: Array) -> Array:
+        """Distributions (K, T) at these lengths of a line from the observed attention."""
+        return _distribution(self.own + lengths[:, None] * away)
+
+    def _keep(self, point: Array) -> float:
+        found = float(_distance(point, self.own).sum())
+        if found > self.jsd:
+            self.point, self.jsd = point, found
+        return found
+
+
+def _root(own: Array, outer: Rows) -> Box:
+    """The box of all that the forms allow each token when the others do their best for it."""
+    matrix, limits = outer
+    least = matrix.min(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.where(matrix > limits[:, None], (limits[:, None] - least) / (matrix - least), 1.0)
+    high = np.clip(most.min(axis=0, initial=1.0) + 1e-9, own, 1.0)
+    low = np.zeros(len(own))
+    bound, point = _bound(own, outer, low, high)
+    return Box(low, high, bound, own if point is None else point)
+
+
+def _halves(own: Array, outer: Rows, box: Box) -> list[Box]:
+    """The box cut at the token whose chord errs most; halves that hold nothing of the polytope are left out."""
+    slope, base = _chords(own, box.low, box.high)
+    error = slope * (box.point - box.low) + base - _distance(box.point, own)
+    token = int(error.argmax())
+    edge = _INSIDE * (box.high[token] - box.low[token])
+    cut = float(np.clip(box.point[token], box.low[token] + edge, box.high[token] - edge))
+    halves = []
+    for side in ("below", "above"):
+        low, high = box.low.copy(), box.high.copy()
+        (high if side == "below" else low)[token] = cut
+        bound, point = _bound(own, outer, low, high)
+        if point is not None:
+            halves.append(Box(low, high, min(bound, box.bound), point))
+    return halves
+
+
+def _bound(own: Array, outer: Rows, low: Array, high: Array) -> tuple[float, Array | None]:
+    """What no JSD in a box exceeds, and the point where its chords reach that; None where the box holds no point.
+
+    By weak duality any multipliers of at least 0 give a bound; those of the solver give a good one, and how precise the
+    solver is does not matter to its truth.
+    """
+    slope, base = _chords(own, low, high)
+    point, multipliers = _program(slope, outer, low, high)
+    matrix, limits = outer
+    reduced = slope - multipliers @ matrix
+    order = np.argsort(-reduced, kind="stable")
+    room = (high - low)[order]
+    before = np.cumsum(room) - room
+    filled = np.clip(1 - low.sum() - before, 0.0, room)  # the best that a distribution in the box does without rows
+    most = filled @ reduced[order] + low @ reduced + multipliers @ limits
+    return float(most + (base - slope * low).sum()), point
+
+
+def _program(slope: Array, rows: Rows, low: Array, high: Array) -> tuple[Array | None, Array]:
+    """The distribution in a box that maximises a linear form within the rows (None without one), and multipliers."""
+    matrix, limits = rows
+    tokens = len(slope)
+    more = matrix.shape[1] - tokens if len(matrix) else 0
+    found = linprog(
+        np.concatenate([-slope, np.zeros(more)]),
+        A_ub=matrix if len(matrix) else None,
+        b_ub=limits if len(matrix) else None,
+        A_eq=np.concatenate([np.ones(tokens), np.zeros(more)])[None],
+        b_eq=[1.0],
+        bounds=np.stack([np.concatenate([low, np.zeros(more)]), np.concatenate([high, np.full(more, np.inf)])], axis=1),
+        method="highs",
+    )
+    if found.status != 0:
+        return None, np.zeros(len(matrix))
+    multipliers = np.maximum(-found.ineqlin.marginals, 0.0) if len(matrix) else np.zeros(0)
+    return _distribution(found.x[:tokens]), multipliers
+
+
+def _chords(own: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """Slopes (T,) of the chords of each token's part of the JSD over a box, and their values (T,) at its lower end."""
+    base = _distance(low, own)
+    width = high - low
+    wide = width > 1e-12
+    rise = np.where(wide, _distance(high, own) - base, 0.0)
+    return rise / np.where(wide, width, 1.0), base
+
+
+def _tangent(point: Array, own: Array) -> Array:
+    """Slopes (T,) of the JSD at a point."""
+    mixed = (1 - _FLOOR) * point + _FLOOR * own + 1e-12
+    slope: Array = 0.5 * np.log(2 * mixed / (mixed + own + 1e-12))
+    return slope
+
+
+def _distance(point: Array, own: Array) -> Array:
+    """Each token's part of the JSD, (T,): ``0.5 (x ln(2x / (x + a)) + a ln(2a / (x + a)))``."""
+    both = point + own
+    found: Array = 0.5 * (xlogy(point, point) + xlogy(own, own) - xlogy(both, both / 2))
+    return found
+
+
+def _distribution(point: Array) -> Array:
+    found: Array = np.clip(point, 0.0, None)
+    found /= found.sum(axis=-1, keepdims=True)
+    return found

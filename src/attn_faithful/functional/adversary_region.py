@@ -1,0 +1,181 @@
+"""Which attentions leave a prediction over several classes where it was, for a read-out affine in the attention.
+
+A region says of a point whether it lies within, gives linear forms that every point within keeps (an outer polytope,
+for upper bounds), and those forms that bound it near a point (for the steps of a search).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Rows = tuple[Array, Array]  # matrix (R, T) and limits (R,): ``matrix @ attention <= limits``
+
+EVERY_SUBSET = 6  # classes up to which every subset of them has a form; beyond, single classes have one
+ROUNDING = 1e-7  # of linear programs: how far their points may lie beyond a limit
+
+
+class Region(Protocol):
+    """A set of attentions that holds the observed one, and with a point all that lie between the two or nearly so."""
+
+    @property
+    def outer(self) -> Rows:
+        """Linear forms that every point within keeps."""
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        """Which of some distributions (K, T) lie within."""
+
+    def near(self, point: Array) -> Rows:
+        """Linear forms that bound the region near a point within; columns behind the tokens are free variables >= 0."""
+
+
+@dataclass(frozen=True)
+class DecisionRegion:
+    """The attentions under which no other class overtakes the decision: a polytope, so its forms are exact."""
+
+    outer: Rows
+
+    @classmethod
+    def of(cls, token_logits: Array, bias: Array, decision: int) -> DecisionRegion:
+        """From logits (T, C) and bias (C,), all finite."""
+        others = [c for c in range(len(bias)) if c != decision]
+        matrix = (token_logits[:, others] - token_logits[:, [decision]]).T  # (C - 1, T)
+        return cls(_scaled(matrix, bias[decision] - bias[others]))
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        matrix, limits = self.outer
+        return np.asarray((points @ matrix.T <= limits + ROUNDING).all(axis=1))
+
+    def near(self, point: Array) -> Rows:
+        return self.outer
+
+
+class TvdRegion:
+    r"""The attentions under which class probabilities p stay within a TVD of eps of those observed, q.
+
+    That is ``p(S) <= q(S) + eps`` for every set S of classes. In the logits these are differences of convex functions,
+    so the region need not be convex. For disjoint sets S and U of classes, with ``q_d > eps`` on U,
+
+    ``sum_S q_c / q(S) ln(p_c / q_c) <= ln(p(S) / q(S)) <= ln(1 + eps / q(S))`` by Jensen's inequality, and
+    ``-sum_U q_d / q(U) ln(p_d / q_d) <= max_U q_d / q(U) ln(q_d / (q_d - eps))``, a convex function of the mass that
+    the classes lose, at most eps together, and so largest where one of them loses all of it.
+
+    In the sum of both the normaliser of the softmax cancels: a linear form in the logits, and so in the attention,
+    that no point within exceeds. To first order in eps it is ``p(S) <= q(S) + eps`` itself where U is what is not in S.
+
+    Args:
+        own: (T,), the observed attention.
+        token_logits: (T, C), finite.
+        bias: (C,), finite.
+        eps: 0 to below 1.
+
+    Example:
+        >>> region = TvdRegion(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2), eps=0.2)
+        >>> region.holds(np.array([[0.6, 0.4], [1.0, 0.0]])).tolist()
+        [True, False]
+    """
+
+    def __init__(self, own: Array, token_logits: Array, bias: Array, eps: float) -> None:
+        observed = own @ token_logits
+        self.shift = (token_logits - observed).T  # (C, T): by how much all attention on a token moves each logit
+        self.before = _log_softmax(observed + bias)  # ln q, (C,)
+        self.eps = eps
+        self.sets = _sets(len(bias))
+        self.outer = self._outer()
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        change = np.abs(np.exp(self._after(points)) - np.exp(self.before)).sum(axis=1) / 2
+        found: NDArray[np.bool_] = change <= max(self.eps, ROUNDING)
+        return found
+
+    def near(self, point: Array) -> Rows:
+        """The log-odds of each set of classes, linear in the logits around the point's.
+
+        Of many classes not every set is looked at; then the gains of all, as further variables, sum to eps at most.
+        """
+        matrix, limits = self._odds(point)
+        classes = len(self.before)
+        if classes <= EVERY_SUBSET:
+            return _scaled(matrix, limits)
+        after = np.exp(self._after(point[None])[0])
+        slopes = after[:, None] * (self.shift - after @ self.shift)  # (C, T)
+        most = np.exp(self.before) - after + slopes @ point
+        forms = np.block([
+            [matrix, np.zeros((len(matrix), classes))],
+            [slopes, -np.eye(classes)],
+            [np.zeros((1, matrix.shape[1])), np.ones((1, classes))],
+        ])  # fmt: skip
+        return _scaled(forms, np.concatenate([limits, most, [self.eps]]))
+
+    def _odds(self, point: Array) -> Rows:
+        after, sets = self._after(point[None])[0], self.sets
+        most = np.exp(_log_mass(self.before, sets)) + self.eps
+        sets, most = sets[most < 1], most[most < 1]
+        inside, outside = _log_mass(after, sets), _log_mass(after, ~sets)
+        slopes = np.exp(np.where(sets, after - inside[:, None], -np.inf))
+        slopes -= np.exp(np.where(sets, -np.inf, after - outside[:, None]))  # (R, C)
+        matrix = slopes @ self.shift
+        return matrix, np.log(most) - np.log1p(-most) - (inside - outside) + matrix @ point
+
+    def _after(self, points: Array) -> Array:
+        """ln p (K, C) under attentions (K, T)."""
+        return _log_softmax(self.before + points @ self.shift.T)
+
+    def _outer(self) -> Rows:
+        q = np.exp(self.before)
+        lose = q > self.eps if self.eps else np.ones(len(q), dtype=bool)
+        pairs = permutations(np.eye(len(q), dtype=bool), 2)
+        forms, limits = [], []
+        for gains, loses in (*pairs, *((s, ~s & lose) for s in self.sets)):
+            if not loses.any() or not lose[loses].all():
+                continue
+            up, down = self._shares(gains), self._shares(loses)
+            total = _log_sum(self.before[gains])
+            forms.append(up - down)
+            gained = np.logaddexp(total, np.log(self.eps)) - total if self.eps else 0.0
+            lost = -down[loses] * np.log1p(-self.eps / q[loses]) if self.eps else np.zeros(1)
+            limits.append(gained + lost.max())
+        matrix = np.array(forms).reshape(-1, len(q)) @ self.shift
+        return _scaled(matrix, np.array(limits))
+
+    def _shares(self, chosen: NDArray[np.bool_]) -> Array:
+        """q within some classes, (C,), 0 elsewhere."""
+        return np.exp(np.where(chosen, self.before - _log_sum(self.before[chosen]), -np.inf))
+
+
+def _sets(classes: int) -> NDArray[np.bool_]:
+    """Sets of classes, neither none nor all, as rows (R, C)."""
+    sizes = range(1, classes) if classes <= EVERY_SUBSET else sorted({1, classes - 1})
+    chosen = [held for size in sizes for held in combinations(range(classes), size)]
+    found = np.zeros((len(chosen), classes), dtype=bool)
+    for row, held in enumerate(chosen):
+        found[row, list(held)] = True
+    return found
+
+
+def _scaled(matrix: Array, limits: Array) -> Rows:
+    """The same rows with a largest coefficient of 1, so that a solver's tolerance means the same for each."""
+    largest = np.abs(matrix).max(axis=1, initial=0.0)
+    some = largest > 0  # a form that no token moves is kept by all
+    return matrix[some] / largest[some, None], limits[some] / largest[some]
+
+
+def _log_softmax(logits: Array) -> Array:
+    return logits - _log_sum(logits)[..., None]
+
+
+def _log_mass(logs: Array, sets: NDArray[np.bool_]) -> Array:
+    """The logarithm of the probability of each set, (R,)."""
+    return _log_sum(np.where(sets, logs, -np.inf))
+
+
+def _log_sum(logs: Array) -> Array:
+    """``ln sum exp`` over the last axis, which has a finite entry; many times faster than scipy's for so few."""
+    top = logs.max(axis=-1)
+    found: Array = top + np.log(np.exp(logs - top[..., None]).sum(axis=-1))
+    return found
