@@ -43,9 +43,10 @@ def test_every_repeat_has_its_own_weight():
 
 
 def test_the_shade_is_the_share_of_the_largest():
-    html = str(shown(["a", "b", "c"], [0.0, 0.3, 0.6]).html())
+    html = str(shown(["a", "b", "c", "d"], [0.0, 0.3, 0.6, 0.03]).html())
     shades = [float(alpha) for alpha in re.findall(r"rgba\(\d+,\d+,\d+,([\d.]+)\)", html)]
-    np.testing.assert_allclose(shades, [0.0, 0.31, 0.62])
+    # from the smallest share that counts on, a floor of four tenths of the largest shade, and the rest by the share
+    np.testing.assert_allclose(shades, [0.0, 0.45 * (0.4 + 0.6 * 0.5), 0.45, 0.45 * 0.05], atol=6e-4)
 
 
 def test_colours_in_a_terminal():
@@ -59,15 +60,31 @@ def test_colours_in_a_terminal():
 
 def test_words_stand_under_each_other_where_the_text_takes_several_lines():
     words = [f"word{i}" for i in range(60)]
-    rows = [
-        row for row in printed(shown(words, np.linspace(0, 1, 60).tolist()), width=90).splitlines() if "word" in row
-    ]
+    text = printed(shown(words, np.linspace(0.1, 1, 60).tolist(), places=range(60)), width=90)
+    rows = [row for row in text.splitlines() if "word" in row]
     parts = {label: [row for row in rows if row.startswith(label)] for label in ("attention", "smallest flip set")}
     found = [[re.findall(r"word\d+", row) for row in held] for held in parts.values()]
     assert found[0] == found[1]
     assert [word for part in found[0] for word in part] == words
     for above, below in zip(*parts.values(), strict=True):
         assert above.index("word") == below.index("word")
+
+
+def test_lines_without_weight_are_left_out_below_the_first_part():
+    words = [f"word{i}" for i in range(120)]
+    values = np.zeros(120)
+    values[[2, 70]] = 1.0, 0.2
+    text = printed(shown(words, values.tolist(), places=[119]), width=90)
+    rows = [row for row in text.splitlines() if "word" in row]
+    labels = [
+        next((label for label in ("attention", "smallest flip set") if row.startswith(label)), "") for row in rows
+    ]
+    parts = len({re.findall(r"word\d+", row)[0] for row in rows})
+    assert labels[:2] == ["attention", "smallest flip set"], "the first part shows all lines"
+    assert labels.count("attention") == labels.count("smallest flip set") == 2
+    assert len(rows) == parts + 1, "every other part stands once"
+    said = [word for row in rows[1:] for word in re.findall(r"word\d+", row)]
+    assert said[-len(words) :] == words
 
 
 def test_undefined_and_negative():
@@ -83,7 +100,7 @@ def test_undefined_and_negative():
 @pytest.mark.parametrize("values", [[np.nan, np.nan], [0.0, 0.0]])
 def test_nothing_to_shade(values):
     found = Heatmap("#1", ["a", "b"], [False] * 2, [Line(ATTENTION, np.array(values), None, "")])
-    assert "rgba(47,111,115,0.000)" in str(found.html())
+    assert re.findall(r"rgba\(\d+,\d+,\d+,([\d.]+)\)", str(found.html())) == ["0.000", "0.000"]
     assert "a b" in printed(found)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
 
 from attn_faithful.reports.page import write_page
+from attn_faithful.reports.runs import Run
 from tests.reports.made import ARABIC, MARKUP, long_texts, made
 
 CHROMIUM = next(
@@ -18,6 +20,29 @@ FIGURE = (  # as ours: ink on white
     '<svg xmlns="http://www.w3.org/2000/svg" width="60pt" height="40pt" viewBox="0 0 60 40">'
     '<rect width="60" height="40" fill="white"/><rect width="20" height="40" fill="#22252e"/></svg>'
 )
+
+
+PLANTED = [f"word{i}" for i in range(200)]
+
+
+def drawn(colour, look):
+    """How light a colour of Chromium's, "color(srgb r g b / alpha)", is over the ground of a look."""
+    *channels, alpha = map(float, re.findall(r"[\d.]+", colour)[-4:])
+    ground = {"light": 1.0, "dark": 0.12}[look]
+    return sum(alpha * channel + (1 - alpha) * ground for channel in channels)
+
+
+def planted(path):
+    """A run whose first text is long, with all weight on its first word and on one in the middle."""
+    folder = made(path, [" ".join(PLANTED), "a short one"]).folder
+    for name in ("tokens", "variants"):
+        columns = folder.read_table(name).to_pydict()
+        for values in columns.values():
+            for place, held in enumerate(values):
+                if isinstance(held, list) and len(held) == len(PLANTED) and isinstance(held[0], float):
+                    values[place] = [0.9 if i == 0 else 0.2 * (i == 100) for i in range(len(PLANTED))]
+        folder.write_table(name, columns)
+    return Run(path)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +87,7 @@ def folder(tmp_path_factory):
     )
     write_page(made(folder / "c", hard, queries=["who <b>?"] * len(hard)), folder / "hard.html")
     write_page(made(folder / "d", long_texts(8, 6), undefined="constant attention"), folder / "undefined.html")
+    write_page(planted(folder / "f"), folder / "planted.html")
     write_page(made(folder / "e", ["one. two."], sites=("sentence",)), folder / "sentence.html")
     return folder
 
@@ -201,8 +227,46 @@ def test_the_list_grows_as_it_is_read(opened):
     eventually(page, f"document.querySelectorAll('#rows tr').length > {before}")
 
 
+def test_lines_without_weight_fold(opened):
+    page = opened("planted")
+    shown = page.locator("#chips [aria-pressed=true]").count()
+    labels = "#heat .label"
+    folded = page.eval_on_selector_all(labels, "labels => labels.map(label => label.textContent)")
+    assert "" not in folded[:shown], "the first part shows all lines"
+    assert folded.count("attention") == 2
+    assert folded.count("") > 5, "parts of which no line holds anything are text alone"
+    text = page.eval_on_selector_all(
+        "#heat .line", "lines => lines.map(line => [...line.children].map(w => w.textContent).join(' '))"
+    )
+    once = list(dict.fromkeys(text))
+    assert " ".join(once) == " ".join(PLANTED)
+    height = page.evaluate("document.getElementById('heat').offsetHeight")
+    page.click("#fold")
+    assert page.get_attribute("#fold", "aria-pressed") == "false"
+    whole = page.eval_on_selector_all(labels, "labels => labels.map(label => label.textContent)")
+    assert "" not in whole
+    assert len(whole) == shown * len(once)
+    assert page.evaluate("document.getElementById('heat').offsetHeight") > 3 * height
+    page.click("#rows tr >> nth=1")
+    assert page.is_hidden("#fold"), "a text of one part has nothing to fold"
+
+
+@pytest.mark.parametrize(("look", "word"), [("light", "darkest"), ("dark", "brightest")])
+def test_the_legend_says_what_this_look_shows(opened, look, word):
+    page = opened("many", look)
+    assert page.inner_text("#legend").startswith(f"The {word} of a line is its largest value")
+    found = page.eval_on_selector_all(
+        "#heat .line >> nth=0 >> .w",
+        "words => words.map(w => [Number(w.style.getPropertyValue('--a')), getComputedStyle(w).backgroundColor])",
+    )
+    light = [(share, drawn(colour, look)) for share, colour in found]
+    assert len({share for share, _ in light}) > 2
+    assert (max(light)[1] < min(light)[1]) == (look == "light")
+
+
 def test_an_example_stands_word_under_word(opened):
     page = opened("many")
+    page.click("#fold")
     parts = page.eval_on_selector_all(
         "#heat .line",
         "lines => lines.map(line => [...line.children].map(w => [w.textContent, Math.round(w.offsetLeft)]))",

@@ -12,11 +12,13 @@ from markupsafe import Markup
 
 from attn_faithful.reports.characters import visible, writable
 from attn_faithful.reports.examples import Examples, Line
-from attn_faithful.reports.palette import HUES, OTHER, Hue, tint
+from attn_faithful.reports.palette import HUES, OTHER, Hue, between, tint
 from attn_faithful.reports.tables import number
 
 FAINT, STRONG = 0.3, 0.8  # tints of a terminal's ground: of the smallest weight that is shaded, and of the largest
+DEPTH, WEAKEST = 0.45, 0.4  # in a notebook: of the largest weight, and the share of it that the smallest has
 SHADED = 0.08  # share of the line's largest weight from which on a word is shaded
+_UNDEFINED = "dim italic"  # style of a word without a value
 _TOP = 5  # words that a plain line names
 
 
@@ -82,12 +84,22 @@ class Heatmap:
         table = Table.grid(padding=(0, 2))
         for size in (label, width, note):
             table.add_column(width=size)
+        held_before = False
         for part in range(max(map(len, texts), default=0)):
-            if part:
+            # below the first part, lines of which it holds nothing are left out
+            held = [
+                (line, wrapped[part])
+                for line, wrapped in zip(self.lines, texts, strict=True)
+                if not part or _is_marked(wrapped[part])
+            ]
+            if part and (held or held_before):
                 table.add_row("", "", "")
-            for line, wrapped in zip(self.lines, texts, strict=True):
+            for line, text in held:
                 about = Text("" if part else shown(line.note), style="dim")
-                table.add_row(Text(line.kind.title, style="bold"), wrapped[part], about)
+                table.add_row(Text(line.kind.title, style="bold"), text, about)
+            if not held:
+                table.add_row("", texts[0][part].plain, "")
+            held_before = bool(held)
         yield table
 
     def _text(self, words: Sequence[str], line: Line) -> Any:
@@ -155,17 +167,29 @@ def _weight(i: int, line: Line) -> tuple[float, float]:
 
 
 def _span(word: str, i: int, line: Line) -> Markup:
-    colour = _hue(line).light
+    colour = between(_hue(line))
     if line.places is not None:
         outline = "box-shadow:inset 0 0 0 1.5px currentcolor;" if i in line.places else ""
         style = f"{outline}border-radius:4px;padding:0 2px"
         return Markup('<span style="{}">{}</span>').format(style, word)
     value, share = _weight(i, line)
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    style = f"background:rgba({red},{green},{blue},{0.62 * share:.3f});border-radius:4px;padding:0 2px"
+    style = f"background:rgba({red},{green},{blue},{_depth(share):.3f});border-radius:4px;padding:0 2px"
     style += ";text-decoration:underline dotted" if value < 0 else ""
     said = "undefined" if value != value else f"{value:.3g}"
     return Markup('<span style="{}" title="{}: {}">{}</span>').format(style, word, said, word)
+
+
+def _depth(share: float) -> float:
+    """How much of its colour a word has in a notebook; what counts can be told from nothing."""
+    if share < SHADED:
+        return DEPTH * share
+    return DEPTH * (WEAKEST + (1 - WEAKEST) * share)
+
+
+def _is_marked(text: Any) -> bool:
+    """Whether a word of a terminal's line stands out."""
+    return any(span.style and span.style != _UNDEFINED for span in text.spans)
 
 
 def _style(i: int, line: Line) -> str:
@@ -174,7 +198,7 @@ def _style(i: int, line: Line) -> str:
         return "bold underline" if i in line.places else ""
     value, share = _weight(i, line)
     if value != value:
-        return "dim italic"
+        return _UNDEFINED
     if share < SHADED:
         return ""
     ground = tint(_hue(line).light, FAINT + (STRONG - FAINT) * share)

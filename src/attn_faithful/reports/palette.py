@@ -49,6 +49,9 @@ HUES: dict[str, Hue] = {
 }
 OTHER = Hue("other", "#6b6b76", "#a3a3ad")
 
+_OF_DARK = 0.15  # text is read and weak shades are seen, on white and on black: tests/reports/test_contrast.py
+    0.15  # measured: text is read and weak shades are seen on white and on black, see tests/reports/test_contrast.py
+)
 INK, PAPER, RULE = "#22252e", "#fbfaf7", "#d9d6cd"  # text, ground and lines of the page's light look
 MUTED = "#666a75"
 
@@ -82,6 +85,21 @@ def title_of(source: str) -> str:
         if sign in source:
             return f" {sign} ".join(title_of(part) for part in source.split(sign))
     return HUES[source].name if source in HUES else source
+
+
+def between(hue: Hue) -> str:
+    """The colour of light grounds with something of that of dark ones: seen on both, where the ground is not known.
+
+    Example:
+        >>> between(Hue("", "#000000", "#804020"))
+        '#130a05'
+    """
+    channels = zip(_channels(hue.light), _channels(hue.dark), strict=True)
+    return "#" + "".join(f"{round(light + (dark - light) * _OF_DARK):02x}" for light, dark in channels)
+
+
+def _channels(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
 
 
 def tint(colour: str, share: float) -> str:

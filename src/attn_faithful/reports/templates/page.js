@@ -3,6 +3,8 @@
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
   const CHUNK = 40; // rows that are made at a time
+  const FAINT = 0.05; // share of a line's largest weight, below which a word bears no weight to speak of
+  const WEAKEST = 0.3; // how strong the shade of the smallest weight is that counts, in shares of the strongest
   const TOP = 254, ZERO = 127, UNDEFINED = 255;
 
   const element = (tag, className, text) => {
@@ -40,7 +42,7 @@
 
   // the list
 
-  const state = { key: "place", down: false, order: [], made: 0, chosen: null, shown: new Map() };
+  const state = { key: "place", down: false, order: [], made: 0, chosen: null, shown: new Map(), folded: true };
   const keyed = {
     place: (example) => example.place, text: (example) => example.plain, prediction: (example) => example.said + " " + (1 - example.sure),
   };
@@ -200,6 +202,12 @@
       return found;
     }).filter(Boolean);
   }
+  const shareOf = (line, index) => (line.largest > 0 ? Math.abs((line.weights[index] || 0) / line.largest) : 0);
+  const shade = (share) => (share < FAINT ? share : WEAKEST + (1 - WEAKEST) * share).toFixed(3);
+  const bears = (line, from, to) => { // whether a part of the text holds something of a line
+    for (let i = from; i < to; i++) if (line.named ? line.named.has(i) : shareOf(line, i) >= FAINT) return true;
+    return false;
+  };
   const isShown = (line) => state.shown.get(line.title) ?? line.shown;
 
   function word(item, index, line) {
@@ -214,7 +222,7 @@
     const weight = line.weights[index];
     made.title = `${item.word}: ${said(weight ?? NaN)}`;
     if (Number.isNaN(weight ?? NaN)) made.classList.add("undefined");
-    else if (line.largest > 0) made.style.setProperty("--a", Math.abs(weight / line.largest).toFixed(3));
+    else if (line.largest > 0) made.style.setProperty("--a", shade(shareOf(line, index)));
     if (weight < 0) made.classList.add("negative");
     return made;
   }
@@ -242,21 +250,27 @@
     const sentences = data.sites[at].noun === "sentence";
     heat.hidden = sentences || !found.length;
     $("legend").hidden = heat.hidden;
+    $("fold").hidden = true;
     if (heat.hidden) return;
     const narrow = matchMedia("(max-width: 52rem)").matches;
     const labels = shown.map((line) => heat.appendChild(element("div", "label", line.title)));
     const ends = breaks(found);
     labels.forEach((label) => label.remove());
     const direction = directionOf(plain(example));
+    $("fold").hidden = ends.length <= 2 || !shown.length;
+    let before = [];
     for (let part = 0; part + 1 < ends.length; part++) {
-      if (part) heat.append(element("div", "gap"));
-      for (const line of shown) {
-        heat.append(element("div", "label", line.title));
-        const place = fill(element("div", "line " + hueClass(line.hue)), found, ends[part], ends[part + 1], line);
+      const from = ends[part], to = ends[part + 1];
+      const kept = part && state.folded ? shown.filter((line) => bears(line, from, to)) : shown;
+      if (part && (kept.length || before.length)) heat.append(element("div", "gap"));
+      for (const line of kept.length ? kept : [null]) { // a part of which no line holds anything is text alone
+        heat.append(element("div", "label", line ? line.title : ""));
+        const place = fill(element("div", line ? "line " + hueClass(line.hue) : "line"), found, from, to, line);
         place.dir = direction;
         heat.append(place);
-        if (!narrow || !part) heat.append(element("div", "note", part ? "" : line.note));
+        if (!narrow || !part) heat.append(element("div", "note", part || !line ? "" : line.note));
       }
+      before = kept;
     }
   }
   function directionOf(text) { // that of the first letter that has one, for all parts of a text alike
@@ -303,7 +317,7 @@
       tr.append(th);
       for (const line of shown) {
         const td = element("td", hueClass(line.hue), line.named ? (line.named.has(i) ? "\u2713" : "") : said(line.weights[i] ?? NaN));
-        if (!line.named && line.largest > 0) td.style.setProperty("--a", Math.abs((line.weights[i] || 0) / line.largest).toFixed(3));
+        if (!line.named && line.largest > 0) td.style.setProperty("--a", shade(shareOf(line, i)));
         tr.append(td);
       }
     });
@@ -325,6 +339,11 @@
     heat(example);
     table(example);
   }
+  $("fold").addEventListener("click", () => {
+    state.folded = !state.folded;
+    $("fold").setAttribute("aria-pressed", state.folded);
+    if (state.chosen) heat(state.chosen);
+  });
   $("values").addEventListener("toggle", () => { if (state.chosen) table(state.chosen); });
   let width = 0;
   new ResizeObserver(() => {
