@@ -253,6 +253,24 @@ def test_the_list_says_what_a_model_is_what_is_supported_and_what_would_be_next(
     assert "AutoModel" not in why  # whose head would be random
 
 
+def test_a_layer_that_is_called_attention_and_weighs_nothing_is_no_attention():
+    """MobileBERT's bottlenecks are."""
+    config = transformers.MobileBertConfig(
+        **COMMON, hidden_size=32, embedding_size=16, intra_bottleneck_size=16, num_hidden_layers=1,
+        intermediate_size=16, num_attention_heads=4, max_position_embeddings=40,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.MobileBertForSequenceClassification(config).eval()
+    check_same_logits(StockModel(model), model)
+
+
+def test_a_model_that_cannot_be_run_is_told_by_name():
+    model = build("bert")
+    model.bert.encoder.layer[1].attention.self.attention_head_size = 5
+    with pytest.raises(InputError, match=r"BertForSequenceClassification cannot be run on a short text \(RuntimeError"):
+        StockModel(model)
+
+
 def test_a_model_of_images_is_refused():
     config = transformers.ViTConfig(
         hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=16

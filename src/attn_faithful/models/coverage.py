@@ -69,8 +69,10 @@ class Coverage:
             return isinstance(module, _TORCHS)
         if module in self.blocks and not origin.startswith("transformers."):
             return True
-        last = self.names[module].rpartition(".")[2]
-        return bool(_NAMED.search(type(module).__name__)) or last.lower() in _CALLED
+        if _NAMED.search(type(module).__name__):
+            return True
+        matrices = sum(weight.dim() > 1 for weight in module.parameters())  # queries' and keys' at least
+        return matrices > 1 and self.names[module].rpartition(".")[2].lower() in _CALLED
 
     def check(self, trace: Trace) -> None:
         """Raise where attention passes by the interface, with the names of its layers."""

@@ -64,6 +64,24 @@ class Probe:
         raise InputError("The classifier reads no single token, so there is no row of it; choose queries mean or all.")
 
 
+def tried(model: StockModel, outer: Any) -> Probe:
+    """What :func:`probe` finds; what a model itself raises on short texts is told with its name.
+
+    Raises:
+        InputError: see :func:`probe`; or the model cannot be run.
+    """
+    try:
+        return probe(model, outer)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the model's code raises
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(
+            f"{type(model.model).__name__} cannot be run on a short text ({reason}); see that "
+            "model(**tokenizer(text, return_tensors='pt')) works, and that its configuration is that of its weights."
+        ) from error
+
+
 def probe(model: StockModel, outer: Any) -> Probe:
     """Run short texts, see what the attention function is asked for, and compare with the model left to itself.
 

@@ -28,7 +28,7 @@ from attn_faithful.models.interface import (
 )
 from attn_faithful.models.layers import Blocks
 from attn_faithful.models.local import lock_of, told
-from attn_faithful.models.probe import Probe, probe
+from attn_faithful.models.probe import Probe, tried
 from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded, evaluating
 from attn_faithful.models.shortcuts import try_shortcuts
 from attn_faithful.models.shortened import asked_once, first_equal, handed
@@ -109,7 +109,7 @@ class StockModel(nn.Module):
             self.configs = configs_of(model)
             self.takes = set(inspect.signature(model.forward).parameters)
             self.blocks = Blocks(model)
-            self.probe: Probe = probe(self, outer)
+            self.probe: Probe = tried(self, outer)
             self._choose("auto", None, None)
             self.skips = self.single = True
             try_shortcuts(self)
