@@ -6,12 +6,14 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import Prepared, prepare
+from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.models.architectures import new_model
 
 _WORDS = 15  # a sentence, for timing
@@ -59,6 +61,11 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
 def _step(data: Prepared, batch_size: int) -> float:
     """Seconds of a training step, the median of three."""
     model = new_model(data.config).train()
+    with threads_for(computing_weights(model)):
+        return _timed(model, data, batch_size)
+
+
+def _timed(model: Any, data: Prepared, batch_size: int) -> float:
     length = max(1, round(float(np.mean(data.rows["train"]["length"]))))
     ids = torch.randint(0, data.config.vocab_size, (batch_size, length), generator=torch.Generator().manual_seed(0))
     given = {"sentence_ids": torch.arange(length).expand(batch_size, -1) // _WORDS} if model.reads_sentences else {}

@@ -1,0 +1,41 @@
+"""How long the tests of a model will take: measured on a few of the texts, short ones and long ones."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+
+from attn_faithful.data.rows import Texts
+from attn_faithful.experiments.evaluate import Task, evaluate_task
+
+_SAMPLE = 16  # texts; more would not be a quick look
+
+
+def sample(lengths: list[int], size: int = _SAMPLE) -> list[int]:
+    """Places whose lengths are spread like all lengths: the middle of each of `size` equal parts, by length.
+
+    Example:
+        >>> sample([5, 1, 9, 3], 2)
+        [1, 0]
+    """
+    order = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
+    size = min(size, len(order))
+    return [order[int((part + 0.5) * len(order) / size - 1e-9)] for part in range(size)]
+
+
+def seconds_of_tests(task: Task) -> float:
+    """Seconds that a task's tests will take on this machine, from the time that a few of its texts take now.
+
+    Many texts are run together, which costs less a text: so this is at most what it will be.
+
+    Raises:
+        InputError: whatever is wrong with the task.
+    """
+    texts = task.texts.splits[task.split]
+    chosen = sample([len(text) for text in Texts.of(texts, "text")])
+    few = replace(task, texts=replace(task.texts, splits={task.split: texts.select(chosen)}))
+    told: list[float] = []
+    with TemporaryDirectory(prefix="attn-faithful-") as folder:
+        evaluate_task(few, folder, tell=lambda done, of: told.append(time.perf_counter()))
+    return (told[-1] - told[0]) * len(texts) / len(chosen) if len(told) > 1 else 0.0
