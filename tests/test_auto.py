@@ -148,3 +148,17 @@ def test_public_names_exist():
         assert getattr(af, name) is not None
     with pytest.raises(AttributeError, match="nothing"):
         _ = af.nothing
+
+
+def test_a_model_folder_without_its_tokenizer_is_refused(tmp_path):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    import attn_faithful as af
+
+    small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    BertForSequenceClassification(BertConfig(vocab_size=30, **small)).save_pretrained(tmp_path)
+    with pytest.raises(af.InputError, match=r"holds a model and no tokenizer .*tokenizer\.save_pretrained"):
+        af.load(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    with pytest.raises(af.InputError, match="knows no word, only special tokens"):
+        af.load(tmp_path)

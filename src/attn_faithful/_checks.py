@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -35,6 +35,57 @@ def add_note(error: BaseException, note: str) -> None:
 def notes_of(error: BaseException) -> list[str]:
     """The sentences that were left with an error."""
     return list(getattr(error, "__notes__", ()))
+class SeveralFaultsError(InputError):
+    """All that is wrong with something at once; ``faults`` holds a message each."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = list(faults)
+
+
+class Faults:
+    """Where faults go: the first is raised, or all are kept to be told together.
+
+    Faults of one kind, such as a missing label in each of many rows, are told once, with how many more there are.
+
+    Example:
+        >>> faults = Faults(collect=True)
+        >>> for row in range(3):
+        ...     faults.add(InputError(f"Row {row} has no label."), kind="label")
+        >>> faults.messages()
+        ['Row 0 has no label. (2 more of this kind.)']
+    """
+
+    def __init__(self, collect: bool = False) -> None:
+        self.collect = collect
+        self._found: dict[str, list[str]] = {}
+
+    def add(self, error: InputError, kind: str | None = None) -> None:
+        """Raise the error, or keep it; `kind` is shared by faults that are one, None for the message itself."""
+        if not self.collect:
+            raise error
+        self._found.setdefault(kind or str(error), []).append(str(error))
+
+    def gather(self, look: Callable[[], object]) -> None:
+        """Add whatever `look` finds wrong."""
+        try:
+            look()
+        except SeveralFaultsError as error:
+            for fault in error.faults:
+                self.add(InputError(fault))
+        except InputError as error:
+            self.add(error)
+
+    def messages(self) -> list[str]:
+        """A message each kind, in the order of their first."""
+        counted = [(told[0], len(told) - 1) for told in self._found.values()]
+        return [f"{first} ({more} more of this kind.)" if more else first for first, more in counted]
+
+    def raise_all(self) -> None:
+        """Raise what was kept, if anything was."""
+        found = self.messages()
+        if found:
+            raise SeveralFaultsError(found)
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

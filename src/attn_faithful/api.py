@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,10 @@ from attn_faithful._checks import InputError, MissingSourceError, did_you_mean, 
 if TYPE_CHECKING:
     from attn_faithful.reports.explanation import Explanation
     from attn_faithful.reports.result import Result
+
+
+class TrainedOnWarning(UserWarning):
+    """Texts are tested that the model was trained on."""
 
 
 def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
@@ -29,8 +34,9 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
             or the tokenizer does not fit the model.
     """
     import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
+    from attn_faithful.data.beside import saved_tokenizer, saved_training_texts
     from attn_faithful.data.encoding import check_tokenizer_fits
     from attn_faithful.models.entry import shown, stored_type
     from attn_faithful.models.sparse import restore_projection
@@ -41,17 +47,18 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     stored = stored_type(path, kwargs["trust_remote_code"])
     try:
         model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=kwargs["trust_remote_code"])
     except InputError:
         raise
     except Exception as error:  # whatever transformers, torch or the file raise: told with the path
         raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
     if info["missing_keys"]:
         raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
+    tokenizer = saved_tokenizer(path, kwargs["trust_remote_code"])
     text = model.config.get_text_config()
-    check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id)
+    check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id, text)
     model = model.eval()
     model._stored_dtype = stored
+    model.training_texts = saved_training_texts(path)
     if hasattr(model, "sites"):
         return model, tokenizer
     restore_projection(model)
@@ -174,7 +181,9 @@ def evaluate_attention(
         threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
             OMP_NUM_THREADS or ``torch.set_num_threads`` say otherwise. Afterwards there are as many as before.
         progress: whether work of more than three seconds shows how far it is, in a notebook, a terminal or a log.
-        columns: further keys of the recipe's part ``data``, such as ``text_column``, ``label_column``, ``limit``.
+        columns: further keys of the recipe's part ``data``, such as ``text_column``, ``label_column``, ``limit``, and
+            ``seen``: "leave_out" or "keep" texts that the model was trained on. None leaves them out of a single file,
+            and keeps them among given texts and in a named split, with a warning.
 
     Returns:
         the result, read from its run folder: ``table()``, ``examples``, ``tokens``, ``variants``.
@@ -194,6 +203,7 @@ def evaluate_attention(
         >>> result.table()["n"].max()
         3
     """
+    from attn_faithful.data.seen import CAUTION
     from attn_faithful.experiments.evaluate import evaluate_task, make_task
     from attn_faithful.experiments.recipe import DataSettings
     from attn_faithful.experiments.settings import EvaluationSettings
@@ -221,6 +231,9 @@ def evaluate_attention(
         if not isinstance(data, str) or "/" in data.strip("/"):
             raise
         raise MissingSourceError(f"{error} If it is a text, put it into a list, [text], or call explain.") from None
+    for note in task.texts.notes:
+        if note.startswith(CAUTION):
+            warnings.warn(note, TrainedOnWarning, stacklevel=2)
     title = f"{task.name} on {task.texts.name}"
     with asked_for(threads), Counter(title, shown=progress, quiet=QUIET) as counter:
         return Result(evaluate_task(task, output, held=held, tell=counter.tell).path)

@@ -85,6 +85,8 @@ KEYS: dict[str, tuple[str, ...]] = {
         "validation_share",
         "limit",
         "seed",
+        "encoding",
+        "seen",
     ),
     "tokenizer": ("pre_tokenizer", "min_df", "lowercase", "digits", "max_vocabulary", "max_length"),
     "vectors": ("path", "missing"),

@@ -392,3 +392,160 @@ def test_texts_that_break_elsewhere_are_different():
     plain = content_keys(encode_texts(tokenizer, datasets.Dataset.from_dict({"text": texts})))
     assert len(set(plain)) == 1
     assert plain[0] not in (first, other)
+
+
+# --- a tokenizer that is not the model's
+
+
+def test_a_tokenizer_of_special_tokens_alone_is_refused():
+    """What transformers makes where a folder holds no tokenizer files."""
+    from transformers import BertTokenizerFast
+
+    bare = BertTokenizerFast(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4})
+    with pytest.raises(InputError, match=r"knows no word.*tokenizer\.save_pretrained"):
+        check_tokenizer_fits(bare, vocab_size=30, pad_token_id=0)
+
+
+def test_a_tokenizer_of_another_size_or_other_special_tokens_is_refused():
+    from types import SimpleNamespace
+
+    from tests.data.pieces import bytes_of
+
+    tokenizer = bytes_of(trim=True)  # <s> 0, <pad> 1, </s> 2 around each text
+    size = len(tokenizer)
+    fitting = SimpleNamespace(bos_token_id=0, eos_token_id=[7, 2], cls_token_id=None, sep_token_id=None)
+    check_tokenizer_fits(tokenizer, size, 1, fitting)
+    check_tokenizer_fits(tokenizer, 2 * size, 1, fitting)
+    with pytest.raises(InputError, match=f"but it has {size}"):
+        check_tokenizer_fits(tokenizer, 2 * size + 1, 1, fitting)
+    fitting.eos_token_id = 3
+    with pytest.raises(InputError, match="eos_token_id to be the model's 3, but it is 2"):
+        check_tokenizer_fits(tokenizer, size, 1, fitting)
+    check_tokenizer_fits(bytes_of(), size, 1, fitting)  # which puts nothing around a text
+
+
+def test_unknown_tokens_are_told_and_nearly_all_of_them_refused():
+    from attn_faithful.data.unknown import unknown_notes
+
+    tokenizer = train_tokenizer(["good film"])
+
+    def notes(*texts):
+        return unknown_notes(tokenizer, encode_texts(tokenizer, datasets.Dataset.from_dict({"text": texts})), "d")
+
+    assert notes("good film", "good") == notes("", "") == []
+    assert notes("good film good strange") == [
+        "25% of the 4 tokens are unknown to the tokenizer: the model cannot tell them apart."
+    ]
+    assert "100% of the 2" in notes("strange words")[0]  # one text may be so
+    with pytest.raises(InputError, match="20 of the 20 tokens of d are unknown"):
+        notes(*["strange words"] * 10)
+
+
+# --- what looks the same is the same word
+
+NOTHING = [
+    "",
+    "\u200b",
+    "\0",
+    "\ufeff",
+    "\u00ad",
+    "\u200d",
+    "\u200c",
+    "\ufe0f",
+    "\u2060",
+    "\u200e\u202b",
+    "\u3164",
+    "\x1f\x7f",
+]
+SAME = [
+    ("cafe\u0301", "caf\u00e9"),
+    ("n\u0303o", "\u00f1o"),
+    ("\u1112\u1161\u11ab", "\ud55c"),
+    ("go\u00adod", "good"),
+    ("\ufeffgood", "good"),
+    ("go\0od\u200d", "good"),
+    ("go\u034fod\u200e", "good"),
+    ("\u597d\u200c", "\u597d"),
+]
+APART = [  # joiners that their script, or an emoji, needs
+    ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0645\u06cc\u062e\u0648\u0627\u0647\u0645"),
+    ("\u0915\u094d\u200d\u0937", "\u0915\u094d\u0937"),
+    ("\U0001f468\u200d\U0001f467", "\U0001f468\U0001f467"),
+]
+
+
+@pytest.mark.parametrize("pre_tokenizer", ["words", "whitespace"])
+def test_invisible_texts_have_no_token(pre_tokenizer):
+    tokenizer = train_tokenizer(["good film"], pre_tokenizer=pre_tokenizer)
+    for text in NOTHING:
+        assert tokenizer(text)["input_ids"] == []
+        assert token_spans(tokenizer, text) == []
+        assert tokenizer.tokenize(f"good {text} film") == ["good", "film"]
+
+
+@pytest.mark.parametrize("pre_tokenizer", ["words", "whitespace"])
+def test_what_looks_the_same_is_the_same_word(pre_tokenizer):
+    tokenizer = train_tokenizer([plain for _, plain in SAME], pre_tokenizer=pre_tokenizer)
+    for written, plain in SAME:
+        text = f"a {written} b"
+        assert tokenizer(text)["input_ids"] == tokenizer(f"a {plain} b")["input_ids"]
+        assert 1 not in tokenizer(written)["input_ids"]
+        spans = token_spans(tokenizer, text)
+        shown = text[spans[1][0] : spans[-2][1]]
+        assert shown.strip("\ufeff\u200d\u200c\u200e") == written.strip("\ufeff\u200d\u200c\u200e")
+    assert tokenizer.tokenize("go\u200bod") == ["[UNK]", "[UNK]"]  # a zero-width space parts words
+    for joined, bare in APART:
+        both = train_tokenizer([joined, bare], pre_tokenizer=pre_tokenizer)
+        assert both(joined)["input_ids"] != both(bare)["input_ids"]
+        assert both.tokenize(joined) == [joined]
+
+
+def test_spans_stay_in_the_text_as_written():
+    text = "\ufeffCafe\u0301 co\u00adop 1\u00ad000\u200b\u0e09\u0e31\u0e19 e\u0323\u0301!"
+    tokenizer = train_tokenizer([text])
+    assert tokenizer.tokenize(text) == ["caf\u00e9", "coop", "qqq", "\u0e09\u0e31", "\u0e19", "\u1eb9\u0301", "!"]
+    pieces = [text[start:end] for start, end in token_spans(tokenizer, text)]
+    assert pieces == ["Cafe\u0301", "co\u00adop", "1\u00ad000", "\u0e09\u0e31", "\u0e19", "e\u0323\u0301", "!"]
+
+
+def test_marks_of_words_lie_on_the_tokens_of_their_word():
+    """The word of a zero-width joiner is no token; its mark goes to none, and the others stay where they are."""
+    data = datasets.Dataset.from_dict(
+        {"text": ["good \u200d film", "fine\u200bfilm \u00ad"], "informative": [[1, 0, 2], [3, 4]]}
+    )
+    rows = encode_texts(train_tokenizer(["good film fine"], pre_tokenizer="whitespace"), data)
+    assert rows["informative"][:] == [[1, 2], [3, 3]]
+
+
+def test_tokenizers_that_were_saved_before_stay_as_they_are(tmp_path):
+    from tokenizers import Regex, normalizers
+
+    tokenizer = train_tokenizer(["cafe\u0301 good 3"])
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Replace("\u2019", "'"), normalizers.Replace(Regex(r"\p{Nd}+"), "qqq"), normalizers.Lowercase()]
+    )
+    tokenizer.save_pretrained(tmp_path)
+    old = AutoTokenizer.from_pretrained(tmp_path)
+    text = "cafe\u0301 Good 12 \u200dx"
+    assert old.tokenize(text) == ["[UNK]", "good", "qqq", "[UNK]"]
+    assert [text[start:end] for start, end in token_spans(old, text)] == ["cafe\u0301", "Good", "12", "\u200dx"]
+
+
+def test_places_in_composed_texts():
+    import random
+    import unicodedata
+
+    from tokenizers import normalizers
+
+    from attn_faithful.data import normalised
+
+    assert doctest.testmod(normalised).failed == 0
+    compose = normalizers.NFC().normalize_str
+    generator = random.Random(0)
+    for _ in range(500):
+        text = "".join(generator.choices("ae\u0301\u0323o\u0308 \u1112\u1161\u11ab\uac00q\u094d", k=8))
+        seen = normalised.Aligned.of(text).composed(compose)
+        assert seen.text == unicodedata.normalize("NFC", text)
+        for character, start, end in zip(seen.text, seen.starts, seen.ends, strict=True):
+            assert character in unicodedata.normalize("NFC", text[start:end])
+        assert seen.starts == sorted(seen.starts)

@@ -68,7 +68,7 @@ def test_pieces_and_words_c25():
     _, tokens, items = finders(bytes_of(), TEXTS)
     assert tokens(1) == (["a", "", "", "", "", "\U0001f600", "", "b"], [0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 4, 4, 4, 5])
     assert items("layer.0", 1) == (["a", "\U0001f600", "b"], [0, 1, 2, 3, 4, 5])
-    assert items("layer.0", 2)[0] == ["我喜欢", "电影"]
+    assert items("layer.0", 2)[0] == ["我", "喜欢", "电影"]
     assert finders(bytes_of(), TEXTS, words=False)[2]("layer.0", 1) == tokens(1)
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attn_faithful import names
-from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful._checks import Faults, InputError, check_choice, did_you_mean
 from attn_faithful.cli.flags import data_overrides, listed, numbers, recipe_overrides
 
 _CONFIGURATION = "config.json"
@@ -74,11 +75,15 @@ def check(given: argparse.Namespace) -> None:
     """Check the flags of ``check``, and the recipe's keys or that the data are there."""
     from attn_faithful.experiments.recipe_files import find_recipe
 
-    if find_recipe(given.what).suffix in (".yaml", ".yml"):
-        _recipe(given.what)
-    else:
-        _source(given.what)
-    _recipe_flags(given)
+    faults = Faults(collect=True)
+    of_recipe = find_recipe(given.what).suffix in (".yaml", ".yml")
+    faults.gather(lambda: _recipe(given.what) if of_recipe else _source(given.what))
+    if given.model is not None:
+        faults.gather(lambda: _model(given.model))
+    faults.gather(lambda: _choice("parallel", given.parallel, names.PARALLEL))
+    faults.gather(lambda: _file("--vectors", given.vectors))
+    faults.gather(lambda: _keys(recipe_overrides(given)))
+    faults.raise_all()
 
 
 def _recipe_flags(given: argparse.Namespace) -> None:
@@ -91,33 +96,41 @@ def _recipe(path: str) -> None:
     from attn_faithful.experiments.recipe_files import find_recipe, read_recipe
 
     raw, where = read_recipe(path), str(find_recipe(path))
+    faults = Faults(collect=True)
     for part, known in names.KEYS.items():
         place: Any = raw
         for name in part.split(".") if part else ():
             place = place.get(name) if isinstance(place, dict) else None
         if isinstance(place, dict):
-            _known(place, known, ": ".join([where, *part.split(".")]) if part else where)
+            said = ": ".join([where, *part.split(".")]) if part else where
+            faults.gather(partial(_known, place, known, said))
     for part in ("grid", "smoke"):
         if isinstance(raw.get(part), dict):
-            _keys(raw[part], where=f"{where}: {part}")
+            faults.gather(partial(_keys, raw[part], where=f"{where}: {part}"))
+    faults.raise_all()
 
 
 def _known(keys: Iterable[object], known: Iterable[str], where: str) -> None:
+    faults = Faults(collect=True)
     for key in keys:
         if key not in known:
-            raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
+            faults.add(InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}"))
+    faults.raise_all()
 
 
 def _keys(given: Iterable[object], known: dict[str, tuple[str, ...]] = names.KEYS, where: str = "--set") -> None:
     """Check dotted keys of a recipe."""
+    faults = Faults(collect=True)
     for key in given:
         owner = ""
         for part in str(key).split("."):
             if owner not in known:
                 break
             if part not in known[owner]:
-                raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(part, known[owner])}")
+                faults.add(InputError(f"{where}: unknown key {key!r}.{did_you_mean(part, known[owner])}"))
+                break
             owner = f"{owner}.{part}" if owner else part
+    faults.raise_all()
 
 
 def _choices(what: str, text: str | None, known: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,7 @@ def evaluate(given: argparse.Namespace) -> None:
                 )
             if team.main:
                 result = Result(folder.path)
+                say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
                 tables = result.tables() if given.full else [result.short_table()]
                 show_answers([{"runs": [folder.path]}], tables, "" if given.full else FULL)
                 say(f"Run folder: {folder.path}")
@@ -69,12 +71,15 @@ def explain(given: argparse.Namespace) -> None:
     from rich.console import Console
 
     from attn_faithful import api
+    from attn_faithful.data.seen import CAUTION
     from attn_faithful.experiments.stages import quiet
 
-    with quiet():
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", api.TrainedOnWarning)  # said below
         model, tokenizer = api.load(given.model)
         chosen = listed(given.sources)
         found = api.explain(model, tokenizer, list(given.text), **({"sources": chosen} if chosen else {}))
     Console().print(found)
+    say(*(f"Note: {note}" for note in found.run.meta["data"]["notes"] if note.startswith(CAUTION)))
     if given.html is not None:
         say(found.save(given.html))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import attn_faithful.cli.early as early
-from attn_faithful._checks import InputError
+from attn_faithful._checks import InputError, SeveralFaultsError
 from attn_faithful.cli.evaluating import evaluate, explain
 from attn_faithful.cli.loading import load
 from attn_faithful.cli.looking import ls, report
@@ -39,7 +39,8 @@ def _main(argv: Sequence[str] | None) -> int:
     except (InputError, OSError) as error:
         if given.debug:
             raise
-        print(f"attn-faithful: {_sentence(error)}", file=sys.stderr)
+        for fault in error.faults if isinstance(error, SeveralFaultsError) else [error]:
+            print(f"attn-faithful: {_sentence(fault)}", file=sys.stderr)
         return 2
     except (MemoryError, RuntimeError) as error:
         if given.debug or not _is_of_memory(error):
@@ -56,7 +57,7 @@ def _is_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(part in str(error) for part in ("allocate memory", "out of memory"))
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception | str) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
         kept = "What was finished is kept; free the disk or choose --output."
@@ -189,6 +190,8 @@ def _add_check(commands: Any) -> None:
     parser = commands.add_parser("check", help="tell what is wrong with a recipe or a data set, before any work")
     parser.set_defaults(command=check, early=early.check, loads=_TRAINS)
     parser.add_argument("what", help="a recipe (.yaml), or a data set: a Hub id, folder, file, mock-1 ...")
+    parser.add_argument("--model", metavar="MODEL", help="whether this trained model can be tested on the data set")
+    parser.add_argument("--split", help="with --model: train, validation or test (default: test)")
     _shared(parser)
     _cells(parser)
     _columns(parser)

@@ -138,6 +138,7 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
 
 
 def check(given: argparse.Namespace) -> None:
+    from attn_faithful.experiments.checking import check_cells
     from attn_faithful.experiments.estimate import estimate
     from attn_faithful.experiments.plan import expand
     from attn_faithful.experiments.prepare import statistics
@@ -147,13 +148,43 @@ def check(given: argparse.Namespace) -> None:
 
     overrides = recipe_overrides(given)
     is_recipe = str(find_recipe(given.what)).endswith((".yaml", ".yml"))
+    if given.model is not None:
+        if is_recipe:
+            raise InputError("--model goes with a data set, which the model is to be tested on, and not with a recipe.")
+        _check_for_model(given)
+        return
     if is_recipe:
         recipe = load_recipe(given.what, overrides, given.smoke)
     else:
         recipe = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides)
     cells = expand(recipe, given.data_dir, only(given.only))
+    checked = check_cells(cells)
     estimates, prepared = estimate(cells)
     facts = [{"axes": {"data": data.texts.name}, "data": statistics(data)} for data in prepared]
     plan = [(cell.title, cell.folder, e.minutes, e.megabytes) for cell, e in zip(cells, estimates, strict=True)]
     show([data_table(facts), plan_table(recipe.name, plan) if is_recipe else None])
-    print("No fault found.")
+    _verdict(checked.warnings)
+
+
+def _check_for_model(given: argparse.Namespace) -> None:
+    """Whether a trained model can be tested on a data set."""
+    from attn_faithful.api import load
+    from attn_faithful.experiments.checking import check_for_model
+    from attn_faithful.experiments.recipe import make_recipe
+    from attn_faithful.experiments.stages import quiet
+    from attn_faithful.reports.tables import data_table
+
+    overrides = {key: value for key, value in data_overrides(given).items() if key.startswith("data.")}
+    data = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides).data
+    with quiet():
+        model, tokenizer = load(given.model)
+    checked = check_for_model(model, tokenizer, data, given.split, given.model)
+    show([data_table(checked.facts)])
+    _verdict(checked.warnings)
+
+
+def _verdict(warnings: Sequence[str]) -> None:
+    """The last lines of ``check`` where there is no fault."""
+    say(*(f"Warning: {warning}" for warning in warnings))
+    counted = f", {len(warnings)} to look at" if warnings else ""
+    print(f"No fault found{counted}.")

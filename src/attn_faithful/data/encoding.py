@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .._checks import InputError, check_choice
+from .normalised import Aligned, clean_steps
+from .patterns import DIGIT_WORD, WORDS
 from .rationales import RATIONALE
 from .sentences import sentence_ids, sentence_spans
 from .spill import Spill
@@ -21,44 +22,9 @@ if TYPE_CHECKING:
 
 PAD, UNK, DIGITS = "[PAD]", "[UNK]", "qqq"
 PRE_TOKENIZERS = ("words", "whitespace")
+_BLANKS = "\u2581\u0120# "  # what marks where words begin or go on, in the entries of a vocabulary
 SANE_LENGTH = 1_000_000  # a tokenizer without a limit reports 1e30
 PLAIN = ("example", "label", "candidates")  # columns that encoding leaves as they are
-
-
-def _either_case(pattern: str) -> str:
-    """Lower-case letters of a pattern as ``[aA]``; Oniguruma's ``(?i)`` is ten times slower."""
-    return re.sub("[a-z]", lambda match: f"[{match[0]}{match[0].upper()}]", pattern)
-
-
-# Oniguruma patterns. Letters carry their marks and joiners; scripts written without spaces go character by character.
-_ALONE = r"\p{Han}\p{Hiragana}\p{Katakana}\x{30FC}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_LETTER = rf"[\p{{L}}\p{{M}}\x{{200C}}\x{{200D}}&&[^{_ALONE}]]"
-_CLITIC = rf"['\u2019](?:{_either_case('s|re|ve|ll|d|m')})(?!{_LETTER})"
-_NOT = rf"[nN]['\u2019][tT](?!{_LETTER})"
-_NUMBER = rf"(?<!{_LETTER}){_LETTER}*\p{{Nd}}+(?:[.,:/]\p{{Nd}}+)*(?:{_LETTER}|\p{{Nd}})*"
-_EMOJI = (
-    r"\p{Regional_Indicator}{2}"
-    r"|\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]*(?:\x{200D}\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]*)*"
-)
-_WORDS = "|".join(
-    [
-        _either_case("(?:https?://|www[.])") + r"[^\s<>\x22]*[^\s<>\x22.,;:!?)\]']",
-        r"(?<![a-zA-Z0-9._+-])[a-zA-Z0-9._+-]+@[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+",
-        r"</?[a-zA-Z][a-zA-Z0-9]*\s?/?>",
-        _either_case("(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|etc|inc|ltd)[.]"),
-        r"(?:[a-zA-Z]\.){2,}",
-        _NOT,
-        _CLITIC,
-        _NUMBER,
-        rf"{_LETTER}+(?={_NOT})",
-        rf"{_LETTER}+(?:(?!{_CLITIC})['\u2019]{_LETTER}+)*",
-        rf"[{_ALONE}]\p{{M}}*",
-        _EMOJI,
-        r"\.{2,}|-{2,}|``|['\u2019]{2}",
-        r"[^\s\p{Cc}\p{Cf}]",
-    ]
-)
-_DIGIT_WORD = {"words": _NUMBER, "whitespace": r"(?<!\S)\S*\p{Nd}\S*"}
 
 
 def train_tokenizer(
@@ -73,7 +39,9 @@ def train_tokenizer(
     """A word-level fast tokenizer whose vocabulary is the words of ``texts``, saved and loaded like any other.
 
     Ids: 0 ``[PAD]``, 1 ``[UNK]``, then words by falling document frequency, equal ones by spelling. Nothing is added
-    around a text, and a literal ``[PAD]`` in a text is never the padding.
+    around a text, and a literal ``[PAD]`` in a text is never the padding. What looks the same is the same word: texts
+    are brought to NFC, and invisible characters (controls, byte order marks, soft hyphens, marks of direction, and
+    joiners but where a script or an emoji needs them) are no part of any token; a zero-width space parts words.
 
     Args:
         texts: the training texts.
@@ -109,20 +77,20 @@ def train_tokenizer(
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"Expected texts, but row {row} is {text!r}; drop or fill it.")
-    steps: list[Any] = [normalizers.Replace("\u2019", "'")]
+    steps = [*clean_steps(), normalizers.Replace("\u2019", "'")]
     if not lowercase:
         steps.append(normalizers.Replace(PAD, PAD.lower()))
     if digits is not None:
         if not digits or digits.split() != [digits] or any(c.isdigit() for c in digits):
             raise InputError(f"Expected `digits` to be one word without digits or None, but got {digits!r}.")
-        steps.append(normalizers.Replace(Regex(_DIGIT_WORD[pre_tokenizer]), digits))
+        steps.append(normalizers.Replace(Regex(DIGIT_WORD[pre_tokenizer]), digits))
     if lowercase:
         digits = digits and digits.lower()
         steps.append(normalizers.Lowercase())
     backend = Tokenizer(models.WordLevel({PAD: 0, UNK: 1}, unk_token=UNK))
     backend.normalizer = normalizers.Sequence(steps)
     backend.pre_tokenizer = (
-        pre_tokenizers.Split(Regex(_WORDS), "removed", invert=True)
+        pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
         if pre_tokenizer == "words"
         else pre_tokenizers.WhitespaceSplit()
     )
@@ -154,7 +122,7 @@ def _word_level(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
         return None
     described: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     steps = (described["normalizer"] or {}).get("normalizers", [])
-    known = all(step["type"] in ("Replace", "Lowercase") for step in steps)
+    known = all(step["type"] in ("Replace", "NFC", "Lowercase") for step in steps)
     plain = bool(steps) and known and bool(described["pre_tokenizer"]) and not tokenizer.num_special_tokens_to_add()
     return described if plain else None
 
@@ -171,35 +139,37 @@ def in_pieces(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 def span_finder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], list[tuple[int, int]] | None]:
     """``token_spans`` of one tokenizer as a function of a text, for use in loops: what is fixed is worked out once."""
-    from tokenizers import Regex, pre_tokenizers
-
     if not tokenizer.is_fast:
         return lambda text: None
     described = _word_level(tokenizer)
     if described is None:
         return lambda text: list(tokenize(tokenizer, [text], offsets=True)["offset_mapping"][0])
     backend = tokenizer.backend_tokenizer
-    digit_steps = [s for s in described["normalizer"]["normalizers"] if "Regex" in s.get("pattern", {})]
-    finders = [pre_tokenizers.Split(Regex(s["pattern"]["Regex"]), "removed", invert=True) for s in digit_steps]
+    steps = [step for step in map(_span_step, described["normalizer"]["normalizers"]) if step is not None]
 
     def spans(text: str) -> list[tuple[int, int]]:
-        # The text as the pre-tokenizer sees it (but for case), and where each of its characters stands in the raw one.
-        seen, starts, ends, at = [], [], [], 0
-        words = [span for finder in finders for _, span in finder.pre_tokenize_str(text)]
-        for start, end in [*words, (len(text), len(text))]:
-            seen.append(text[at:start])
-            starts.extend(range(at, start))
-            ends.extend(range(at + 1, start + 1))
-            if end > start:
-                word = digit_steps[0]["content"]
-                seen.append(word)
-                starts.extend([start] * len(word))
-                ends.extend([end] * len(word))
-            at = end
-        found = backend.pre_tokenizer.pre_tokenize_str("".join(seen))
-        return [(starts[start], ends[end - 1]) for _, (start, end) in found]
+        # the text as the pre-tokenizer sees it, but for case
+        seen = Aligned.of(text)
+        for step in steps:
+            seen = step(seen)
+        found = backend.pre_tokenizer.pre_tokenize_str(seen.text)
+        return [(seen.starts[start], seen.ends[end - 1]) for _, (start, end) in found]
 
     return spans
+
+
+def _span_step(described: dict[str, Any]) -> Callable[[Aligned], Aligned] | None:
+    """A step of our tokenizers' normalizers that keeps the places of characters; None for one that moves none."""
+    from tokenizers import Regex, normalizers, pre_tokenizers
+
+    if described["type"] == "NFC":
+        compose = normalizers.NFC().normalize_str
+        return lambda seen: seen.composed(compose)
+    pattern = described.get("pattern", {}).get("Regex")
+    if pattern is None:  # of case, or of single characters for others
+        return None
+    finder, content = pre_tokenizers.Split(Regex(pattern), "removed", invert=True), described["content"]
+    return lambda seen: seen.replaced([span for _, span in finder.pre_tokenize_str(seen.text)], content)
 
 
 def token_spans(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]] | None:
@@ -343,21 +313,56 @@ def encode_texts(
     return datasets.Dataset(found.table().select(names))
 
 
-def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None) -> None:
-    """Raise where a tokenizer cannot belong to a model: more ids than embedding rows, or another padding id.
+def check_tokenizer_fits(
+    tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None, config: Any = None
+) -> None:
+    """Raise where a tokenizer cannot belong to a model.
+
+    It has no words but special tokens, as transformers makes one where a folder holds no tokenizer; more ids than the
+    model has embeddings, or less than half as many; another padding id, or other ids of the special tokens that it
+    puts around a text.
+
+    Args:
+        tokenizer: to be checked.
+        vocab_size: rows of the model's embedding.
+        pad_token_id: the model's, None where it has none.
+        config: the model's, for its other special tokens.
 
     Example:
         >>> check_tokenizer_fits(train_tokenizer(["a b"]), vocab_size=4, pad_token_id=0)
     """
-    largest = max([*tokenizer.get_vocab().values(), len(tokenizer) - 1])
+    vocabulary = tokenizer.get_vocab()
+    special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
+    ordinary = sum(bool(entry.strip(_BLANKS)) for entry in vocabulary if entry not in special)
+    how = "load the tokenizer that was saved with the model"
+    if not ordinary and vocab_size > len(special):
+        raise InputError(
+            f"Expected the model's tokenizer, but this {type(tokenizer).__name__} knows no word, only special tokens, "
+            f"as where a folder lacks the tokenizer's files; save the one that the model was trained with beside it: "
+            f"tokenizer.save_pretrained(folder)."
+        )
+    largest = max([*vocabulary.values(), len(tokenizer) - 1])
     if largest >= vocab_size:
         raise InputError(
             f"Expected a tokenizer with ids below the model's vocab_size {vocab_size}, but its largest id is "
-            f"{largest}; load the tokenizer that was saved with the model."
+            f"{largest}; {how}."
+        )
+    if 2 * len(tokenizer) < vocab_size:
+        raise InputError(
+            f"Expected a tokenizer with about as many entries as the model's vocab_size {vocab_size}, but it has "
+            f"{len(tokenizer)}, so most of the model's embeddings could never be used; {how}."
         )
     own = tokenizer.pad_token_id
     if pad_token_id is not None and own is not None and own != pad_token_id:
         raise InputError(
-            f"Expected the tokenizer's padding id to be the model's {pad_token_id}, but it is {own}; "
-            f"load the tokenizer that was saved with the model."
+            f"Expected the tokenizer's padding id to be the model's {pad_token_id}, but it is {own}; {how}."
         )
+    around = tokenizer("")["input_ids"]
+    for kind in ("bos", "eos", "cls", "sep"):
+        own, models = getattr(tokenizer, f"{kind}_token_id", None), getattr(config, f"{kind}_token_id", None)
+        allowed = models if isinstance(models, list) else [models]
+        if own in around and models is not None and own not in allowed:
+            raise InputError(
+                f"Expected the tokenizer's {kind}_token_id to be the model's {models}, but it is {own}, and stands in "
+                f"every text; {how}."
+            )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._checks import InputError, did_you_mean
+from .._checks import Faults, InputError, did_you_mean
 from .readers import Raw
 
 _LABELS = ("label", "labels")
@@ -30,37 +30,49 @@ class LabelMap:
         self.renamed = renamed
         self.left_out = left_out
         self.source_names: list[str] | None = None
+        self.numbered: dict[str, str] = {}  # a number in the data -> the name of a trained model's that it means
+        self.indicators = False  # of several labels: the lists are 0 and 1 for each class, and no indices
 
     @property
     def unknown(self) -> Any:
         return [-1] * len(self.names) if self.multi_label else -1
 
-    def encode(self, values: Sequence[Any], feature: Any, split: str, drop_none: bool) -> list[Any]:
-        """Indices of a column's values; raises with label, split and row where one is None or not in train."""
+    def encode(
+        self, values: Sequence[Any], feature: Any, split: str, drop_none: bool, faults: Faults | None = None
+    ) -> list[Any]:
+        """Indices of a column's values; a fault, with label, split and row, is one that is None or not in train."""
+        faults = faults or Faults()
         index = {name: i for i, name in enumerate(self.names)}
         named = _feature_names(feature) or self.source_names
         encoded = []
         for row, value in enumerate(values):
             if value is None or value == "" or value != value:
                 if not drop_none:
-                    raise InputError(
+                    error = InputError(
                         f"Expected a label, but row {row} of split {split!r} has none (rows count from 0); fill it, "
                         f"use -1 for unlabelled texts outside train, or drop such rows (drop_none)."
                     )
+                    faults.add(error, f"no label {split}")
                 encoded.append(self.missing)
-            elif self.multi_label:
-                encoded.append(self._encode_several(value, named, index, split, row))
-            else:
-                name = self.name_of(value, named)
-                if name in self.left_out:
-                    encoded.append(self.dropped)
-                elif name in index:
-                    encoded.append(index[name])
-                elif name == "-1":
-                    encoded.append(-1)
-                else:
-                    raise self._unknown_label(name, split, row)
+                continue
+            try:
+                encoded.append(self._encode_one(value, named, index, split, row))
+            except InputError as error:
+                faults.add(error, f"label {value!r:.200} {split}")
+                encoded.append(self.dropped)
         return encoded
+
+    def _encode_one(self, value: Any, named: Any, index: Mapping[str, int], split: str, row: int) -> Any:
+        if self.multi_label:
+            return self._encode_several(value, named, index, split, row)
+        name = self.name_of(value, named)
+        if name in self.left_out:
+            return self.dropped
+        if name in index:
+            return index[name]
+        if name == "-1":
+            return -1
+        raise self._unknown_label(name, split, row)
 
     def encode_candidates(
         self, rows: Mapping[int, Sequence[Any]], feature: Any, labels: Mapping[int, Any], split: str
@@ -102,14 +114,20 @@ class LabelMap:
             if not text.isdigit() or int(text) >= len(named):
                 raise InputError(f"Expected label indices below {len(named)} ({', '.join(named)}), but got {text}.")
             text = named[int(text)]
-        return self.renamed.get(text, text)
+        text = self.renamed.get(text, text)
+        return self.numbered.get(text, text)
 
     def _encode_several(self, value: Any, named: Any, index: Mapping[str, int], split: str, row: int) -> list[int]:
         if not isinstance(value, (list, tuple)):
             raise InputError(
                 f"Expected a list of labels (multi_label), but row {row} of split {split!r} has {value!r}."
             )
-        if _is_indicator(value, len(index)):
+        if self.indicators:
+            if not _is_indicator(value, len(index)):
+                raise InputError(
+                    f"Expected 0 or 1 for each of the {len(index)} classes, but row {row} of split {split!r} has "
+                    f"{value!r:.60}."
+                )
             return [int(v) for v in value]
         row_labels = [0] * len(index)
         for item in value:
@@ -126,12 +144,26 @@ class LabelMap:
         )
 
 
+def label_notes(values: Sequence[Any], labels: Sequence[Any], split: str) -> list[str]:
+    """What was done to labels without being asked: blanks around them cut, -1 read as no label."""
+    notes = []
+    blank = sum(isinstance(value, str) and value != value.strip() for value in values)
+    if blank:
+        notes.append(f"{split}: blanks around {blank} labels were cut.")
+    unlabelled = sum(isinstance(label, int) and label == -1 for label in labels)
+    if unlabelled:
+        notes.append(f"{split}: {unlabelled} of {len(labels)} texts have no label (-1).")
+    return notes
+
+
 def _is_indicator(value: Sequence[Any], size: int) -> bool:
     return len(value) == size and all(isinstance(v, (int, float)) and v in (0, 1) for v in value)
 
 
 def _text_of(value: Any) -> str:
     """A label's text: 1.0 is "1", True is "True"."""
+    if isinstance(value, bytes | dict):
+        raise InputError(f"Expected texts or whole numbers as labels, but got {value!r:.60}; convert them first.")
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, float):
@@ -155,6 +187,7 @@ def fit_labels(
     label_map: Mapping[str, str] | None,
     names: Sequence[str] | None,
     candidates: str | None = None,
+    faults: Faults | None = None,
 ) -> LabelMap:
     """Fix the mapping on the training split (or to ``names``).
 
@@ -172,20 +205,29 @@ def fit_labels(
         stated = raw.names if column in _LABELS or not set(_LABELS) & set(rows.column_names) else None
         mapping.source_names = stated or _names_beside(rows, column)
         known = _known_labels(rows, column, mapping, candidates)
-        if names is not None and not set(known) <= set(names) and all(name.isdigit() for name in known):
-            mapping.source_names = known = list(names)  # bare numbers are indices into the model's own names
+        if names is not None:  # other splits may have classes that this one lacks
+            beside = (r for r in raw.splits.values() if r is not rows and column in r.column_names)
+            more = [label for other in beside for label in _known_labels(other, column, mapping, candidates)]
+            known = list(dict.fromkeys([*known, *more]))
+    faults = faults or Faults()
     if (label_map or keep or drop) and multi_label:
-        raise InputError("Expected no keep, drop or label_map where texts may have several labels (multi_label).")
+        faults.add(InputError("Expected no keep, drop or label_map where texts may have several labels (multi_label)."))
     for name in label_map or {}:
-        if name not in known and not (name == "-1"):
-            raise InputError(f"Unknown label {name!r} in label_map.{did_you_mean(name, known)}")
+        if name not in known and name != "-1":
+            faults.add(InputError(f"Unknown label {name!r} in label_map.{did_you_mean(name, known)}"))
     merged = list(dict.fromkeys(mapping.renamed.get(name, name) for name in known))
+    if names is not None:
+        named_out = set(drop or ()) | (set(merged) - set(keep) if keep and set(keep) & set(merged) else set())
+        mapping.numbered, note = by_number([name for name in merged if name not in named_out], list(names))
+        raw.notes.extend([note] if note else [])
+        merged = [mapping.numbered.get(name, name) for name in merged]
+        keep, drop = ([mapping.numbered.get(name, name) for name in chosen or ()] for chosen in (keep, drop))
     if label_map and "-1" in label_map and mapping.renamed["-1"] not in merged:
         merged.insert(0, mapping.renamed["-1"])
     for option, chosen in (("keep", keep), ("drop", drop)):
         for name in chosen or ():
-            if name not in merged and name != "-1":
-                raise InputError(f"Unknown label {name!r} in {option}.{did_you_mean(name, merged)}")
+            if name not in (*merged, *(names or ())) and name != "-1":
+                faults.add(InputError(f"Unknown label {name!r} in {option}.{did_you_mean(name, merged)}"))
     left = {name for name in merged if (keep and name not in keep) or (drop and name in drop)}
     if drop and "-1" in drop:
         left.add("-1")
@@ -194,15 +236,64 @@ def fit_labels(
     return mapping
 
 
+def by_number(known: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], str | None]:
+    """What bare numbers in the data mean among a trained model's names, and a note that says so.
+
+    Nothing, where the data's labels are among the names. Where each name holds a number of its own ("1 star"), the
+    numbers in the data are those: 1 is "1 star". Data whose numbers are not among them are read as indices from 0 where
+    they are all of 0 to C - 1. Names without numbers are counted from 0.
+
+    Raises:
+        InputError: numbers that could be counted from 0 or from 1.
+
+    Example:
+        >>> by_number(["1", "2"], ["1 star", "2 stars", "3 stars"])[0]
+        {'1': '1 star', '2': '2 stars'}
+    """
+    if set(known) <= set(names) or not known or not all(name.isascii() and name.isdigit() for name in known):
+        return {}, None
+    listed, own = f"the labels {', '.join(known)}", ", ".join(names)
+    indices = {str(i): name for i, name in enumerate(names)}
+    held = _numbers_in(names)
+    if held is not None and set(known) <= set(held):
+        meant = {name: held[name] for name in known}
+    elif held is not None:
+        whole = set(known) == set(indices) and not any(name.isdigit() for name in names)
+        meant = indices if whole else {}
+    else:
+        from_one = "0" not in known and str(len(names)) in known
+        meant = {name: indices[name] for name in known} if set(known) <= set(indices) and not from_one else {}
+    if not meant:
+        raise InputError(
+            f"Expected labels that are the model's classes ({own}) or indices of them from 0, but the data have "
+            f"{listed}; say which is which with label_map (--map {known[0]}={names[0]},...)."
+        )
+    means = ", ".join(f"{number} is {meant[number]!r}" for number in known)
+    return meant, f"Numbers as labels, read as the model's classes: {means}."
+
+
+def _numbers_in(names: Sequence[str]) -> dict[str, str] | None:
+    """Number -> name where every name holds one number, and no two the same."""
+    found = {name: re.findall(r"\d+", name) for name in names}
+    numbers = {str(int(held[0])): name for name, held in found.items() if len(held) == 1}
+    return numbers if len(numbers) == len(names) else None
+
+
 def _known_labels(rows: Any, column: str, mapping: LabelMap, candidates: str | None) -> list[str]:
-    named = _feature_names(rows.features[column]) or mapping.source_names
-    if named:
+    """The labels of a split in order; finds out whether lists of several labels are indicators."""
+    stated = _feature_names(rows.features[column])
+    named = stated or mapping.source_names
+    if named and not mapping.multi_label:
         return list(named)
     values = [v for v in rows.with_format(None).select_columns([column])[:][column] if v is not None and v == v]
     if mapping.multi_label:
         lists = [v for v in values if isinstance(v, (list, tuple))]
         sizes = {len(v) for v in lists}
-        if len(sizes) == 1 and all(_is_indicator(v, len(v)) for v in lists):
+        same = len(sizes) == 1 and (not named or sizes == {len(named)})
+        mapping.indicators = not stated and same and all(_is_indicator(v, len(v)) for v in lists)
+        if named:
+            return list(named)
+        if mapping.indicators:
             return [f"label-{i}" for i in range(sizes.pop())]
         values = [item for v in lists for item in v]
     elif any(isinstance(v, (list, tuple)) for v in values):

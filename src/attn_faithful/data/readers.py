@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from .._checks import InputError, MissingSourceError
+from .decoding import decoded, encoding_of
+from .delimited import read_delimited
 from .given_rows import as_rows
 from .spill import Spill
 
 SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
 _TOGETHER = 10_000  # rows that are read at once
+_META = "meta.json"  # beside the splits of a folder
 _CELLS = 2**31  # of a parquet file: packed, billions of equal values are a few bytes
 SPLIT_NAMES = {
     "train": "train",
@@ -51,8 +54,12 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-.") or "data"
 
 
-def read_source(source: str) -> Raw:
+def read_source(source: str, encoding: str | None = None) -> Raw:
     """Read a path where there is one, else a Hub id.
+
+    Args:
+        source: the path or id.
+        encoding: of csv, tsv and json files; None for UTF-8, or what their byte order mark says.
 
     Raises:
         InputError: for a path that is not there, a folder without splits, or a source that neither the disk nor the
@@ -60,9 +67,10 @@ def read_source(source: str) -> Raw:
     """
     path = check_there(source)
     if path.is_dir():
-        return _read_folder(path)
+        return _read_folder(path, encoding)
     if path.is_file():
-        return Raw(slug(path.stem), {"all": read_file(path)})
+        notes: list[str] = []
+        return Raw(slug(path.stem), {"all": read_file(path, encoding, notes)}, notes=notes)
     return _read_hub(source)
 
 
@@ -118,7 +126,7 @@ def _from_rows(rows: Any, name: str) -> Raw:
     if all(isinstance(row, str) or row is None for row in rows):
         return Raw(name, {"all": datasets.Dataset.from_dict({"text": list(rows)})})
     if all(isinstance(row, dict) for row in rows):
-        return Raw(name, {"all": datasets.Dataset.from_list(list(rows))})
+        return Raw(name, {"all": decoded(datasets.Dataset.from_list(list(rows)), name)})
     strange = next(row for row in rows if not isinstance(row, dict))
     raise InputError(f"Expected texts or rows as mappings, but the list holds {strange!r:.60}.")
 
@@ -135,16 +143,20 @@ def _streamed(rows: Any) -> Any:
     return datasets.Dataset(spill.table(), info=datasets.DatasetInfo(features=rows.features))
 
 
-def _read_folder(path: Path) -> Raw:
+def _read_folder(path: Path, encoding: str | None) -> Raw:
     import datasets
 
     if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
         loaded = datasets.load_from_disk(str(path))
         return _from_loaded(loaded, slug(path.resolve().name))
     files: dict[str, Path] = {}
+    others: list[str] = []
     for file in sorted(path.iterdir()):
         split = SPLIT_NAMES.get(file.stem.lower())
-        if split and file.is_file() and file.suffix.lower().lstrip(".") in SUFFIXES:
+        readable = file.is_file() and file.suffix.lower().lstrip(".") in SUFFIXES and file.name != _META
+        if readable and not split:
+            others.append(file.name)
+        if split and readable:
             if split in files:
                 raise InputError(
                     f"Expected one file for split {split!r}, but {path} has {files[split].name}, {file.name}."
@@ -156,9 +168,10 @@ def _read_folder(path: Path) -> Raw:
             f"Expected train, validation and test as parquet, csv, tsv, json or jsonl in folder {str(path)!r}, "
             f"but found {found}."
         )
-    names, tokenized = _read_meta(path / "meta.json")
-    splits = {split: read_file(file) for split, file in files.items()}
-    return Raw(slug(path.resolve().name), splits, names=names, tokenized=tokenized)
+    names, tokenized = _read_meta(path / _META)
+    notes = [f"Files left out: {', '.join(others)}."] if others else []
+    splits = {split: read_file(file, encoding, notes) for split, file in files.items()}
+    return Raw(slug(path.resolve().name), splits, names=names, tokenized=tokenized, notes=notes)
 
 
 def _read_meta(path: Path) -> tuple[list[str] | None, bool]:
@@ -179,84 +192,91 @@ def _read_meta(path: Path) -> tuple[list[str] | None, bool]:
     return [str(name) for name in names] if names is not None else None, tokenized
 
 
-def read_file(path: Path) -> Any:
-    """The rows of a parquet, csv, tsv, json or jsonl file as a datasets.Dataset; errors name the file."""
+def read_file(path: Path, encoding: str | None = None, notes: list[str] | None = None) -> Any:
+    """The rows of a parquet, csv, tsv, json or jsonl file as a datasets.Dataset; errors name the file.
+
+    Args:
+        path: of the file.
+        encoding: of a file of text; None for UTF-8, or what its byte order mark says.
+        notes: gets what was guessed.
+    """
     import datasets
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     suffix = path.suffix.lower().lstrip(".")
     if suffix not in SUFFIXES:
         raise InputError(f"Expected a parquet, csv, tsv, json or jsonl file, but got {str(path)!r}.")
-    spill = Spill()
+    told = [] if notes is None else notes
     try:
         if suffix == "parquet":
-            declared = pq.read_metadata(path)
-            if declared.num_rows * declared.num_columns > _CELLS:
-                raise InputError(f"Expected at most {_CELLS} values in {path}, but it declares more; split it.")
-            with pq.ParquetFile(path) as file:
-                spill.add(file.schema_arrow.empty_table())
-                for batch in file.iter_batches(_TOGETHER):
-                    spill.add(pa.Table.from_batches([batch]))
-            table = spill.table()
-        elif suffix in ("csv", "tsv"):
-            spill.add(_read_csv(path, "," if suffix == "csv" else "\t"))
-            table = spill.table()
+            table = _read_parquet(path)
         else:
-            table = _read_json(path)
+            found = encoding_of(path, encoding)
+            if encoding is None and found != "utf-8-sig":
+                told.append(f"{path.name}: read as {found.upper()}, as its byte order mark says.")
+            table = _read_text(path, suffix, found, told)
         if table.num_columns == 0 or table.num_rows == 0:
             raise InputError(f"Expected rows in {path}, but it has none.")
         if twice := {name for name in table.column_names if table.column_names.count(name) > 1}:
             raise InputError(f"Expected columns of different names in {path}, but {min(twice)!r} stands twice.")
-        return datasets.Dataset(table)
+        return decoded(datasets.Dataset(table), str(path))
     except InputError:
         raise
     # datasets has no error of its own for columns that it cannot hold
     except (pa.ArrowException, ValueError, TypeError, KeyError, OSError) as error:
-        raise InputError(f"Expected a readable {suffix} file in UTF-8, but {path} is not: {error}") from error
+        raise InputError(f"Expected a readable {suffix} file, but {path} is not: {error}") from error
 
 
-def _read_csv(path: Path, delimiter: str) -> Any:
-    """Strings stay as written ("NA" is a text); a tab-separated file counts quotes only where they pair up."""
-    from pyarrow import csv
+def _read_parquet(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    quoted = True
-    if delimiter == "\t":
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            quoted = all(line.count('"') % 2 == 0 for line in lines)
-    return csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(use_threads=False, block_size=min(path.stat().st_size + 1, 2**31 - 1)),
-        parse_options=csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=quoted, quote_char='"' if quoted else False
-        ),
-    )
+    declared = pq.read_metadata(path)
+    if declared.num_rows * declared.num_columns > _CELLS:
+        raise InputError(f"Expected at most {_CELLS} values in {path}, but it declares more; split it.")
+    spill = Spill()
+    with pq.ParquetFile(path) as file:
+        spill.add(file.schema_arrow.empty_table())
+        for batch in file.iter_batches(_TOGETHER):
+            spill.add(pa.Table.from_batches([batch]))
+    return spill.table()
 
 
-def _read_json(path: Path) -> Any:
+def _read_text(path: Path, suffix: str, encoding: str, notes: list[str]) -> Any:
+    if suffix not in ("csv", "tsv"):
+        return _read_json(path, encoding, notes)
+    spill = Spill()
+    spill.add(read_delimited(path, "," if suffix == "csv" else "\t", encoding, notes))
+    return spill.table()
+
+
+def _read_json(path: Path, encoding: str, notes: list[str]) -> Any:
     """A JSON list, or lines of JSON, which are read some at a time where their types agree."""
     import pyarrow as pa
 
-    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+    with path.open(encoding=encoding, newline="\n") as lines:
         first = next((line.lstrip()[:1] for line in lines if line.strip()), "")
     if first == "[":
         try:
-            rows = json.loads(path.read_text(encoding="utf-8-sig"))
+            rows = json.loads(path.read_text(encoding=encoding))
         except (ValueError, RecursionError) as error:
             raise InputError(f"Expected a JSON list in {path}, but it cannot be read: {error}.") from error
-        return _as_table(rows, path, 0)
-    spill, lines_read, read = Spill(), _json_lines(path), 0
+        return _as_table(rows, path, 0, notes)
+    spill, lines_read, read = Spill(), _json_lines(path, encoding), 0
+    told: list[str] = []
     try:
         while some := list(islice(lines_read, _TOGETHER)):
-            spill.add(_as_table(some, path, read))
+            spill.add(_as_table(some, path, read, told))
             read += len(some)
-        return pa.table({}) if spill.empty else spill.table()
+        table = pa.table({}) if spill.empty else spill.table()
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column that mixes kinds is told apart as a whole
-        return _as_table(list(_json_lines(path)), path, 0)
+        return _as_table(list(_json_lines(path, encoding)), path, 0, notes)
+    notes.extend(dict.fromkeys(told))
+    return table
 
 
-def _json_lines(path: Path) -> Iterator[Any]:
-    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+def _json_lines(path: Path, encoding: str) -> Iterator[Any]:
+    with path.open(encoding=encoding, newline="\n") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
@@ -265,8 +285,8 @@ def _json_lines(path: Path) -> Iterator[Any]:
                     raise InputError(f"Expected a JSON object on line {number} of {path}, but: {error}.") from error
 
 
-def _as_table(rows: list[Any], path: Path, first: int) -> Any:
-    """Rows as columns; numbers and texts in one column are texts.
+def _as_table(rows: list[Any], path: Path, first: int, notes: list[str]) -> Any:
+    """Rows as columns; numbers and texts in one column are texts, which is told.
 
     Args:
         first: the number of the first row, for messages.
@@ -290,6 +310,7 @@ def _as_table(rows: list[Any], path: Path, first: int) -> Any:
                     f"Expected one kind of value in column {name!r} of {path}, but it mixes kinds."
                 ) from None
             columns[name] = pa.array([None if value is None else str(value) for value in values])
+            notes.append(f"{path.name}: the column {name!r} mixes texts and numbers; all are taken as texts.")
     return pa.table(columns)
 
 
@@ -326,22 +347,33 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _from_loaded(loaded: Any, name: str) -> Raw:
-    """Splits of a datasets object; splits with other names than train, validation and test are left out."""
+    """Splits of a datasets object; splits with other names than train, validation and test are left out, and told.
+
+    Of two that mean the same (dev and validation) the one with the exact name is taken.
+    """
     if not hasattr(loaded, "items"):
-        return Raw(name, {"all": loaded})
-    splits: dict[str, Any] = {}
-    for split, rows in loaded.items():
+        return Raw(name, {"all": decoded(loaded, name)})
+    meant: dict[str, list[str]] = {}
+    for split in loaded:
         usual = SPLIT_NAMES.get(str(split).lower())
-        if usual and usual not in splits:
-            splits[usual] = rows
-    if not splits:
+        if usual:
+            meant.setdefault(usual, []).append(split)
+    taken: dict[str, str] = {}
+    for usual, candidates in meant.items():
+        if len(candidates) > 1 and usual not in candidates:
+            raise InputError(
+                f"Expected one split for {usual!r}, but {name} has {' and '.join(map(str, candidates))}; rename one."
+            )
+        taken[usual] = usual if usual in candidates else candidates[0]
+    if not taken:
         if len(loaded) != 1:
             raise InputError(
                 f"Expected splits train, validation and test, but {name} has {', '.join(map(str, loaded))}."
             )
-        splits = {"all": next(iter(loaded.values()))}
-    others = [str(split) for split in loaded if str(split).lower() not in SPLIT_NAMES]
-    return Raw(name, splits, notes=[f"Splits left out: {', '.join(others)}."] if others and "all" not in splits else [])
+        return Raw(name, {"all": decoded(next(iter(loaded.values())), name)})
+    left = [str(split) for split in loaded if split not in taken.values()]
+    splits = {usual: decoded(loaded[split], f"the split {split!r} of {name}") for usual, split in taken.items()}
+    return Raw(name, splits, notes=[f"Splits left out: {', '.join(left)}."] if left else [])
 
 
 def _read_hub(source: str) -> Raw:

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import InputError, check_choice
+from .._checks import Faults, InputError, check_choice
 from .columns import Columns, find_columns
-from .labels import LabelMap, fit_labels, stratified
+from .labels import LabelMap, fit_labels, label_notes, stratified
 from .mock import LABEL_NAMES, make_mock, mock_spec
 from .rationales import RATIONALE, Said, check_rationale, says, word_rationales
 from .readers import Raw, from_rows, read_source
 from .rows import Texts
+from .seen import SEEN, TrainingTexts, without_seen
+from .splits import check_train, make_splits, take, values_at
 
 if TYPE_CHECKING:
     import datasets
 
 SPLITS = ("train", "validation", "test")
+_ROW = "\x1frow"  # of a table: the place of each text in its split of the source
 
 
 @dataclass
@@ -44,6 +47,8 @@ class TextData:
         notes: what a reader of the results should know: rows dropped, splits made, texts in both train and test.
         fingerprint: sha256 over label names, texts, queries, candidates, labels and rationales, the same in every
             process.
+        rows: split -> the place of each of its texts in the source.
+        single: the source was one table.
     """
 
     name: str
@@ -52,6 +57,8 @@ class TextData:
     pre_tokenizer: str
     notes: list[str] = field(default_factory=list)
     fingerprint: str = ""
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    single: bool = False
 
     def class_counts(self, split: str) -> dict[str, int]:
         """Texts of each class in a split, every class named; texts without a label are not counted.
@@ -85,6 +92,10 @@ def load_texts(
     label_names: Sequence[str] | None = None,
     rationale: str | None = None,
     purpose: str = "train",
+    encoding: str | None = None,
+    training_texts: TrainingTexts | None = None,
+    seen: str | None = None,
+    faults: Faults | None = None,
 ) -> TextData:
     """Load texts and labels from a name, a path or a Hub id, with one mapping of labels fixed on the training split.
 
@@ -108,6 +119,11 @@ def load_texts(
         rationale: what people marked as the reason for the label: the name of a list column with one 0 or 1 a
             white-space word, or ``supporting``, ``token_sentiment`` or ``pairs`` (see ``rationales``).
         purpose: ``train``, or ``evaluate``: no split is made (a single file is ``test``) and labels may be missing.
+        encoding: of csv, tsv and json files, such as ``cp1252``; None for UTF-8, or what their byte order mark says.
+        training_texts: what a model was trained on, to be found among the texts.
+        seen: what is done with those: ``leave_out`` or ``keep``, which is told; None leaves them out of a single file
+            that is evaluated, and keeps them where texts or a split were chosen.
+        faults: collects all that is wrong with the rows, to be raised together; None raises the first.
 
     Raises:
         InputError: for a source that is not there, a column that is missing or ambiguous, a missing text or label
@@ -122,6 +138,8 @@ def load_texts(
         {'negative': 2, 'positive': 2}
     """
     check_choice("purpose", purpose, ("train", "evaluate"))
+    if seen is not None:
+        check_choice("way with texts that a model was trained on (data.seen)", seen, ("leave_out", "keep"))
     if not 0 < validation_share < 1:
         raise InputError(f"Expected validation_share between 0 and 1, but got {validation_share}.")
     if limit is not None and limit < 2:
@@ -134,14 +152,16 @@ def load_texts(
     elif mock:
         raise InputError(f"Expected `mock` settings with a planted-token set such as 'mock-1' only, but got {name!r}.")
     else:
-        raw = read_source(name)
+        raw = read_source(name, encoding)
+    faults = faults or Faults()
     if purpose == "train" and "train" not in raw.splits and "all" not in raw.splits:
         raise InputError(f"Expected a split 'train' in {name!r}, but found {', '.join(raw.splits)}; rename one.")
-    if purpose == "evaluate" and "all" in raw.splits:
+    single = "all" in raw.splits
+    if purpose == "evaluate" and single:
         raw.splits = {"test": raw.splits["all"]}
-    columns = find_columns(raw, name, text_column, query_column, label_column)
+    columns = find_columns(raw, name, text_column, query_column, label_column, faults)
     if columns.candidates and multi_label:
-        raise InputError(f"Expected one answer a text in {name!r}, as it has candidates; leave multi_label out.")
+        faults.add(InputError(f"Expected one answer a text in {name!r}, as it has candidates; leave multi_label out."))
     mapping = fit_labels(
         raw,
         columns.label,
@@ -151,34 +171,46 @@ def load_texts(
         label_map=label_map,
         names=label_names,
         candidates=columns.candidates,
+        faults=faults,
     )
     if rationale is not None:
         check_rationale(rationale, raw.splits, name)
     tables = {}
-    for split, rows in raw.splits.items():
-        tables[split] = _table(raw, split, rows, columns, mapping, drop_none, rationale, purpose)
+    for split, part in raw.splits.items():
+        tables[split] = _table(raw, split, part, columns, mapping, drop_none, rationale, purpose, faults)
     _name_apart(tables)
+    if training_texts is not None:  # before splits are cut: copies of a text are told apart by their order
+        for table in tables.values():
+            table[SEEN] = training_texts.used(table["text"], table.get("query")).tolist()
     if purpose == "train":
-        if len(mapping.names) < 2:
+        if len(mapping.names) < 2 and columns.label is not None:
             found = ", ".join(map(repr, mapping.names)) or "none"
-            raise InputError(f"Expected at least two classes in train of {name!r}, but got {found}.")
-        tables = _make_splits(tables, validation_share, seed, raw.notes)
-        _check_train(tables["train"], mapping, name)
+            faults.add(InputError(f"Expected at least two classes in train of {name!r}, but got {found}."))
+        faults.raise_all()
+        tables = make_splits(tables, validation_share, seed, raw.notes)
+        check_train(tables["train"], mapping, name)
+    faults.raise_all()
     tables = {split: tables[split] for split in SPLITS if split in tables}
+    if training_texts is not None:
+        chosen = seen or ("leave_out" if purpose == "evaluate" and single and rows is None else "keep")
+        tested = tables if purpose == "evaluate" else ["test"]
+        tables = without_seen(tables, list(tested), chosen == "leave_out", raw.notes)
     if limit is not None:
         for split, table in tables.items():
             if len(table["text"]) > limit:
                 raw.notes.append(f"{split}: {limit} of {len(table['text'])} texts taken, stratified by seed {seed}.")
-                tables[split] = _take(table, stratified(table["label"], limit, seed, f"limit {split}"))
+                tables[split] = take(table, stratified(table["label"], limit, seed, f"limit {split}"))
     if "train" in tables and "test" in tables:
         seen = set(map(hash, _said(tables["train"])))
         double = sum(hash(said) in seen for said in _said(tables["test"]))
         if double:
             raw.notes.append(f"{double} of {len(tables['test']['text'])} test texts stand in train too.")
+    places = {split: list(table.pop(_ROW)) for split, table in tables.items()}
     splits = {split: _dataset(table, multi_label, rationale is not None) for split, table in tables.items()}
     pre_tokenizer = "whitespace" if raw.tokenized else "words"
     fingerprint = _fingerprint(mapping.names, tables)
-    return TextData(raw.name, splits, list(mapping.names), pre_tokenizer, raw.notes, fingerprint)
+    names = list(mapping.names)
+    return TextData(raw.name, splits, names, pre_tokenizer, raw.notes, fingerprint, places, single)
 
 
 def _mock_raw(name: str, settings: dict[str, Any]) -> Raw:
@@ -211,6 +243,7 @@ def _table(
     drop_none: bool,
     rationale: str | None,
     purpose: str,
+    faults: Faults,
 ) -> dict[str, Sequence[Any]]:
     """Columns of one split with labels as indices; rows that keep and drop leave out are gone."""
     import datasets
@@ -225,37 +258,47 @@ def _table(
     texts = read["text"]
     lacking = {row: given[name] for name in reversed(given) for row in _missing(read[name])}
     if columns.label is not None and columns.label in rows.column_names:
-        labels = mapping.encode(_column(rows, columns.label), rows.features[columns.label], split, drop_none)
+        values = _column(rows, columns.label)
+        labels = mapping.encode(values, rows.features[columns.label], split, drop_none, faults)
+        raw.notes.extend(label_notes(values, labels, split))
     elif split in ("train", "all") and purpose == "train":
-        raise InputError(
+        error = InputError(
             f"Expected a label column in split {split!r} of {raw.name!r}, but its columns are "
             f"{', '.join(rows.column_names)}; name one with label_column."
         )
+        faults.add(error, "no label column")
+        labels = [mapping.unknown] * len(texts)
     else:
+        if columns.label is not None:
+            raw.notes.append(f"{split}: there is no column {columns.label!r}, so no text of it has a label.")
         labels = [mapping.unknown] * len(texts)
     kept, missing = [], 0
     for row, label in enumerate(labels):
         if row in lacking and not drop_none:
-            raise InputError(
+            error = InputError(
                 f"Expected a value in column {lacking[row]!r}, but row {row} of split {split!r} has none (rows count "
                 f"from 0); fill it or drop such rows (drop_none)."
             )
+            faults.add(error, f"no text {split}")
         if row in lacking or label is mapping.missing:
             missing += 1
         elif label is not mapping.dropped:
             kept.append(row)
     left_out = len(texts) - missing - len(kept)
+    if faults.messages():  # the notes would count faults
+        missing, left_out = 0, 0
     if missing:
         raw.notes.append(f"{split}: {missing} rows without text or label dropped.")
     if left_out:
         raw.notes.append(f"{split}: {left_out} rows of other labels left out.")
     table = {
-        "example": _ids(rows, split, kept),
-        "text": _at(texts, kept),
+        "example": _ids(rows, split, kept, raw.notes),
+        "text": values_at(texts, kept),
         "label": [labels[row] for row in kept],
+        _ROW: kept,
     }
     if columns.query is not None:
-        table["query"] = _at(read["query"], kept)
+        table["query"] = values_at(read["query"], kept)
     if columns.candidates is not None:
         chosen = {row: read["candidates"][row] for row in kept}
         feature = rows.features[columns.candidates]
@@ -290,14 +333,16 @@ def _said(table: Mapping[str, Sequence[Any]]) -> Iterable[Any]:
     return zip(table["text"], table["query"], strict=True) if "query" in table else table["text"]
 
 
-def _ids(rows: Any, split: str, kept: Sequence[int]) -> list[str]:
+def _ids(rows: Any, split: str, kept: Sequence[int], notes: list[str]) -> list[str]:
     """The source's own ids where it has a column ``example`` or ``id`` of different ones, else split and row."""
     for name in ("example", "id"):
         if name in rows.column_names:
             values = _column(rows, name)
-            own = [str(values[row]) for row in kept]
-            if len(set(own)) == len(own) and all(isinstance(values[row], str | int) for row in kept):
-                return own
+            if all(isinstance(values[row], str | int) for row in kept):
+                own = [str(values[row]) for row in kept]
+                if len(set(own)) == len(own):
+                    return own
+            notes.append(f"{split}: the column {name!r} does not tell the texts apart, so they are named by their row.")
     return [f"{split}-{row}" for row in kept]
 
 
@@ -309,58 +354,11 @@ def _name_apart(tables: Mapping[str, dict[str, Sequence[Any]]]) -> None:
             table["example"] = [f"{split}-{example}" for example in table["example"]]
 
 
-def _take(table: dict[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Sequence[Any]]:
-    return {name: _at(values, indices) for name, values in table.items()}
-
-
-def _at(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
-    return values.take(indices) if isinstance(values, Texts) else [values[i] for i in indices]
-
-
 def _missing(values: Sequence[Any]) -> list[int]:
     """The rows of a column that hold nothing."""
     if isinstance(values, Texts):
         return np.flatnonzero(values.column.is_null().to_numpy()).tolist() if values.column.null_count else []
     return [row for row, value in enumerate(values) if value is None]
-
-
-def _make_splits(
-    tables: dict[str, dict[str, Sequence[Any]]], share: float, seed: int, notes: list[str]
-) -> dict[str, dict[str, Sequence[Any]]]:
-    """Cut the splits that are missing out of train (or out of a single file), stratified."""
-    tables = dict(tables)
-    if "all" in tables:
-        tables = {"train": tables.pop("all"), **tables}
-    total = len(tables["train"]["label"])
-    for split in ("test", "validation"):
-        if split in tables:
-            continue
-        part = 0.1 if split == "test" else share
-        n = max(1, round(part * total))
-        table = tables["train"]
-        chosen = stratified(table["label"], n, seed, split, spare_single=True)
-        if not chosen:
-            continue
-        inside = set(chosen)
-        tables[split] = _take(table, chosen)
-        tables["train"] = _take(table, [i for i in range(len(table["label"])) if i not in inside])
-        notes.append(f"No {split} split was given: {len(chosen)} of {total} training texts are it (seed {seed}).")
-    return tables
-
-
-def _check_train(table: dict[str, Sequence[Any]], mapping: LabelMap, source: str) -> None:
-    labels = table["label"]
-    if mapping.multi_label:
-        return
-    for example, label in zip(table["example"], labels, strict=True):
-        if label == mapping.unknown:
-            raise InputError(
-                f"Expected a label for every training text, but the example {example!r} of {source!r} has -1 "
-                f"(no label); drop such rows with drop=['-1'], or name what it means with label_map."
-            )
-    if len(set(labels)) < 2:
-        only = mapping.names[labels[0]] if labels else "no"
-        raise InputError(f"Expected at least two classes in train of {source!r}, but only {only!r} texts are there.")
 
 
 def _dataset(table: dict[str, Sequence[Any]], multi_label: bool, marked: bool) -> datasets.Dataset:

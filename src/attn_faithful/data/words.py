@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
+from .segments import Segments
+
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
@@ -17,7 +19,10 @@ def word_ids(encoding: Encoding, texts: Sequence[str]) -> list[int]:
     """The word of each token, numbered from 0 over the whole sequence without gaps, -1 for special tokens.
 
     Words are those that the tokenizer cuts a text into before it looks for tokens. Some (Llama's, Gemma's) do not cut
-    at all: their words end at white space. A piece that is a blank alone goes with the word behind it.
+    at all: their words end at white space. A piece that is a blank alone goes with the word behind it. Scripts without
+    blanks between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan), which tokenizers of bytes leave whole,
+    are cut into words by ICU, and marks stay with their letter; see `segments`. A token that reaches over the border of
+    two words belongs to the one that it begins in.
 
     Args:
         encoding: of a fast tokenizer.
@@ -25,7 +30,8 @@ def word_ids(encoding: Encoding, texts: Sequence[str]) -> list[int]:
 
     """
     numbers: list[int] = []
-    word, before, end_of_word, blanks = -1, None, None, 0
+    segments = [Segments(text) for text in texts]
+    word, before, end_of_word, blanks, segment = -1, None, None, 0, 0
     columns = (encoding.special_tokens_mask, encoding.sequence_ids, encoding.word_ids, encoding.offsets)
     for special, sequence, own, (start, end) in zip(*columns, strict=True):
         if special:
@@ -33,19 +39,25 @@ def word_ids(encoding: Encoding, texts: Sequence[str]) -> list[int]:
             before = None
             continue
         text = texts[sequence or 0]
-        if (sequence, own) != before:
-            before, end_of_word, blanks = (sequence, own), None, 0
-            word += 1
         piece = text[start:end]
         bare = piece.strip()
+        first = start + len(piece) - len(piece.lstrip())
+        cut = segments[sequence or 0]
+        if (sequence, own) != before:
+            near = before is not None and before[0] == sequence and end_of_word == first
+            before = (sequence, own)
+            if not near or not cut.go_on(first):
+                end_of_word, blanks = None, 0
+                word += 1
         if not bare:
             blanks += 1
         else:
-            first = start + len(piece) - len(piece.lstrip())
-            if end_of_word is not None and text[end_of_word:first].isspace():
+            reached = cut.before(first)
+            apart = end_of_word is not None and (text[end_of_word:first].isspace() or reached > segment)
+            if apart:
                 word += 1
                 numbers[len(numbers) - blanks :] = [word] * blanks
-            end_of_word, blanks = first + len(bare), 0
+            end_of_word, blanks, segment = first + len(bare), 0, reached
         numbers.append(word)
     return numbers
 
@@ -68,7 +80,7 @@ def aligned(
     words = text.split()
     if values is None or len(values) != len(words):
         return None
-    if tokens == len(words):
+    if tokens == len(words) and all(map(str.isprintable, words)):  # no word of invisible characters, which is no token
         return list(values)
     spans = find()
     if spans is None or len(spans) != tokens:

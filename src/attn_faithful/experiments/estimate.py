@@ -69,6 +69,9 @@ def _timed(model: Any, data: Prepared, batch_size: int) -> float:
     length = max(1, round(float(np.mean(data.rows["train"]["length"]))))
     ids = torch.randint(0, data.config.vocab_size, (batch_size, length), generator=torch.Generator().manual_seed(0))
     given = {"sentence_ids": torch.arange(length).expand(batch_size, -1) // _WORDS} if model.reads_sentences else {}
+    if data.config.query:
+        asked = max(1, round(float(np.mean([len(query) for query in data.rows["train"]["query_input_ids"]]))))
+        given["query_input_ids"] = torch.ones(batch_size, asked, dtype=torch.int64)  # (B, Q)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     times = []
     for _ in range(4):

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from attn_faithful._checks import InputError, check_choice
-from attn_faithful.data.encoding import encode_texts
+from attn_faithful._checks import Faults, InputError, check_choice
+from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts
 from attn_faithful.data.given import read_importance
 from attn_faithful.data.given_rows import as_rows
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.sources import TextData
+from attn_faithful.data.unknown import unknown_notes
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.chosen import agreed, possible
 from attn_faithful.experiments.described import attention_read, kind_and_weights, model_name, trained_on
@@ -84,6 +85,7 @@ class Task:
 def make_task(
     model: Any, tokenizer: Any, data: DataSettings, settings: EvaluationSettings, split: str | None = None, *,
     rows: Any = None, name: str | None = None, source_file: str | None = None, origin: str | None = None,
+    faults: Faults | None = None,
 ) -> Task:  # fmt: skip
     """A task from what a user names.
 
@@ -97,6 +99,7 @@ def make_task(
         name: what tables call the model; None for its folder or Hub id, see `described.model_name`.
         source_file: importance computed elsewhere; it becomes the source "given" of the test "correlation".
         origin: where the model came from.
+        faults: collects all that is wrong with the rows; None raises the first.
 
     Raises:
         InputError: the model does not speak the protocol, the data cannot be read, a label is none of the model's, an
@@ -105,8 +108,11 @@ def make_task(
     model, precision = in_full(as_attention_model(model))
     check_vocabulary(model, tokenizer)
     model, settings = agreed(model, settings)
-    texts = labelled_texts(model, data, rows, "evaluate")
+    _check_pair(model, tokenizer)
+    texts = labelled_texts(model, data, rows, "evaluate", faults)
     asks = getattr(model.config, "query", False) or getattr(model, "reads_pairs", False)
+    if not asks and any("query" in rows.column_names for rows in texts.splits.values()):
+        texts.notes.append("The model reads single texts: the second text of each pair is left out.")
     if not asks:  # a model of single texts reads the one that pairs attend to
         texts.splits = {
             n: rows.remove_columns([c for c in ("query",) if c in rows.column_names])
@@ -130,6 +136,14 @@ def make_task(
     return Task(
         model, tokenizer, name, texts, split, settings, source_file, origin, data.source, precision, called
     )  # fmt: skip
+
+
+def _check_pair(model: Any, tokenizer: Any) -> None:
+    """Raise where the tokenizer cannot be the model's."""
+    config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
+    size = getattr(config, "vocab_size", None)
+    if size is not None:
+        check_tokenizer_fits(tokenizer, size, getattr(config, "pad_token_id", None), config)
 
 
 def evaluate_task(
@@ -166,7 +180,8 @@ def _evaluate(task: Task, folder: RunFolder, held: int | None, team: Team, tell:
     texts = task.texts.splits[task.split]
     joined = getattr(task.model, "reads_pairs", False)
     sentences = getattr(task.model, "reads_sentences", False)
-    rows = _chosen(encode_texts(task.tokenizer, texts, _positions(task.model), sentences, joined), task.settings)
+    rows = _chosen(encode_texts(task.tokenizer, texts, positions(task.model), sentences, joined), task.settings)
+    task.texts.notes.extend(unknown_notes(task.tokenizer, rows, task.texts.name))
     padding = getattr(task.model, "pad_token_id", 0)
     subject = Subject(task.model, collator(rows, (), padding), task.texts.label_names, token_ids(task.tokenizer))
     asked = queries(texts)
@@ -230,7 +245,9 @@ def finish(
     })  # fmt: skip
 
 
-def labelled_texts(model: Any, data: DataSettings, rows: Any, purpose: str = "train") -> TextData:
+def labelled_texts(
+    model: Any, data: DataSettings, rows: Any, purpose: str = "train", faults: Faults | None = None
+) -> TextData:
     """The texts, with labels by the model's names; by those of the data where the model was never told any.
 
     Args:
@@ -238,17 +255,20 @@ def labelled_texts(model: Any, data: DataSettings, rows: Any, purpose: str = "tr
         data: where the texts come from.
         rows: the data itself, where it is not read from a source.
         purpose: "train", which needs a split for it, or "evaluate".
+        faults: collects all that is wrong with the rows; None raises the first.
 
     Raises:
         InputError: what is wrong with the data, or classes of the model that cannot be told apart.
     """
     rows = None if rows is None else as_rows(rows)  # read twice below, which a generator cannot be
+    seen = getattr(getattr(model, "model", model), "training_texts", None)
+    asked = {"rows": rows, "purpose": purpose, "training_texts": seen, "faults": faults}
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     if any(name != f"LABEL_{i}" for i, name in enumerate(names)):
-        return read_texts(data, rows=rows, purpose=purpose, label_names=names)
-    texts = read_texts(data, rows=rows, purpose=purpose)
+        return read_texts(data, **asked, label_names=names)
+    texts = read_texts(data, **asked)
     if not texts.label_names:
-        return read_texts(data, rows=rows, purpose=purpose, label_names=names)
+        return read_texts(data, **asked, label_names=names)
     if len(texts.label_names) != len(names):
         raise InputError(
             f"The model names its classes {names[0]} to {names[-1]}, and {texts.name} has {len(texts.label_names)} "
@@ -264,7 +284,7 @@ def _chosen(encoded: Any, settings: EvaluationSettings) -> Rows:
     return Rows.of(encoded.remove_columns([n for n, out in left.items() if out and n in encoded.column_names]))
 
 
-def _positions(model: Any) -> int | None:
+def positions(model: Any) -> int | None:
     """How many tokens the model can read; None for any number."""
     if hasattr(model, "max_tokens"):
         return model.max_tokens

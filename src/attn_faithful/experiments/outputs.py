@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import captum
@@ -180,6 +181,7 @@ def versions() -> dict[str, str]:
         "datasets": datasets.__version__,
         "captum": captum.__version__,
         "scipy": scipy.__version__,
+        "icu4py": version("icu4py"),
         "python": platform.python_version(),
     }
 

@@ -56,6 +56,8 @@ def read_texts(data: DataSettings, limit: int | None = None, **asked: Any) -> Te
         multi_label=data.multi_label,
         drop_none=data.drop_none,
         rationale=data.rationale,
+        encoding=data.encoding,
+        seen=data.seen,
         **asked,
     )
 

@@ -33,6 +33,9 @@ class DataSettings:
         local: settings that hold for that folder in place of these, since its labels may have other names.
         mock: settings of a planted-token set.
         rationale: what people marked as the reason, for the test "plausibility": a list column, or how it comes about.
+        encoding: of csv, tsv and json files, such as "cp1252"; None for UTF-8, or what their byte order mark says.
+        seen: what to do with texts that the model was trained on, where a trained model is tested: "leave_out" or
+            "keep"; None leaves them out of a single file, and keeps and tells them in a split or texts that were named.
     """
 
     source: str = "mock-1"
@@ -52,6 +55,8 @@ class DataSettings:
     validation_share: float = 0.1
     limit: int | None = None
     seed: int = 0
+    encoding: str | None = None
+    seen: str | None = None
 
 
 @dataclass(frozen=True)

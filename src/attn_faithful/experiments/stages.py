@@ -144,7 +144,7 @@ def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team)
 
     metric = f"eval_{settings.select_by}"
     sign = 1 if settings.select_by == "loss" else -1
-    return trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], team)
+    return trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], team, texts=data.texts)
 
 
 def _twin(
@@ -164,7 +164,8 @@ def _twin(
         )  # fmt: skip
         return twin, history
 
-    return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row["eval_selection"], team)
+    rank = "eval_selection"
+    return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row[rank], team, texts=data.texts)
 
 
 def _saved_tokenizer(path: Path) -> Any:

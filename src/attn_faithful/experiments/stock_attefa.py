@@ -157,7 +157,7 @@ def _compare(
     records: list[dict[str, Any]] = []
     scores, variants = _Columns(), _Columns()
     for seed in seeds:
-        twin, record = _twin(base, tokenizer, settings, rows, folder, seed, tell)
+        twin, record = _twin(base, tokenizer, settings, rows, texts, folder, seed, tell)
         name = f"{settings.variant}-{seed}"
         history[name] = record["history"]
         found = stock_twin_outputs(base, twin, test, collate, settings.layers, settings.keys)
@@ -242,8 +242,8 @@ def _layers(found: StockOutputs, multi_label: bool) -> list[dict[str, Any]]:
 
 
 def _twin(
-    base: StockModel, tokenizer: Any, settings: StockTwinSettings, rows: dict[str, Rows], folder: RunFolder, seed: int,
-    tell: Tell,
+    base: StockModel, tokenizer: Any, settings: StockTwinSettings, rows: dict[str, Rows], texts: TextData,
+    folder: RunFolder, seed: int, tell: Tell,
 ) -> tuple[StockModel, dict[str, Any]]:  # fmt: skip
     """A twin with its record: from the folder where it was finished, else trained."""
     name = f"twin-{seed}" if settings.variant == "attefa" else f"twin-{settings.variant}-{seed}"
@@ -261,7 +261,7 @@ def _twin(
         saved = type(base.model).from_pretrained(path, dtype=base.model.dtype).to(base.device).eval()
         return StockModel(saved, base.queries, base.heads, base.layers)
 
-    return trained(name, folder, tokenizer, fit, lambda row: row["eval_selection"], SOLO, load)
+    return trained(name, folder, tokenizer, fit, lambda row: row["eval_selection"], SOLO, load, texts)
 
 
 def _notes(settings: StockTwinSettings) -> list[str]:

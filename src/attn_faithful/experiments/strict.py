@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -13,7 +14,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from attn_faithful._checks import InputError, did_you_mean
+from attn_faithful._checks import Faults, InputError, did_you_mean
 
 _KINDS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")}
 _DEEPEST = 30  # mappings and lists within one another
@@ -137,16 +138,24 @@ def build(cls: Any, raw: Any, where: str) -> Any:
         raise InputError(f"{where} must be a mapping of keys, but is {raw!r}.")
     hints, known = get_type_hints(cls), {f.name: f for f in fields(cls)}
     values: dict[str, Any] = {}
-    for key, value in raw.items():
+    faults = Faults(collect=True)
+
+    def take(key: str, value: Any) -> None:
         if key not in known:
             raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
         inner = dataclass_of(hints[key])
-        optional = type(None) in get_args(hints[key])
-        if inner is not None:
-            values[key] = None if value is None and optional else build(inner, value, f"{where}: {key}")
-            continue
-        value = [value] if isinstance(value, str) and _lists_names(hints[key]) else value  # one name is a list of one
-        values[key] = typed(hints[key], value, f"{where}: {key}")
+        if inner is None:
+            # one name is a list of one
+            value = [value] if isinstance(value, str) and _lists_names(hints[key]) else value
+            values[key] = typed(hints[key], value, f"{where}: {key}")
+        elif value is None and type(None) in get_args(hints[key]):
+            values[key] = None
+        else:
+            values[key] = build(inner, value, f"{where}: {key}")
+
+    for key, value in raw.items():
+        faults.gather(partial(take, key, value))
+    faults.raise_all()
     missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
     if missing:
         raise InputError(f"{where}: the keys {', '.join(missing)} are missing.")

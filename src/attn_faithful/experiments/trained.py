@@ -12,7 +12,9 @@ from typing import Any
 from safetensors import SafetensorError
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.seen import TrainingTexts
 from attn_faithful.data.sentence_tokenizer import with_sentences
+from attn_faithful.data.sources import TextData
 from attn_faithful.experiments.team import Team
 from attn_faithful.models.architectures import load_model
 from attn_faithful.store import RunFolder, strict
@@ -21,7 +23,7 @@ from attn_faithful.training.trainer import disk_errors
 
 def trained(
     name: str, folder: RunFolder, tokenizer: Any, fit: Callable[[Path], Any], rank: Callable[[dict[str, Any]], float],
-    team: Team, load: Callable[[Path], Any] = load_model,
+    team: Team, load: Callable[[Path], Any] = load_model, texts: TextData | None = None,
 ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
     """A model with its record, from the folder where it was finished; before that it is trained and put there.
 
@@ -33,6 +35,7 @@ def trained(
         rank: of a row of the history, what the best epoch has least of.
         team: the processes that do it together; the main one writes.
         load: reads the saved model.
+        texts: that it is trained on; their fingerprints are saved with it.
 
     Raises:
         InputError: no epoch could be chosen, or what is in the folder is damaged.
@@ -58,6 +61,8 @@ def trained(
                 model.save_pretrained(target)
             reader = with_sentences(tokenizer) if getattr(model, "reads_sentences", False) else tokenizer
             reader.save_pretrained(target)
+            if texts is not None:
+                TrainingTexts.of(texts.splits, texts.rows, texts.single).save(target)
             (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
 
         if team.main:

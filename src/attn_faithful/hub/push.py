@@ -13,14 +13,15 @@ from attn_faithful._checks import InputError, check_choice, check_licence
 from attn_faithful.hub import _MODULES, metric_names
 from attn_faithful.hub.upload import Files, card_of, check_card, check_place, put_aside, upload
 
-# what a model's repository holds: weights, configuration, tokenizer, card and licence, and nothing that training or
-# anybody else left beside them
+# what a model's repository holds: weights, configuration, tokenizer, card, licence, fingerprints of the texts it was
+# trained on, and nothing else that training or anybody else left beside them
 _PUSHED = (
     "model*.safetensors", "adapter_model*.safetensors", "model*.safetensors.index.json", "pytorch_model*.bin",
     "pytorch_model*.bin.index.json", "adapter_model.bin", "config.json", "generation_config.json",
     "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab*", "*_vocab.json", "merges.txt", "bpe.codes", "dict.txt", "*.model", "*.spm", "normalizer.json",
     "chat_template.j*", "README.md", "LICENSE*", "LICENCE*", "NOTICE*",
+    "training_texts.npz",  # fingerprints, by which evaluate leaves out what the model was trained on
 )  # fmt: skip
 _MAPS = ("config.json", "tokenizer_config.json")  # which name the modules of a model's own classes
 
