@@ -39,9 +39,9 @@ def evaluate(given: argparse.Namespace) -> None:
                 )
             if team.main:
                 result = Result(folder.path)
-                say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
                 tables = result.tables() if given.full else [result.short_table()]
                 show_answers([{"runs": [folder.path]}], tables, "" if given.full else FULL)
+                say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
                 say(f"Run folder: {folder.path}")
 
 
