@@ -66,15 +66,15 @@ class Faults:
             raise error
         self._found.setdefault(kind or str(error), []).append(str(error))
 
-    def gather(self, look: Callable[[], object]) -> None:
-        """Add whatever `look` finds wrong."""
+    def gather(self, look: Callable[[], object], kind: Callable[[str], str] = str) -> None:
+        """Add whatever `look` finds wrong; `kind` gives of a message what faults that are one share."""
         try:
             look()
         except SeveralFaultsError as error:
             for fault in error.faults:
-                self.add(InputError(fault))
+                self.add(InputError(fault), kind(fault))
         except InputError as error:
-            self.add(error)
+            self.add(error, kind(str(error)))
 
     def messages(self) -> list[str]:
         """A message each kind, in the order of their first."""

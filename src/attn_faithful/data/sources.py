@@ -183,7 +183,7 @@ def load_texts(
         for table in tables.values():
             table[SEEN] = training_texts.used(table["text"], table.get("query")).tolist()
     if purpose == "train":
-        if len(mapping.names) < 2 and columns.label is not None:
+        if len(mapping.names) < 2 and columns.label is not None and not faults.messages():
             found = ", ".join(map(repr, mapping.names)) or "none"
             faults.add(InputError(f"Expected at least two classes in train of {name!r}, but got {found}."))
         faults.raise_all()

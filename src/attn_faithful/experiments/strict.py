@@ -153,8 +153,8 @@ def build(cls: Any, raw: Any, where: str) -> Any:
         else:
             values[key] = build(inner, value, f"{where}: {key}")
 
-    for key, value in raw.items():
-        faults.gather(partial(take, key, value))
+    for key, value in raw.items():  # one number may be wrong in several parts, as a batch size of train and twin
+        faults.gather(partial(take, key, value), kind=lambda message: message.rsplit(": ", 1)[-1])
     faults.raise_all()
     missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
     if missing:
