@@ -35,6 +35,8 @@ def add_note(error: BaseException, note: str) -> None:
 def notes_of(error: BaseException) -> list[str]:
     """The sentences that were left with an error."""
     return list(getattr(error, "__notes__", ()))
+
+
 class SeveralFaultsError(InputError):
     """All that is wrong with something at once; ``faults`` holds a message each."""
 
