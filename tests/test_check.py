@@ -114,7 +114,8 @@ def test_data_are_checked_for_a_model(capsys, tmp_path, model):
     path = file(tmp_path / "few.jsonl", text=["good film", "bad film so"] * 3, label=[1, 0] * 3)
     assert main(["check", path, "--model", model]) == 0
     printed = capsys.readouterr().out
-    for part in ("few", "test", "neg 3 / pos 3", "5 words in the vocabulary", "1 is 'pos'", "No fault found."):
+    parts = ("few", "test", "neg 3 / pos 3", "5 words in the vocabulary", "1 is 'pos'", "No fault found.")
+    for part in (*parts, "All tests on 6 texts: ", " at most, measured"):
         assert part in printed
     path = file(tmp_path / "other.jsonl", text=["a b c d e f g"] * 6, label=["pos", "neg"] * 3)
     assert main(["check", path, "--model", model]) == 2

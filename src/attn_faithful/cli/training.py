@@ -172,6 +172,7 @@ def _check_for_model(given: argparse.Namespace) -> None:
     from attn_faithful.experiments.checking import check_for_model
     from attn_faithful.experiments.recipe import make_recipe
     from attn_faithful.experiments.stages import quiet
+    from attn_faithful.reports.remaining import duration
     from attn_faithful.reports.tables import data_table
 
     overrides = {key: value for key, value in data_overrides(given).items() if key.startswith("data.")}
@@ -180,6 +181,7 @@ def _check_for_model(given: argparse.Namespace) -> None:
         model, tokenizer = load(given.model)
     checked = check_for_model(model, tokenizer, data, given.split, given.model)
     show([data_table(checked.facts)])
+    say(f"All tests on {checked.texts:,} texts: {duration(checked.seconds)} at most, measured on a few of them.")
     _verdict(checked.warnings)
 
 

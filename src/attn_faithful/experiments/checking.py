@@ -15,11 +15,13 @@ from attn_faithful.data.readers import user_path
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.data.unknown import unknown_notes
+from attn_faithful.experiments.estimate_tests import seconds_of_tests
 from attn_faithful.experiments.evaluate import make_task, positions
 from attn_faithful.experiments.plan import Cell
 from attn_faithful.experiments.prepare import read_texts, split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.settings import EvaluationSettings
+from attn_faithful.experiments.stages import quiet
 from attn_faithful.models.architectures import FLAT, config_class
 
 
@@ -30,10 +32,14 @@ class Checked:
     Attributes:
         warnings: what is no fault and likely to be one.
         facts: of `data_table`, a record a data set.
+        seconds: that all tests of a model would take; see `estimate_tests`.
+        texts: on which they would run.
     """
 
     warnings: list[str] = field(default_factory=list)
     facts: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    texts: int = 0
 
 
 def check_cells(cells: Sequence[Cell]) -> Checked:
@@ -110,5 +116,7 @@ def check_for_model(model: Any, tokenizer: Any, data: DataSettings, split: str |
         task.split: split_facts(task.texts, task.split, rows),
     }
     warnings = [f"{task.texts.name}: {line}" for line in class_warnings(task.texts)]
-    # what the tests would take in time belongs here; see `estimate`
-    return Checked(warnings, [{"axes": {"data": task.texts.name, "model": task.name}, "data": facts}])
+    with quiet():
+        seconds = seconds_of_tests(task)
+    named = {"axes": {"data": task.texts.name, "model": task.name}, "data": facts}
+    return Checked(warnings, [named], seconds, len(texts))
