@@ -10,14 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import attn_faithful as af
 from attn_faithful._checks import InputError
+from attn_faithful.attributions.base import Request, SourceSettings, attribute
 from attn_faithful.cli import main
 from attn_faithful.store import find_runs
 from tests.experiments.tiny import cells, run
 
 TABLES = ("predictions", "tokens", "scores", "variants")
+WATCHED = (("attention_correlation", "attention~leave_one_out"), ("attention_permutation", "attention"))
 
 
 @pytest.fixture(scope="module")
@@ -347,3 +350,63 @@ def test_a_gold_label_that_is_missing_is_told_before_any_work(model, texts, tmp_
             loaded, tokenizer, [r["text"] for r in rows], ["entropy"], output=tmp_path, settings={"target": "gold"}
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_numbers_by_class_are_those_of_the_texts_that_the_model_gives_it(whole):
+    """From the stored probabilities and scores, text by text: the most likely class, by its name."""
+    predictions = whole.read_table("predictions").to_pydict()
+    named = whole.read_meta()["label_names"]
+    said = {
+        example: named[row.index(max(row))]
+        for example, row in zip(predictions["example"], predictions["probabilities"], strict=True)
+    }
+    assert set(said.values()) == set(named)
+    scores = whole.read_table("scores").to_pandas()
+    compared = 0
+    for record in whole.read_summary()["tests"]:
+        if record["class"] not in named or (record["metric"], record["source"]) not in WATCHED:
+            continue
+        own = scores[(scores.metric == record["metric"]) & (scores.source == record["source"])]
+        kept = [v for e, v in zip(own.example, own.value, strict=True) if said[e] == record["class"] and v == v]
+        assert record["n"] == len(kept) > 0
+        assert record["mean"] == pytest.approx(sum(kept) / len(kept), abs=1e-12)
+        compared += 1
+    assert compared == 2 * len(WATCHED)
+
+
+@pytest.mark.parametrize("asked", ["gold", "positive", "predicted"])
+def test_importance_is_about_the_class_that_was_asked_for(model, texts, tmp_path, asked):
+    """Signed, so that a class and its opposite differ: the stored importance is that of the model asked directly."""
+    rows = [row for row in texts if row["text"]][:12]
+    more = ["--target", asked, "--set", "evaluation.sources.sign=signed", "--tests", "correlation"]
+    assert (
+        main(
+            ["evaluate", str(model), "--data", written(rows, tmp_path / "a.parquet"), "--output", str(tmp_path), *more]
+        )
+        == 0
+    )
+    (folder,) = find_runs([tmp_path])
+    loaded, tokenizer = af.load(model)
+
+    def chances(words):
+        with torch.no_grad():
+            return loaded(**tokenizer([" ".join(words)], return_tensors="pt")).logits.softmax(-1)[0].double()
+
+    tokens = folder.read_table("tokens").to_pydict()
+    others = 0
+    for place, row in enumerate(rows):
+        words, whole_text = row["text"].split(), chances(row["text"].split())
+        predicted = int(whole_text.argmax())
+        target = {"gold": int(row["label"] == "positive"), "positive": 1, "predicted": predicted}[asked]
+        others += target != predicted
+        without = [chances(words[:t] + words[t + 1 :])[target] for t in range(len(words))]
+        expected = [float(whole_text[target] - chance) for chance in without]
+        assert tokens["example"][place] == row["id"]
+        assert tokens["leave_one_out"][place] == pytest.approx(expected, abs=1e-6)
+        # two classes: what speaks for one speaks against the other
+        batch = tokenizer([row["text"]], return_tensors="pt")
+        request = Request(loaded, batch, loaded.encode(batch), SourceSettings(sign="signed"))
+        for_predicted = attribute("input_x_gradient", request).values
+        side = 1 if target == predicted else -1
+        assert tokens["input_x_gradient"][place] == pytest.approx((side * for_predicted[0]).tolist(), abs=1e-6)
+    assert (others > 0) == (asked != "predicted")

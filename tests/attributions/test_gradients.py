@@ -16,6 +16,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.attributions import gradients
 from attn_faithful.attributions.base import Request, SourceSettings, attribute, outcome
 from attn_faithful.attributions.gradients import embedding_gradients
+from attn_faithful.attributions.states import state_gradients
 from attn_faithful.models.attention import SCORERS
 from attn_faithful.models.encoders import ENCODERS
 from tests.checks import BATCHED, EXACT, pad
@@ -187,6 +188,12 @@ def test_gradients_of_the_fixtures(name):
         for source in ("input_x_gradient", "saliency"):
             found = attribute(source, request).values
             torch.testing.assert_close(found[content], own[content].double(), **CLOSE)
+        states = state_gradients(request).sum(-1)
+        expected = given(arrays["grad_H"])[:, o]
+        defined = ~expected.isnan()
+        assert bool(defined.any())
+        torch.testing.assert_close(states[defined], expected[defined], **CLOSE)
+        assert name not in FORWARD or float(expected[defined].abs().max()) > 1e-3
         total = total + own.abs()
     expected = given(arrays["grad_norm"])
     defined = ~expected.isnan().any(1)  # theirs is 0 / 0 where a text has no content token or a flat probability
@@ -207,9 +214,26 @@ def test_gradients_of_the_questions(name):
     embedded, gradient = embedding_gradients(request)
     read = batch["attention_mask"].bool()
     torch.testing.assert_close((gradient * embedded).sum(-1)[read], given(arrays["grad_XxEX"])[read], **CLOSE)
+    torch.testing.assert_close(
+        (gradient @ model.embedding.weight.detach().sum(0))[read], given(arrays["grad_XxE"])[read], **CLOSE
+    )
+    torch.testing.assert_close(state_gradients(request).sum(-1)[read], given(arrays["grad_H"])[read], **CLOSE)
+    shares = (gradient * embedded).sum(-1).abs()
+    shares = shares / shares.sum(1, keepdim=True)
+    torch.testing.assert_close(shares[read], given(arrays["grad_norm"])[read], rtol=1e-5, atol=2e-5)
     found = attribute("input_x_gradient", request).values
     content = request.encoded.content
     torch.testing.assert_close(found[content].float(), given(arrays["grad_XxEX"])[content], **CLOSE)
+
+
+@pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"no fixtures at {FIXTURES}")
+def test_every_gradient_of_the_fixtures_is_compared():
+    """An array that somebody adds is compared, or named here with why not."""
+    gradients = {"grad_XxEX", "grad_XxE", "grad_H", "grad_norm"}
+    for path in sorted(FIXTURES.glob("jw_fixture*.npz")):
+        name = path.stem.removeprefix("jw_fixture")
+        assert name in (*FORWARD, *EDGES, "_qa_lstm_tanh", "_qa_lstm_dot")
+        assert {array for array in load(path.stem) if array.startswith("grad_")} == gradients
 
 
 # --- integrated gradients

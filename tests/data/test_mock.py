@@ -1,6 +1,7 @@
 """Planted-token sets: sizes, balance, placement, words, determinism."""
 
 import doctest
+import itertools
 import subprocess
 import sys
 from collections import Counter
@@ -150,3 +151,16 @@ def test_bad_names():
         mock_spec("mock-5q")
     with pytest.raises(InputError, match="Did you mean 'n_train'"):
         mock_spec("mock-1", n_trian=3)
+
+
+def test_no_split_is_drawn_with_anothers_numbers():
+    """A leak: texts of one split would come again in the other, place by place."""
+    spec = mock_spec("mock-3", n_train=60, n_validation=60, n_test=60, min_length=8, max_length=40)
+    data = make_mock(spec)
+    assert list(data) == ["train", "validation", "test"]
+    for one, other in itertools.combinations(data.values(), 2):
+        same_length = sum(len(a.split()) == len(b.split()) for a, b in zip(one["text"], other["text"], strict=True))
+        assert same_length < 12  # one of 33 lengths: two of 60 by chance
+        assert len({*one["text"]} & {*other["text"]}) <= 2
+        same_label = sum(a == b for a, b in zip(one["label"], other["label"], strict=True))
+        assert 15 < same_label < 45  # half of them by chance

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attn_faithful.evaluators.base import EVALUATORS
-from attn_faithful.experiments.scoring import metric_facts, score_records
+from attn_faithful.experiments.scoring import by_prediction, metric_facts, score_records
 
 EXAMPLES, PREDICTED, NAMES = ["a", "b", "c", "d"], [0, 1, 1, 0], ["no", "yes", "maybe"]
 TAU = "attention_correlation"
@@ -74,3 +74,18 @@ def test_order_and_facts_are_those_of_the_metric_table():
     assert set(facts) == {TAU, "flip_distance"}
     assert facts[TAU]["paper"] == EVALUATORS["correlation"].paper
     assert score_records(table(), EXAMPLES, PREDICTED, NAMES) == []
+
+
+def test_groups_are_the_classes_that_the_model_predicts():
+    """The most likely class of each of seven texts, the first on ties; a text that could not be read is in none."""
+    rng = np.random.default_rng(3)
+    chances = np.concatenate([rng.dirichlet(np.ones(3), 5), [[0.4, 0.4, 0.2]], [[math.nan] * 3]])
+    groups = by_prediction(chances, NAMES)
+    expected = {name: [] for name in NAMES}
+    for i, row in enumerate(chances.tolist()):
+        if not any(map(math.isnan, row)):
+            expected[NAMES[row.index(max(row))]].append(i)
+    assert {name: places.tolist() for name, places in groups.items() if name != "all"} == expected
+    assert groups["all"].tolist() == list(range(7))
+    of_labels = by_prediction(np.array([[0.6, 0.7, 0.1], [0.5, 0.51, 0.9]]), NAMES, multi_label=True)
+    assert [of_labels[name].tolist() for name in NAMES] == [[0], [0, 1], [1]]

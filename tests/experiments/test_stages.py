@@ -1,10 +1,13 @@
 """The stages of a cell on tiny data: what they write, what a stop leaves, empty texts, unknown labels, controls."""
 
+import itertools
 import json
 import shutil
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from attn_faithful import schema
 from attn_faithful._checks import InputError
@@ -142,6 +145,19 @@ def test_models_load_and_say_the_same(whole):
     variants = folder.read_table("variants").to_pydict()
     stored = [p for p, name in zip(variants["probabilities"], variants["variant"], strict=True) if name == "attefa-6"]
     assert found.probabilities == pytest.approx(np.asarray(stored), abs=1e-10)
+
+
+def test_a_twin_starts_from_weights_of_its_own(tmp_path):
+    """At a learning rate of almost nothing models end where they began: base and twins, all with the cell's seed 10."""
+    still = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-12}
+    settings = {"train": still, "twin": still, "twin_seeds": [10, 11], "controls": ["uniform"]}
+    folder = run(cells(**settings)[0], tmp_path / "cell")
+    started = {name: load_file(folder / name / "model.safetensors") for name in ("model", "twin-10", "twin-11")}
+    for one, other in itertools.combinations(started, 2):
+        for parameter, value in started[one].items():
+            beside = started[other][parameter]
+            if value.dim() > 1 or float(value.abs().max()) > 1e-6:  # a bias that begins at 0 does so everywhere
+                assert not torch.allclose(value, beside, atol=1e-6), (one, other, parameter)
 
 
 def test_told_of_every_epoch(whole):

@@ -35,12 +35,22 @@ def state_saliency(request: Request) -> Attribution:
     Reference:
         Meister et al. (2021), section 3.1: their g of the output with respect to an intermediate state.
     """
+    gradient = state_gradients(request)
+    order = 1 if request.settings.reduction == "l1" else 2
+    return Attribution(torch.linalg.vector_norm(gradient, ord=order, dim=-1, dtype=torch.float64).cpu())
+
+
+def state_gradients(request: Request) -> Tensor:
+    """Gradient of the target's outcome with respect to each token's state, (B, T, N).
+
+    Raises:
+        InputError: the model returns no states, one a token.
+    """
     if "output_hidden_states" not in inspect.signature(request.model.forward).parameters:
         raise _no_states(request)
     text = text_at(request, "state_saliency")
     if text.embedded.numel() == 0:
-        return Attribution(torch.zeros(request.encoded.content.shape))
-    order = 1 if request.settings.reduction == "l1" else 2
+        return torch.zeros(*request.encoded.content.shape, 1)
     with analysing(request.model), torch.enable_grad():
         given = dict(zip(text.names, text.given[1:], strict=True))
         output = request.model(inputs_embeds=text.leaf, **given, output_hidden_states=True)
@@ -49,8 +59,8 @@ def state_saliency(request: Request) -> Attribution:
             raise _no_states(request)
         logits = request.read(output.logits)
         value = outcome(logits, request.classes, request.settings.of, request.asked.multi_label)
-        gradient = torch.autograd.grad(value.sum(), states)[0]
-    return Attribution(torch.linalg.vector_norm(gradient, ord=order, dim=-1, dtype=torch.float64).cpu())
+        gradient: Tensor = torch.autograd.grad(value.sum(), states)[0]
+    return gradient
 
 
 def _no_states(request: Request) -> InputError:

@@ -215,7 +215,7 @@ def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
         nowhere = NO_MASS if several[row] else TOO_SHORT
         alone = nowhere if float(reach[row]) == 0 else best.missing
         found.score(block, row, RATIO.name, min(ratio, 1.0) if ratio == ratio else math.nan, empty or alone)
-        found.score(block, row, TVD.name, change[row, 0], empty or best.missing)
+        found.score(block, row, TVD.name, math.nan if empty else change[row, 0], empty or best.missing)
         label = -1 if block.labels is None else block.labels[row]
         right = float(int(after[row, 0].argmax()) == label) if label >= 0 and not math.isnan(values[0]) else math.nan
         found.score(block, row, ACCURACY.name, right, empty or (best.missing if label >= 0 else UNLABELLED))

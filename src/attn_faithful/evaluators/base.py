@@ -85,11 +85,13 @@ class Block:
         values = self.encoded.over_items if name == "attention" else self.sources[name]
         return values.to(self.encoded.content.device)
 
-    def over_slots(self, values: Tensor) -> Tensor:
-        """The mean of values (B, ..., S) over an example's slots that hold an item; 0 without any."""
-        held = self.items.any(-1).to(values.dtype)
+    def over_slots(self, values: Tensor, without: float = math.nan) -> Tensor:
+        """The mean of values (B, ..., S) over an example's slots that hold an item; ``without`` where none does."""
+        held = self.items.any(-1)  # (B, S)
         held = held.view(len(held), *[1] * (values.dim() - 2), held.shape[1])
-        return torch.where(held > 0, values, 0.0).sum(-1) / held.sum(-1).clamp(min=1)
+        kept = torch.where(held, values, torch.zeros_like(values))  # an empty slot's value may be NaN
+        count = held.sum(-1)
+        return torch.where(count > 0, kept.sum(-1) / count.clamp(min=1), without)
 
     def generator(self, row: int, *purpose: object) -> torch.Generator:
         """A generator for one example and purpose, on the CPU, whatever the batch and the order."""
