@@ -32,7 +32,7 @@ def add_note(error: BaseException, note: str) -> None:
     error.__notes__ = [*notes_of(error), note]  # type: ignore[attr-defined, unused-ignore]
 
 
-def notes_of(error: BaseException) -> list[str]:
+def notes_of(error: object) -> list[str]:
     """The sentences that were left with an error."""
     return list(getattr(error, "__notes__", ()))
 

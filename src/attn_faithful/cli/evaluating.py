@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, joined, listed, numbers
 from attn_faithful.cli.looking import FULL, say, show_answers
+from attn_faithful.reports.characters import visible
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -17,6 +19,7 @@ def evaluate(given: argparse.Namespace) -> None:
 
     from attn_faithful.api import load
     from attn_faithful.experiments.evaluate import evaluate_task, make_task
+    from attn_faithful.experiments.failing import UndefinedTextWarning, told
     from attn_faithful.experiments.launch import processes
     from attn_faithful.experiments.recipe import check_folder_name
     from attn_faithful.experiments.stages import quiet
@@ -33,6 +36,7 @@ def evaluate(given: argparse.Namespace) -> None:
                 model, tokenizer, data, replace(settings, seed=seed), given.split, source_file=given.source_file,
                 origin=given.model,
             )  # fmt: skip
+            warnings.simplefilter("ignore", UndefinedTextWarning)  # said below, of finished runs too
             with Counter(f"{task.name} on {task.texts.name}", team.rank, team.world) as counter:
                 folder = evaluate_task(
                     task, Path(given.output) / given.name, held=given.batch_size, team=team, tell=counter.tell
@@ -43,6 +47,9 @@ def evaluate(given: argparse.Namespace) -> None:
                 show_answers([{"runs": [folder.path]}], tables, "" if given.full else FULL)
                 say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
                 say(f"Run folder: {folder.path}")
+                if failed := folder.read_meta().get("failed"):
+                    said = told(failed, len(task.texts.splits[task.split]))
+                    print(f"attn-faithful: {visible(said)}", file=sys.stderr)
 
 
 def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import attn_faithful.cli.early as early
-from attn_faithful._checks import InputError, SeveralFaultsError
+from attn_faithful._checks import InputError, SeveralFaultsError, is_of_memory, notes_of
 from attn_faithful.cli.evaluating import evaluate, explain
 from attn_faithful.cli.loading import load
 from attn_faithful.cli.looking import ls, report
 from attn_faithful.cli.sharing import install_metrics, push
+from attn_faithful.cli.stopping import EVALUATING, TRAINING, status_of, stopped_softly, told
 from attn_faithful.cli.training import attefa, check, run, train
 from attn_faithful.experiments.threads import asked_for
 from attn_faithful.reports.characters import degrading, visible
@@ -33,7 +34,7 @@ def _main(argv: Sequence[str] | None) -> int:
     given = parser.parse_args(argv)
     try:
         given.early(given)
-        with asked_for(given.threads):
+        with stopped_softly(), asked_for(given.threads):
             load(given.loads)
             return int(given.command(given) or 0)
     except (InputError, OSError) as error:
@@ -43,26 +44,24 @@ def _main(argv: Sequence[str] | None) -> int:
             print(f"attn-faithful: {_sentence(fault)}", file=sys.stderr)
         return 2
     except (MemoryError, RuntimeError) as error:
-        if given.debug or not _is_of_memory(error):
+        if given.debug or not is_of_memory(error):
             raise
-        print("attn-faithful: there is not enough memory; take a smaller model, batch or limit.", file=sys.stderr)
+        said = ["there is not enough memory; take a smaller model, batch or limit.", *notes_of(error)]
+        print(f"attn-faithful: {visible(' '.join(said))}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("\nattn-faithful: stopped; the same command goes on from the last whole epoch.", file=sys.stderr)
-        return 130
-
-
-def _is_of_memory(error: Exception) -> bool:
-    """torch has no error of its own for memory on the CPU."""
-    return isinstance(error, MemoryError) or any(part in str(error) for part in ("allocate memory", "out of memory"))
+    except KeyboardInterrupt as error:
+        print(f"\nattn-faithful: {visible(told(error, given.kept))}", file=sys.stderr)
+        return status_of(error)
 
 
 def _sentence(error: Exception | str) -> str:
+    said = " ".join(str(error).split())
+    notes = notes_of(error)
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
-        kept = "What was finished is kept; free the disk or choose --output."
-        return visible(f"cannot write or read{where}: {error.strerror}. {kept}")
-    return visible(" ".join(str(error).split()))
+        said = f"cannot write or read{where}: {error.strerror}."
+        notes = [*(notes or ["What was finished is kept."]), "Free the disk or choose --output."]
+    return visible(" ".join([said, *notes]))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -78,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         description="May this model's attention be shown as an explanation of its predictions?",
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(early=lambda given: None, loads=(), threads=None)
+    parser.set_defaults(early=lambda given: None, loads=(), threads=None, kept=None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     for add in (
@@ -100,21 +99,21 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(commands: Any) -> None:
     parser = commands.add_parser("run", help="carry out a recipe and print its tables")
     parser.add_argument("recipe", help="a YAML file, or quickstart, papers/meister_2021 and so on")
-    parser.set_defaults(command=run, early=early.run, loads=_TRAINS)
+    parser.set_defaults(kept=TRAINING, command=run, early=early.run, loads=_TRAINS)
     _shared(parser)
     _cells(parser)
 
 
 def _add_train(commands: Any) -> None:
     parser = commands.add_parser("train", help="train attention classifiers, without twins")
-    parser.set_defaults(command=train, early=early.train, loads=_TRAINS)
+    parser.set_defaults(kept=TRAINING, command=train, early=early.train, loads=_TRAINS)
     _shared(parser)
     _single(parser)
 
 
 def _add_attefa(commands: Any) -> None:
     parser = commands.add_parser("attefa", help="train a classifier and its adversarial twins, report AtteFa")
-    parser.set_defaults(command=attefa, early=early.attefa, loads=_TRAINS)
+    parser.set_defaults(kept=TRAINING, command=attefa, early=early.attefa, loads=_TRAINS)
     _shared(parser)
     _single(parser)
     parser.add_argument("--model", metavar="MODEL", help="instead, twins of a transformers classifier: a folder or id")
@@ -133,7 +132,7 @@ def _add_attefa(commands: Any) -> None:
 def _add_evaluate(commands: Any) -> None:
     parser = commands.add_parser("evaluate", help="run the tests on a trained model and a data set")
     parser.add_argument("model", help="a folder or a Hub id")
-    parser.set_defaults(command=evaluate, early=early.evaluate, loads=_EVALUATES)
+    parser.set_defaults(kept=EVALUATING, command=evaluate, early=early.evaluate, loads=_EVALUATES)
     parser.add_argument("--data", required=True, help="a Hub id, a folder, a file, or mock-1 and so on")
     _columns(parser)
     parser.add_argument("--split", help="train, validation or test (default: test)")

@@ -25,6 +25,7 @@ from attn_faithful.experiments.described import attention_read, kind_and_weights
 from attn_faithful.experiments.evaluation import Subject, evaluate_rows, token_ids
 from attn_faithful.experiments.failing import failures, warn_of
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
+from attn_faithful.experiments.label_shapes import fit_label_shapes, is_multi_label
 from attn_faithful.experiments.outputs import hardware, item_finder, queries, token_finder, versions
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts
 from attn_faithful.experiments.recipe import DataSettings
@@ -209,11 +210,11 @@ def finish(
     """Score what was written, and say how it came about."""
     listed = folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
     chances = listed.flatten().to_numpy().reshape(len(rows), -1)
-    multi_label = bool(getattr(task.model.config, "problem_type", None) == "multi_label_classification")
+    multi_label = is_multi_label(task.model)
     names = task.texts.label_names
     records = records_of(folder, rows["example"], chances, names, multi_label)
     labels = np.asarray(rows["labels"]) if "labels" in rows.column_names else np.full(len(rows), -1)
-    base = classification_metrics(chances, labels, multi_label or labels.ndim > 1)
+    base = classification_metrics(chances, labels, multi_label)
     folder.write_summary({
         "base": base, "twins": {}, "controls": {}, "informative_mass": None, "tests": records,
         "metrics": metric_facts(records), "facts": facts_of(folder, rows["example"], names, multi_label),
@@ -248,7 +249,7 @@ def finish(
 def labelled_texts(
     model: Any, data: DataSettings, rows: Any, purpose: str = "train", faults: Faults | None = None
 ) -> TextData:
-    """The texts, with labels by the model's names; by those of the data where the model was never told any.
+    """The texts, with labels by the model's names and in its shape; by the data's names where it was never told any.
 
     Args:
         model: trained.
@@ -260,6 +261,13 @@ def labelled_texts(
     Raises:
         InputError: what is wrong with the data, or classes of the model that cannot be told apart.
     """
+    texts = _named_texts(model, data, rows, purpose, faults)
+    fit_label_shapes(texts, is_multi_label(model))
+    return texts
+
+
+def _named_texts(model: Any, data: DataSettings, rows: Any, purpose: str, faults: Faults | None) -> TextData:
+    """The texts, with labels by the model's names where it has any."""
     rows = None if rows is None else as_rows(rows)  # read twice below, which a generator cannot be
     seen = getattr(getattr(model, "model", model), "training_texts", None)
     asked = {"rows": rows, "purpose": purpose, "training_texts": seen, "faults": faults}

@@ -134,7 +134,11 @@ def failures(failed: Mapping[str, str]) -> dict[str, Any]:
     return {"failed": dict(failed)} if failed else {}
 
 
+class UndefinedTextWarning(UserWarning):
+    """Some texts could not be measured."""
+
+
 def warn_of(failed: Mapping[str, str], of: int) -> None:
     """Tell once which texts could not be measured."""
     if failed:
-        warnings.warn(told(failed, of), stacklevel=3)
+        warnings.warn(told(failed, of), UndefinedTextWarning, stacklevel=3)

@@ -227,10 +227,9 @@ class Writer:
         except OSError:  # the disk is full: what was written before stays
             self._clear()
         kept = sum(told["examples"] for told in self.folder.parts().values() if told.get("key") == self.key)
-        add_note(
-            error,
-            f"{kept} of {len(self.rows)} texts are kept in {self.folder.path}; the same command goes on from there.",
-        )
+        if kept:
+            of = f"{kept} of {len(self.rows)} texts are kept in {self.folder.path}"
+            add_note(error, f"{of}; the same command goes on from there.")
 
     # the end
 

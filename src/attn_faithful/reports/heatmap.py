@@ -148,6 +148,8 @@ def _title(examples: Examples, i: int) -> str:
     if isinstance(label, list):
         told = ", ".join(f"{name} {chance:.2f}" for name, chance in zip(names, chances, strict=True) if chance >= 0.5)
         return f"#{i + 1}, predicted {told or 'none'}"
+    if run.predicted[i] < 0:
+        return f"#{i + 1}, not predicted"
     gold = f" (gold {names[label]})" if label is not None and 0 <= label < len(names) else ""
     return f"#{i + 1}, predicted {names[run.predicted[i]]} {chances[run.predicted[i]]:.2f}{gold}"
 

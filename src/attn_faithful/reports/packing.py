@@ -179,7 +179,7 @@ def _example(sites: Sequence[_Site], i: int) -> list[Any]:
         gold: Any = [c for c, there in enumerate(label) if there] if min(label, default=-1) >= 0 else -1
         sure = float(np.where(chances >= 0.5, chances, 1 - chances).min()) if len(chances) else math.nan
     else:
-        predicted, gold = int(chances.argmax()) if len(chances) else -1, -1 if label is None else int(label)
+        predicted, gold = int(run.predicted[i]), -1 if label is None else int(label)
         sure = float(chances.max()) if len(chances) else math.nan
     first: str | None = None
     places = []

@@ -121,8 +121,10 @@ class Run:
 
     @cached_property
     def predicted(self) -> np.ndarray:
-        """Index of each example's predicted class (B,)."""
-        return self.probabilities.argmax(1) if len(self.probabilities) else np.zeros(0, dtype=int)
+        """Index of each example's predicted class (B,); -1 for one that the model could not read."""
+        if not len(self.probabilities):
+            return np.zeros(0, dtype=int)
+        return np.where(np.isnan(self.probabilities).any(axis=1), -1, self.probabilities.argmax(axis=1))
 
     @cached_property
     def labels(self) -> list[Any]:

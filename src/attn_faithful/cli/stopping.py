@@ -1,0 +1,55 @@
+"""What is said when a command is stopped, from the keyboard or by the system, and what the same command then does."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from attn_faithful._checks import notes_of
+
+INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as shells have them
+TRAINING = "the same command goes on from the last whole epoch."
+EVALUATING = "texts that were measured are kept; the same command goes on from there."
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as machines send it that are shut down or whose time is up."""
+
+
+@contextmanager
+def stopped_softly() -> Iterator[None]:
+    """SIGTERM ends the work inside as Ctrl-C does: what is complete is written, and it is said what is kept."""
+    if threading.current_thread() is not threading.main_thread():  # only there may a signal be taken
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    raise Terminated
+
+
+def told(error: BaseException, otherwise: str | None = None) -> str:
+    """What is kept of the work that an error ended, as one sentence.
+
+    Args:
+        error: with the notes of those who keep something.
+        otherwise: where nobody left a note.
+
+    Example:
+        >>> told(KeyboardInterrupt(), TRAINING)
+        'stopped; the same command goes on from the last whole epoch.'
+    """
+    kept = " ".join(notes_of(error)) or otherwise
+    return f"stopped; {kept}" if kept else "stopped."
+
+
+def status_of(error: KeyboardInterrupt) -> int:
+    return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
