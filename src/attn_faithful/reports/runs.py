@@ -122,9 +122,8 @@ class Run:
     @cached_property
     def predicted(self) -> np.ndarray:
         """Index of each example's predicted class (B,); -1 for one that the model could not read."""
-        if not len(self.probabilities):
-            return np.zeros(0, dtype=int)
-        return np.where(np.isnan(self.probabilities).any(axis=1), -1, self.probabilities.argmax(axis=1))
+        chances = self.probabilities
+        return np.where(np.isnan(chances).any(1), -1, chances.argmax(1)) if len(chances) else np.zeros(0, dtype=int)
 
     @cached_property
     def labels(self) -> list[Any]:
