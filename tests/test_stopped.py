@@ -18,7 +18,7 @@ from attn_faithful.store import RunFolder, find_runs
 from tests.experiments.tiny import cells, run
 
 TABLES = ("predictions", "tokens", "scores", "variants")
-TEXTS = ["good" + " awful great" * (i % 5) + " superb" * (i // 5) * 9 for i in range(18)]  # no two of one length
+TEXTS = ["something" + " united shame" * (i % 5) + " played" * (i // 5) * 9 for i in range(18)]  # no two of one length
 ROWS = 3  # texts of a block
 
 

@@ -22,7 +22,7 @@ from attn_faithful.reports.report import report
 from tests.experiments.tiny import cells, run
 from tests.models.examples import small_model
 
-TEXTS = ["good", "good awful", "awful good great", "something good awful superb", "superb great awful good great"]
+TEXTS = ["shame", "shame united", "united shame dud", "something shame united played", "played dud united shame dud"]
 TESTS = ["correlation", "permutation"]
 
 
@@ -97,7 +97,7 @@ def test_a_text_that_the_model_cannot_read(model, tmp_path, monkeypatch):
     chances = result.folder.read_table("predictions").column("probabilities").to_pylist()
     assert np.isnan(chances[2]).all()
     attention = result.folder.read_table("tokens").to_pylist()[2]
-    assert attention["tokens"] == ["awful", "good", "great"]
+    assert attention["tokens"] == ["united", "shame", "dud"]
     assert np.isnan(attention["attention"]).all()
     expected, found = by_example(whole), by_example(result)
     for example in ("t0", "t1", "t3", "t4"):
@@ -151,7 +151,7 @@ def test_what_every_text_raises_is_raised(model, tmp_path, monkeypatch):
     )
     with pytest.raises(KeyError, match="wrong"):
         evaluated(model, tmp_path / "few")
-    many = rows(*("good " * n for n in range(1, 40)))
+    many = rows(*("shame " * n for n in range(1, 40)))
     asked.clear()
     with pytest.raises(KeyError, match="wrong"):
         evaluated(model, tmp_path / "many", many)
@@ -214,7 +214,7 @@ def several_labels():
 
 def test_one_label_a_text_for_a_model_of_several_is_one_yes(model, tmp_path):
     _, tokenizer = af.load(model)
-    many, texts = several_labels(), ["good", "good good"]
+    many, texts = several_labels(), ["shame", "shame shame"]
     many.config.vocab_size = 20
     many.resize_token_embeddings(len(tokenizer))
     data = [{"text": text, "label": label} for text, label in zip(texts, ("spam", "rude"), strict=True)]
@@ -230,7 +230,7 @@ def test_one_label_a_text_for_a_model_of_several_is_one_yes(model, tmp_path):
 def test_several_labels_a_text_for_a_model_of_one_are_refused_before_any_work(model, tmp_path, monkeypatch):
     loaded, tokenizer = af.load(model)
     monkeypatch.setattr(testing.Tester, "measure", lambda *given: pytest.fail("work was done"))
-    data = [{"text": "good", "label": [1, 0]}, {"text": "good good", "label": [1, 1]}]
+    data = [{"text": "shame", "label": [1, 0]}, {"text": "shame dud", "label": [1, 1]}]
     with pytest.raises(InputError, match=r"one class a text, but the texts of .* have several labels each"):
         af.evaluate_attention(loaded, tokenizer, data, ["entropy"], output=tmp_path, multi_label=True)
     assert not list(tmp_path.iterdir())
