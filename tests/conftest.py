@@ -1,7 +1,10 @@
 """Settings of every test: one thread, no network, no progress bars."""
 
 import os
+import re
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,31 @@ LONGEST = ("test_faults", "test_processes", "test_hub", "test_cli", "test_han")
 def pytest_collection_modifyitems(items):
     """The files that take longest come first, so that no process waits for another at the end."""
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many tests did not run for want of the shared folder: what they compare with is then not compared at all.
+
+    With several processes the reports come together here, in the process that was started.
+    """
+    skipped = terminalreporter.stats.get("skipped", [])
+    by_file = Counter(report.nodeid.split("::")[0] for report in skipped if lacks_shared(report))
+    if not by_file:
+        return
+    folder = Path(__file__).parents[2] / "shared"
+    terminalreporter.section("without the shared folder", yellow=True)
+    terminalreporter.line(
+        f"{by_file.total()} tests on the papers' fixtures and on real data were skipped: {folder} is missing in whole "
+        "or in part. Nothing was compared in"
+    )
+    for file, count in sorted(by_file.items()):
+        terminalreporter.line(f"  {file}: {count}")
+
+
+def lacks_shared(report):
+    """Whether a skipped test names the shared folder as what it lacks."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return re.search(r"\bshared\b", reason) is not None
 
 
 @pytest.fixture(scope="module")

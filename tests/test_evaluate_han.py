@@ -12,6 +12,7 @@ import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, SourceSettings, attribute
 from attn_faithful.cli import main
+from attn_faithful.store import find_runs
 from tests.experiments.tiny import cells, run
 from tests.models.test_han import documents, small_han
 
@@ -98,7 +99,11 @@ def test_the_command_line_takes_sites(trained, tmp_path, capsys):
     (tmp_path / "a.csv").write_text("text,label\n" + "\n".join(f'"{t["text"]}",{t["label"]}' for t in TEXTS))
     command = ["evaluate", str(trained / "model"), "--data", str(tmp_path / "a.csv"), "--output", str(tmp_path)]
     assert main([*command, "--tests", "flips", "--set", "evaluation.sites=[sentence]"]) == 0
-    assert "smallest_set" in capsys.readouterr().out
+    (folder,) = find_runs([tmp_path])
+    scores = folder.read_table("scores").to_pydict()
+    assert set(scores["site"]) == {"sentence"}
+    assert "smallest_set" in scores["source"]
+    capsys.readouterr()
     assert main([*command, "--tests", "flips", "--set", "evaluation.sites=[sentense]"]) == 2
     assert "sentence" in capsys.readouterr().err
 
