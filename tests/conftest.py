@@ -26,6 +26,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
+@pytest.hookimpl(trylast=True)  # below the durations
 def pytest_terminal_summary(terminalreporter):
     """How many tests did not run for want of the shared folder: what they compare with is then not compared at all.
 
