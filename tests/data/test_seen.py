@@ -4,6 +4,8 @@ import json
 
 import datasets
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from attn_faithful._checks import InputError
@@ -95,11 +97,16 @@ def test_queries_count():
     assert data.splits["test"]["query"][:] == ["y"]
 
 
-@pytest.mark.parametrize("content", [b"PK", b"", None])
+@pytest.mark.parametrize("content", [b"PAR1", b"", "columns", "types", "parts"])
 def test_damaged_files_are_refused(tmp_path, content):
     path = tmp_path / FILE
-    if content is None:
-        np.savez(path, prints=np.zeros(3), parts=np.zeros(3, dtype=np.uint8), single=True)
+    tables = {
+        "columns": {"print": np.zeros(3, dtype=np.uint64)},
+        "types": {"print": np.zeros(3), "part": np.zeros(3, dtype=np.uint8)},
+        "parts": {"print": np.zeros(3, dtype=np.uint64), "part": np.full(3, 3, dtype=np.uint8)},
+    }
+    if isinstance(content, str):
+        pq.write_table(pa.table(tables[content]).replace_schema_metadata({"single": "true"}), path)
     else:
         path.write_bytes(content)
     with pytest.raises(InputError, match="is damaged"):

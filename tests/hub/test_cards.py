@@ -151,7 +151,7 @@ def test_a_cells_model_goes_without_its_record_of_training(tmp_path):
     (cell,) = cells(twin=None, train={"epochs": 1, "batch_size": 30})
     folder = write_model(run(cell, tmp_path / "run").path, "user/pooled", tmp_path / "out")
     expected = ["README.md", "attn_faithful_model.py", "config.json", "model.safetensors", "tokenizer.json"]
-    fingerprints = "training_texts.npz"  # by which `evaluate` leaves out what the model was trained on
+    fingerprints = "training_texts.parquet"  # by which `evaluate` leaves out what the model was trained on
     assert sorted(path.name for path in folder.iterdir()) == [*expected, "tokenizer_config.json", fingerprints]
 
 

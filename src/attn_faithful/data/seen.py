@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from .._checks import InputError
 from .rows import Texts
 from .splits import take
 
-FILE = "training_texts.npz"  # beside the weights
+FILE = "training_texts.parquet"  # beside the weights
 SEEN = "\x1fseen"  # of a table: whether a model was trained on the text
 CAUTION = "CAUTION"  # begins what is told of texts that a model was trained on
 PARTS = ("test", "train", "validation")
@@ -57,7 +58,11 @@ class TrainingTexts:
 
     def save(self, folder: Path) -> None:
         """Write them beside a model."""
-        np.savez_compressed(folder / FILE, prints=self.prints, parts=self.parts, single=np.asarray(self.single))
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.table({"print": self.prints, "part": self.parts})
+        pq.write_table(table.replace_schema_metadata({"single": json.dumps(self.single)}), folder / FILE)
 
     @classmethod
     def read(cls, path: Path) -> TrainingTexts:
@@ -66,14 +71,18 @@ class TrainingTexts:
         Raises:
             InputError: a file of something else.
         """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        damaged = f"{path} is damaged; remove it, and no text counts as trained on"
         try:
-            with np.load(path, allow_pickle=False) as held:
-                prints, parts, single = held["prints"], held["parts"], bool(held["single"])
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise InputError(f"{path} is damaged ({error}); remove it, and no text counts as trained on.") from error
-        fits = prints.dtype == np.uint64 and parts.dtype == np.uint8 and prints.shape == parts.shape
-        if not fits or prints.ndim != 1 or (parts >= len(PARTS)).any():
-            raise InputError(f"{path} is damaged; remove it, and no text counts as trained on.")
+            table = pq.read_table(path)
+            prints, parts = (table.column(name).to_numpy() for name in ("print", "part"))
+            single = bool(json.loads(table.schema.metadata[b"single"]))
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise InputError(f"{damaged} ({error}).") from error
+        if prints.dtype != np.uint64 or parts.dtype != np.uint8 or (parts >= len(PARTS)).any():
+            raise InputError(f"{damaged}.")
         return cls(prints, parts, single)
 
     def used(self, texts: Iterable[str], queries: Iterable[str] | None = None) -> np.ndarray:

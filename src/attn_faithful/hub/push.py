@@ -21,7 +21,7 @@ _PUSHED = (
     "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab*", "*_vocab.json", "merges.txt", "bpe.codes", "dict.txt", "*.model", "*.spm", "normalizer.json",
     "chat_template.j*", "README.md", "LICENSE*", "LICENCE*", "NOTICE*",
-    "training_texts.npz",  # fingerprints, by which evaluate leaves out what the model was trained on
+    "training_texts.parquet",  # fingerprints, by which evaluate leaves out what the model was trained on
 )  # fmt: skip
 _MAPS = ("config.json", "tokenizer_config.json")  # which name the modules of a model's own classes
 
