@@ -45,11 +45,13 @@ def command(model, data, output):
     return ["evaluate", str(model), "--data", str(data), "--tests", "correlation,flips", "--output", str(output)]
 
 
-@pytest.fixture
-def undisturbed(model, data, tmp_path, capsys):
-    assert main(command(model, data, tmp_path / "whole")) == 0
-    capsys.readouterr()
-    (found,) = find_runs([tmp_path / "whole"])
+@pytest.fixture(scope="module")
+def undisturbed(model, data, tmp_path_factory):
+    output = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(blocks, "ROWS", ROWS)
+        assert main(command(model, data, output)) == 0
+    (found,) = find_runs([output])
     return found
 
 
@@ -155,8 +157,15 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-30])
 
 
-@pytest.mark.parametrize("harm", [cut, lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
-@pytest.mark.parametrize("name", ["scores.0.parquet", ".part.0.json"])
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        ("scores.0.parquet", cut),
+        ("tokens.0.parquet", lambda path: path.unlink()),
+        (".part.0.json", lambda path: path.write_bytes(b"")),
+    ],
+    ids=["half a table", "no table", "half of what is told"],
+)
 def test_a_part_that_is_not_whole_is_not_trusted(model, data, undisturbed, tmp_path, monkeypatch, name, harm):
     monkeypatch.setattr(writing, "SECONDS", 0.0)
     with monkeypatch.context() as stopping:
