@@ -10,7 +10,7 @@ import datasets
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.experiments import earlier
@@ -320,3 +320,12 @@ def test_models_that_are_trained_otherwise_now_are_not_taken_over(model):
     assert earlier._alike(recipe, {**meta, "numbers": 2}, folder)
     mlp = {**recipe, "model": {"encoder": "mlp"}}
     assert earlier._alike(mlp, {**meta, "recipe": json.loads(json.dumps(mlp))}, folder)
+
+
+def test_a_tokenizer_is_the_same_in_another_folder(tmp_path):
+    tokenizer = train_tokenizer(["good film", "a bad film"])
+    digests = set()
+    for name in ("here", "there"):
+        tokenizer.save_pretrained(tmp_path / name)
+        digests.add(named.tokenizer_digest(AutoTokenizer.from_pretrained(tmp_path / name)))
+    assert len(digests) == 1

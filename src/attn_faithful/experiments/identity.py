@@ -215,7 +215,9 @@ def tokenizer_digest(tokenizer: Any) -> str:
         return "none"
     kind = type(tokenizer)
     facts: list[Any] = [value_digest(kind) if is_written(kind) else f"{kind.__module__}.{kind.__qualname__}"]
-    facts += [[name, repr(getattr(tokenizer, name, None))] for name in _OF_TOKENIZERS]
+    told = {name: getattr(tokenizer, name, None) for name in _OF_TOKENIZERS}
+    # a method of that name (`add_special_tokens`) shows the folder that the tokenizer was loaded from
+    facts += [[name, repr(value)] for name, value in told.items() if not callable(value)]
     facts.append(sorted(map(repr, (getattr(tokenizer, "special_tokens_map", None) or {}).items())))
     if getattr(tokenizer, "is_fast", False):
         backend = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -224,8 +226,8 @@ def tokenizer_digest(tokenizer: Any) -> str:
     added = getattr(tokenizer, "added_tokens_decoder", None) or {}
     facts.append(sorted((int(number), repr(token)) for number, token in added.items()))
     facts.append(sorted(tokenizer.get_vocab().items()) if hasattr(tokenizer, "get_vocab") else None)
-    told = getattr(tokenizer, "init_kwargs", None) or {}
-    facts.append(sorted((k, repr(v)) for k, v in told.items() if k not in (*_PATHS, *_TOLD_NOTHING)))
+    given = getattr(tokenizer, "init_kwargs", None) or {}
+    facts.append(sorted((k, repr(v)) for k, v in given.items() if k not in (*_PATHS, *_TOLD_NOTHING)))
     facts.append(_own_files(tokenizer))
     if not hasattr(tokenizer, "init_kwargs"):  # a class of one's own
         facts.append(value_digest(vars(tokenizer)))
