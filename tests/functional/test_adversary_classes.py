@@ -91,7 +91,7 @@ def test_forms_of_the_region_hold_for_every_point_within(classes, scale, eps):
     """Also where a class has less than eps, and where the region is curved."""
     generator = np.random.default_rng(1)
     own, logits = generator.dirichlet(np.ones(6)), scale * generator.standard_normal((6, classes))
-    region = TvdRegion(own, logits, generator.standard_normal(classes), eps)
+    region = TvdRegion.of(own, logits, generator.standard_normal(classes), eps)
     points = generator.dirichlet(np.full(6, 0.5), size=3000)
     points = np.concatenate([own + step * (points - own) for step in (1.0, 0.3, 0.1, 0.03)])
     within = points[region.holds(points)]
@@ -119,7 +119,7 @@ def test_forms_of_the_region_hold_at_its_corners(classes, eps):
     # attention whose logits, 40 times it, are ln p up to a constant
     attention = (np.log(p) - np.log(p).mean(1, keepdims=True)) / 40 + 1 / classes
     assert attention.min() >= 0
-    region = TvdRegion(attention[0], 40 * np.eye(classes), np.zeros(classes), eps * (1 + 1e-9))
+    region = TvdRegion.of(attention[0], 40 * np.eye(classes), np.zeros(classes), eps * (1 + 1e-9))
     assert region.holds(attention).all()
     matrix, limits = region.outer
     room = limits - attention @ matrix.T
@@ -132,7 +132,7 @@ def test_forms_near_a_point_are_the_limits_there(classes):
     """A short step keeps them exactly if it stays within: with a limit so low that a short step leaves it."""
     generator = np.random.default_rng(2)
     own, logits = generator.dirichlet(np.ones(6)), generator.standard_normal((6, classes))
-    region = TvdRegion(own, logits, generator.standard_normal(classes), 1e-4)
+    region = TvdRegion.of(own, logits, generator.standard_normal(classes), 1e-4)
     lengths = np.logspace(-4.5, -2.5, 200)[:, None]
     points = own + lengths * (generator.dirichlet(np.ones(6), size=200) - own)
     within = region.holds(points)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.linear_steps import farther
 from attn_faithful.evaluators.movable import Movable, movable_of
 from attn_faithful.evaluators.search import FAST, SearchSettings, output_change, search
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
@@ -88,7 +89,8 @@ class AdversarialSettings:
         eps: largest change of the prediction, TVD; the paper has 0.01, and 0.05 for question answering.
         k: alternatives that are stored; exact ones share no token of their support with one another.
         search: of the gradient search; its eps and k are these. None takes the paper's for "adam" and fewer, longer
-            steps (`search.FAST`) for "auto", where it may have to run a whole stack of layers at each.
+            steps (`search.FAST`) for "auto", where it may have to run a whole stack of layers at each; "auto" goes on
+            from what it finds along tangents of the read-out (`linear_steps`).
     """
 
     method: str = "auto"
@@ -178,6 +180,8 @@ def _not_searched(block: Block, settings: AdversarialSettings, method: str, unbo
 def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     chosen = settings.search or (SearchSettings() if settings.method == "adam" else FAST)
     attention = search(block, replace(chosen, eps=settings.eps, k=max(settings.k, chosen.k))).double()
+    if settings.method == "auto":
+        attention = farther(block, attention, settings.eps)
     encoded = block.encoded
     with torch.no_grad():
         after = probabilities(encoded.decode(attention.to(encoded.attention.dtype)).double(), encoded.multi_label)
@@ -259,7 +263,8 @@ def _score_decision(found: Found, block: Block, movable: Movable | None) -> None
         missing = NOT_SEARCHED
     nearest = flip_distance(shares, items, movable.token_logits, movable.bias)
     distance, attention = nearest.jsd * weight, movable.attention(nearest.attention[:, None])[:, 0]
-    logits = block.encoded.decode(attention[:, None, None].to(block.encoded.attention.dtype))[:, 0]
+    with torch.no_grad():
+        logits = block.encoded.decode(attention[:, None, None].to(block.encoded.attention.dtype))[:, 0]
     after = probabilities(logits.double())
     change = output_change(after, block.encoded.probabilities.double(), False)
     for row, reason in enumerate(nearest.reason):

@@ -225,24 +225,48 @@ def _bound(own: Array, outer: Rows, low: Array, high: Array) -> tuple[float, Arr
     return float(most + (base - slope * low).sum()), point
 
 
-def _program(slope: Array, rows: Rows, low: Array, high: Array) -> tuple[Array | None, Array]:
+def tangent_step(own: Array, point: Array, region: Region, slots: Array) -> Array | None:
+    """Where the JSD's tangent at a point (T,) is largest by what bounds a region near it; None without such a place.
+
+    ``slots`` (S, T), 0 or 1, says which weights keep their sum. At ``own`` itself, where the tangent is flat, the
+    chords to the ends stand for it.
+
+    Example:
+        >>> from .adversary_region import DecisionRegion
+        >>> region = DecisionRegion.of(np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 0.0]]), np.zeros(2), decision=0)
+        >>> own = np.array([0.7, 0.1, 0.2])
+        >>> tangent_step(own, own, region, np.ones((1, 3))).round(6).tolist()
+        [0.0, 0.2, 0.8]
+    """
+    totals = slots @ own
+    low, high = np.zeros(len(own)), totals @ slots
+    if np.array_equal(point, own):
+        slope, _ = _chords(own, low, high)
+    else:
+        slope = _tangent(point, own)
+    return _program(slope, region.near(point), low, high, (slots, totals))[0]
+
+
+def _program(slope: Array, rows: Rows, low: Array, high: Array, sums: Rows | None = None) -> tuple[Array | None, Array]:
     """The distribution in a box that maximises a linear form within the rows (None without one), and multipliers."""
     matrix, limits = rows
     tokens = len(slope)
+    slots, totals = (np.ones((1, tokens)), np.ones(1)) if sums is None else sums
     more = matrix.shape[1] - tokens if len(matrix) else 0
     found = linprog(
         np.concatenate([-slope, np.zeros(more)]),
         A_ub=matrix if len(matrix) else None,
         b_ub=limits if len(matrix) else None,
-        A_eq=np.concatenate([np.ones(tokens), np.zeros(more)])[None],
-        b_eq=[1.0],
+        A_eq=np.concatenate([slots, np.zeros((len(slots), more))], axis=1),
+        b_eq=totals,
         bounds=np.stack([np.concatenate([low, np.zeros(more)]), np.concatenate([high, np.full(more, np.inf)])], axis=1),
         method="highs",
     )
     if found.status != 0:
         return None, np.zeros(len(matrix))
     multipliers = np.maximum(-found.ineqlin.marginals, 0.0) if len(matrix) else np.zeros(0)
-    return _distribution(found.x[:tokens]), multipliers
+    point = np.clip(found.x[:tokens], 0.0, None)
+    return point * ((totals / (slots @ point)) @ slots), multipliers
 
 
 def _chords(own: Array, low: Array, high: Array) -> tuple[Array, Array]:

@@ -88,7 +88,7 @@ def adversary_interval(
 
     def region(row: int, tokens: NDArray[np.bool_], classes: NDArray[np.bool_]) -> Region:
         own, values = weights[row].numpy()[tokens], logits[row].numpy()[np.ix_(tokens, classes)]
-        return TvdRegion(own, values, bias[row].numpy()[classes], eps)
+        return TvdRegion.of(own, values, bias[row].numpy()[classes], eps)
 
     return _between(weights, allowed, bias, pairs, reason, nodes, region)
 

@@ -7,6 +7,7 @@ for upper bounds), and those forms that bound it near a point (for the steps of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, permutations
 from typing import Protocol
 
@@ -69,24 +70,34 @@ class TvdRegion:
     that no point within exceeds. To first order in eps it is ``p(S) <= q(S) + eps`` itself where U is what is not in S.
 
     Args:
-        own: (T,), the observed attention.
-        token_logits: (T, C), finite.
-        bias: (C,), finite.
+        before: (C,), ln q.
+        shift: (C, T): ln p is ``before + shift @ attention`` up to a constant.
         eps: 0 to below 1.
 
     Example:
-        >>> region = TvdRegion(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2), eps=0.2)
+        >>> region = TvdRegion.of(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2), eps=0.2)
         >>> region.holds(np.array([[0.6, 0.4], [1.0, 0.0]])).tolist()
         [True, False]
     """
 
-    def __init__(self, own: Array, token_logits: Array, bias: Array, eps: float) -> None:
-        observed = own @ token_logits
-        self.shift = (token_logits - observed).T  # (C, T): by how much all attention on a token moves each logit
-        self.before = _log_softmax(observed + bias)  # ln q, (C,)
+    def __init__(self, before: Array, shift: Array, eps: float) -> None:
+        self.before = before
+        self.shift = shift
         self.eps = eps
-        self.sets = _sets(len(bias))
-        self.outer = self._outer()
+        self.sets = _sets(len(before))
+
+    @classmethod
+    def of(cls, own: Array, token_logits: Array, bias: Array, eps: float) -> TvdRegion:
+        """From the observed attention (T,), logits (T, C) and bias (C,), all finite."""
+        observed = own @ token_logits
+        return cls(_log_softmax(observed + bias), (token_logits - observed).T, eps)
+
+    @classmethod
+    def around(cls, point: Array, logits: Array, slopes: Array, observed: Array, eps: float) -> TvdRegion:
+        """By a read-out's tangent at a point (T,): the logits (C,) there, their slopes (C, T), and the model's own."""
+        before = _log_softmax(observed)
+        left = _log_softmax(logits) - before - slopes @ point
+        return cls(before, slopes + left[:, None] / point.sum(), eps)
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
         change = np.abs(np.exp(self._after(points)) - np.exp(self.before)).sum(axis=1) / 2
@@ -126,7 +137,9 @@ class TvdRegion:
         """ln p (K, C) under attentions (K, T)."""
         return _log_softmax(self.before + points @ self.shift.T)
 
-    def _outer(self) -> Rows:
+    @cached_property
+    def outer(self) -> Rows:
+        """The forms of all pairs of classes, and of the sets that are looked at with what is not in them."""
         q = np.exp(self.before)
         lose = q > self.eps if self.eps else np.ones(len(q), dtype=bool)
         pairs = permutations(np.eye(len(q), dtype=bool), 2)
