@@ -114,7 +114,8 @@ def test_equal_texts_have_equal_numbers(whole, texts):
     np.testing.assert_array_equal(first, second)
 
 
-def test_a_finished_run_is_not_made_again(whole, model, texts, tmp_path, capsys):
+def test_a_finished_run_is_not_made_again(whole, model, texts, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "240")  # names hold folders, and sentences stand on one line
     path = written(texts, tmp_path / "a.parquet")
     before = (whole / "meta.json").stat().st_mtime_ns
     assert main(["evaluate", str(model), "--data", path, "--output", str(whole.path.parents[1])]) == 0

@@ -52,6 +52,7 @@ ENCODINGS = ("ascii", "cp1252", "cp437", "utf-8", "utf-16")
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_tables_in_any_encoding(monkeypatch, encoding):
+    monkeypatch.setenv("COLUMNS", "240")  # the folders' paths are as long as the checkout's
     status, out, err = written(monkeypatch, encoding, "ls", str(CELLS))
     assert (status, err) == (0, "")
     assert "Mock-1" in out
