@@ -28,7 +28,7 @@ def tables():
 
 def rows_of(text):
     """Case -> what its last column says, of one table."""
-    split = [row.strip("| ").split(" | ") for row in text.split("\n") if re.match(r"\| [A-D]\d", row)]
+    split = [row.strip("| ").split(" | ") for row in text.split("\n") if re.match(r"\| [A-E]\d", row)]
     for row in split:
         assert len(row) == 3, row
     found = {case: where for case, _, where in split}
