@@ -167,9 +167,12 @@ def _verdict(run: Run, site: str | None, competence: Competence) -> tuple[Verdic
 
 def _together(runs: Sequence[Run], single: Sequence[tuple[Verdict | None, str]]) -> tuple[Verdict | None, str]:
     """The verdict of several seeds: none where one has none, mixed where they differ."""
+    reasons = {reason for _, reason in single}
+    if len(reasons) == 1 and single[0][0] is None:
+        return None, reasons.pop()
     for run, (found, reason) in zip(runs, single, strict=True):
         if found is None:
-            return None, reason if len(runs) == 1 else f"seed {run.seed}: {reason}"
+            return None, f"seed {run.seed}: {reason}"
     keys = {found.key for found, _ in single if found is not None}
     key = keys.pop() if len(keys) == 1 else "mixed"
     return Verdict(key, TEXTS[key]), ""

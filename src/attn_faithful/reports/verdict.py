@@ -96,7 +96,7 @@ def verdict(found: Sequence[Finding | None], n: int, why_not: str | None = None)
         >>> verdict([Finding("correlation", "against"), Finding("permutation", "open")], 60)[0].key
         'mixed'
         >>> verdict([Finding("correlation", "against"), None], 60)
-        (None, 'fewer than two tests have something to say')
+        (None, 'only the test correlation has something to say here, and a verdict takes two')
         >>> verdict([Finding("correlation", "against"), None], 12)
         (None, 'few texts, 12 of at least 30')
     """
@@ -104,9 +104,11 @@ def verdict(found: Sequence[Finding | None], n: int, why_not: str | None = None)
         return None, f"few texts, {n} of at least {ENOUGH}"
     if why_not is not None:
         return None, why_not
-    said = [each.says for each in found if each is not None]
-    if len(said) < 2:
-        return None, "fewer than two tests have something to say"
+    speaking = [each for each in found if each is not None]
+    if len(speaking) < 2:
+        who = f"only the test {speaking[0].test} has" if speaking else "no test has"
+        return None, f"{who} something to say here, and a verdict takes two"
+    said = [each.says for each in speaking]
     same = len(set(said)) == 1 and said[0] != OPEN
     key = said[0] if same else "mixed"
     return Verdict(key, TEXTS[key]), ""
