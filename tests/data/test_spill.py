@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.data import readers, spill
+from attn_faithful.data import json_rows, readers, spill
 from attn_faithful.data.encoding import encode_texts, train_tokenizer
 from attn_faithful.data.rows import Rows, Texts
 from attn_faithful.data.sources import load_texts
@@ -26,7 +26,8 @@ def small(monkeypatch, tmp_path):
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
     monkeypatch.setattr(spill, "HELD", 40)
-    monkeypatch.setattr(readers, "_TOGETHER", 3)
+    monkeypatch.setattr(readers, "TOGETHER", 3)
+    monkeypatch.setattr(json_rows, "TOGETHER", 3)
     return place
 
 
@@ -68,7 +69,7 @@ def test_lines_read_some_at_a_time_are_those_read_at_once(small, monkeypatch, tm
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
     found = []
     for together in (3, 1000):
-        monkeypatch.setattr(readers, "_TOGETHER", together)
+        monkeypatch.setattr(json_rows, "TOGETHER", together)
         try:
             found.append(readers.read_file(path).to_dict())
         except InputError as error:

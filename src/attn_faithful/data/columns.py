@@ -104,8 +104,8 @@ def find_columns(
                 f"Expected texts in column {name!r} of {source!r}, but it holds {dtype}; columns: {listed}; "
                 f"name another with {'query' if name == query else 'text'}_column."
             )
-    if label is None and "train" in raw.splits and not label_given:
-        raw.notes.append("No label column found.")
+    if label is None and not label_given and ("train" in raw.splits or set(features) - {text, query}):
+        raw.notes.append(f"No label column found; label_column names one (columns: {listed}).")
     if query is not None:
         raw.notes.append(f"Pairs: attention goes over {text!r}, asked by {query!r}.")
     several = isinstance(features.get(CANDIDATES), (datasets.List, datasets.LargeList))

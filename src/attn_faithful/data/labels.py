@@ -9,6 +9,7 @@ from typing import Any
 
 from .._checks import Faults, InputError, did_you_mean
 from .readers import Raw
+from .spelling import cleaned, one_in_two_ways
 
 _LABELS = ("label", "labels")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
@@ -42,7 +43,7 @@ class LabelMap:
     ) -> list[Any]:
         """Indices of a column's values; a fault, with label, split and row, is one that is None or not in train."""
         faults = faults or Faults()
-        index = {name: i for i, name in enumerate(self.names)}
+        index = self._index()
         named = _feature_names(feature) or self.source_names
         encoded = []
         for row, value in enumerate(values):
@@ -61,6 +62,11 @@ class LabelMap:
                 faults.add(error, f"label {value!r:.200} {split}")
                 encoded.append(self.dropped)
         return encoded
+
+    def _index(self) -> dict[str, int]:
+        """The classes by their names, and by those without what stands around them unseen."""
+        places = {cleaned(name): i for i, name in reversed(list(enumerate(self.names)))}
+        return places | {name: i for i, name in enumerate(self.names)}
 
     def _encode_one(self, value: Any, named: Any, index: Mapping[str, int], split: str, row: int) -> Any:
         if self.multi_label:
@@ -88,7 +94,7 @@ class LabelMap:
         Raises:
             InputError: an answer that is none of its candidates, or a row without any, with the row.
         """
-        index = {name: i for i, name in enumerate(self.names)}
+        index = self._index()
         named = _feature_names(feature) or self.source_names
         masks, strange = [], 0
         for row, values in rows.items():
@@ -145,11 +151,15 @@ class LabelMap:
 
 
 def label_notes(values: Sequence[Any], labels: Sequence[Any], split: str) -> list[str]:
-    """What was done to labels without being asked: blanks around them cut, -1 read as no label."""
+    """What was done to labels without being asked: what stands unseen around them cut, -1 read as no label."""
     notes = []
-    blank = sum(isinstance(value, str) and value != value.strip() for value in values)
+    written = [value for value in values if isinstance(value, str)]
+    blank = sum(value != value.strip() for value in written)
     if blank:
         notes.append(f"{split}: blanks around {blank} labels were cut.")
+    unseen = sum(value.strip() != cleaned(value) for value in written)
+    if unseen:
+        notes.append(f"{split}: {unseen} labels were rid of invisible characters, or their letters composed (NFC).")
     unlabelled = sum(isinstance(label, int) and label == -1 for label in labels)
     if unlabelled:
         notes.append(f"{split}: {unlabelled} of {len(labels)} texts have no label (-1).")
@@ -168,13 +178,20 @@ def _text_of(value: Any) -> str:
         return str(int(value))
     if isinstance(value, float):
         raise InputError(f"Expected classes as labels, but got the number {value!r}; group such values first.")
-    return str(value).strip() if isinstance(value, str) else str(value)
+    return cleaned(value) if isinstance(value, str) else str(value)
 
 
 def _feature_names(feature: Any) -> list[str] | None:
     inner = getattr(feature, "feature", feature)
-    names = getattr(inner, "names", None)
-    return list(names) if names else None
+    return _cleaned_names(getattr(inner, "names", None))
+
+
+def _cleaned_names(names: Sequence[str] | None) -> list[str] | None:
+    """Names that a source states, without what stands around them unseen, unless that makes one of two."""
+    if not names:
+        return None
+    clean = [cleaned(name) for name in names]
+    return clean if len(set(clean)) == len(clean) else list(names)
 
 
 def fit_labels(
@@ -198,12 +215,14 @@ def fit_labels(
     rows = next((raw.splits[split] for split in ("train", "all") if split in raw.splits), None)
     if rows is None:
         rows = next(iter(raw.splits.values()))
-    mapping = LabelMap(multi_label, dict(label_map or {}), set())
+    label_map = {cleaned(name): cleaned(new) for name, new in (label_map or {}).items()}
+    keep, drop = (None if chosen is None else [cleaned(name) for name in chosen] for chosen in (keep, drop))
+    mapping = LabelMap(multi_label, label_map, set())
     known: list[str] = []
     if column is not None and column in rows.column_names:
         # a folder states the names of its labels, and of no other column
         stated = raw.names if column in _LABELS or not set(_LABELS) & set(rows.column_names) else None
-        mapping.source_names = stated or _names_beside(rows, column)
+        mapping.source_names = _cleaned_names(stated or _names_beside(rows, column))
         known = _known_labels(rows, column, mapping, candidates)
         if names is not None:  # other splits may have classes that this one lacks
             beside = (r for r in raw.splits.values() if r is not rows and column in r.column_names)
@@ -212,17 +231,21 @@ def fit_labels(
     faults = faults or Faults()
     if (label_map or keep or drop) and multi_label:
         faults.add(InputError("Expected no keep, drop or label_map where texts may have several labels (multi_label)."))
-    for name in label_map or {}:
+    for name in label_map:
         if name not in known and name != "-1":
             faults.add(InputError(f"Unknown label {name!r} in label_map.{did_you_mean(name, known)}"))
     merged = list(dict.fromkeys(mapping.renamed.get(name, name) for name in known))
+    if names is None:
+        for first, other in one_in_two_ways(merged):
+            told = f"Expected one way of writing each class, but {first!r} and {other!r} are one number or truth value"
+            faults.add(InputError(f"{told}; merge them with label_map (--map {other}={first}), or rename one."))
     if names is not None:
         named_out = set(drop or ()) | (set(merged) - set(keep) if keep and set(keep) & set(merged) else set())
         mapping.numbered, note = by_number([name for name in merged if name not in named_out], list(names))
         raw.notes.extend([note] if note else [])
         merged = [mapping.numbered.get(name, name) for name in merged]
         keep, drop = ([mapping.numbered.get(name, name) for name in chosen or ()] for chosen in (keep, drop))
-    if label_map and "-1" in label_map and mapping.renamed["-1"] not in merged:
+    if "-1" in label_map and mapping.renamed["-1"] not in merged:
         merged.insert(0, mapping.renamed["-1"])
     for option, chosen in (("keep", keep), ("drop", drop)):
         for name in chosen or ():

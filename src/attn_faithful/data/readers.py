@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .._checks import InputError, MissingSourceError
 from .decoding import decoded, encoding_of
-from .delimited import read_delimited
+from .delimited import check_names, read_delimited
+from .foreign import check_holds, what_instead
 from .given_rows import as_rows
+from .json_rows import TOGETHER, read_json, unwritable
 from .spill import Spill
 
 SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
-_TOGETHER = 10_000  # rows that are read at once
 _META = "meta.json"  # beside the splits of a folder
 _CELLS = 2**31  # of a parquet file: packed, billions of equal values are a few bytes
 SPLIT_NAMES = {
@@ -136,7 +135,7 @@ def _streamed(rows: Any) -> Any:
     import datasets
 
     spill = Spill()
-    for part in rows.with_format("arrow").iter(_TOGETHER):
+    for part in rows.with_format("arrow").iter(TOGETHER):
         spill.add(part)
     if spill.empty:
         raise InputError("Expected rows, but the data set that is streamed has none.")
@@ -151,10 +150,12 @@ def _read_folder(path: Path, encoding: str | None) -> Raw:
         return _from_loaded(loaded, slug(path.resolve().name))
     files: dict[str, Path] = {}
     others: list[str] = []
-    for file in sorted(path.iterdir()):
+    for file in sorted(file for file in path.iterdir() if not file.name.startswith(".")):
         split = SPLIT_NAMES.get(file.stem.lower())
         readable = file.is_file() and file.suffix.lower().lstrip(".") in SUFFIXES and file.name != _META
-        if readable and not split:
+        like_split = re.split(r"[^a-z]", file.name.lower())[0] in SPLIT_NAMES  # train.csv.gz, a folder train
+        unread = like_split if not readable else split is None
+        if unread:
             others.append(file.name)
         if split and readable:
             if split in files:
@@ -205,9 +206,12 @@ def read_file(path: Path, encoding: str | None = None, notes: list[str] | None =
 
     suffix = path.suffix.lower().lstrip(".")
     if suffix not in SUFFIXES:
-        raise InputError(f"Expected a parquet, csv, tsv, json or jsonl file, but got {str(path)!r}.")
+        raise InputError(
+            f"Expected a parquet, csv, tsv, json or jsonl file, but got {str(path)!r}{what_instead(suffix)}."
+        )
     told = [] if notes is None else notes
     try:
+        check_holds(path, suffix)
         if suffix == "parquet":
             table = _read_parquet(path)
         else:
@@ -217,8 +221,6 @@ def read_file(path: Path, encoding: str | None = None, notes: list[str] | None =
             table = _read_text(path, suffix, found, told)
         if table.num_columns == 0 or table.num_rows == 0:
             raise InputError(f"Expected rows in {path}, but it has none.")
-        if twice := {name for name in table.column_names if table.column_names.count(name) > 1}:
-            raise InputError(f"Expected columns of different names in {path}, but {min(twice)!r} stands twice.")
         return decoded(datasets.Dataset(table), str(path))
     except InputError:
         raise
@@ -232,118 +234,23 @@ def _read_parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     declared = pq.read_metadata(path)
+    check_names(declared.schema.to_arrow_schema().names, path)
     if declared.num_rows * declared.num_columns > _CELLS:
         raise InputError(f"Expected at most {_CELLS} values in {path}, but it declares more; split it.")
     spill = Spill()
     with pq.ParquetFile(path) as file:
         spill.add(file.schema_arrow.empty_table())
-        for batch in file.iter_batches(_TOGETHER):
+        for batch in file.iter_batches(TOGETHER):
             spill.add(pa.Table.from_batches([batch]))
     return spill.table()
 
 
 def _read_text(path: Path, suffix: str, encoding: str, notes: list[str]) -> Any:
     if suffix not in ("csv", "tsv"):
-        return _read_json(path, encoding, notes)
+        return read_json(path, encoding, notes)
     spill = Spill()
     spill.add(read_delimited(path, "," if suffix == "csv" else "\t", encoding, notes))
     return spill.table()
-
-
-def _read_json(path: Path, encoding: str, notes: list[str]) -> Any:
-    """A JSON list, or lines of JSON, which are read some at a time where their types agree."""
-    import pyarrow as pa
-
-    with path.open(encoding=encoding, newline="\n") as lines:
-        first = next((line.lstrip()[:1] for line in lines if line.strip()), "")
-    if first == "[":
-        try:
-            rows = json.loads(path.read_text(encoding=encoding))
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"Expected a JSON list in {path}, but it cannot be read: {error}.") from error
-        return _as_table(rows, path, 0, notes)
-    spill, lines_read, read = Spill(), _json_lines(path, encoding), 0
-    told: list[str] = []
-    try:
-        while some := list(islice(lines_read, _TOGETHER)):
-            spill.add(_as_table(some, path, read, told))
-            read += len(some)
-        table = pa.table({}) if spill.empty else spill.table()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column that mixes kinds is told apart as a whole
-        return _as_table(list(_json_lines(path, encoding)), path, 0, notes)
-    notes.extend(dict.fromkeys(told))
-    return table
-
-
-def _json_lines(path: Path, encoding: str) -> Iterator[Any]:
-    with path.open(encoding=encoding, newline="\n") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                try:
-                    yield json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise InputError(f"Expected a JSON object on line {number} of {path}, but: {error}.") from error
-
-
-def _as_table(rows: list[Any], path: Path, first: int, notes: list[str]) -> Any:
-    """Rows as columns; numbers and texts in one column are texts, which is told.
-
-    Args:
-        first: the number of the first row, for messages.
-    """
-    import pyarrow as pa
-
-    for number, row in enumerate(rows, start=first):
-        if not isinstance(row, dict):
-            raise InputError(f"Expected a JSON object in row {number} of {path}, but got {row!r:.60}.")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(values)
-        except UnicodeEncodeError as error:
-            raise InputError(unwritable(rows, path, first)) from error
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            if any(isinstance(value, (list, dict)) for value in values):
-                raise InputError(
-                    f"Expected one kind of value in column {name!r} of {path}, but it mixes kinds."
-                ) from None
-            columns[name] = pa.array([None if value is None else str(value) for value in values])
-            notes.append(f"{path.name}: the column {name!r} mixes texts and numbers; all are taken as texts.")
-    return pa.table(columns)
-
-
-def unwritable(rows: Iterable[Any], where: Any, first: int) -> str:
-    """Which row holds a lone surrogate: half a character, which no encoding can write.
-
-    Args:
-        rows: texts, or mappings of columns.
-        where: they come from.
-        first: the number of the first row.
-    """
-    for number, row in enumerate(rows, start=first):
-        for text in _strings(row):
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                half = ascii(text[error.start])
-                return (
-                    f"Expected texts in Unicode, but row {number} of {where} holds {half}, half a character; mend it."
-                )
-    return f"Expected Unicode, but {where} holds half a character (a lone surrogate); mend that text."
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Every string in a value, keys of mappings too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for pair in value.items():
-            yield from _strings(pair)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _strings(item)
 
 
 def _from_loaded(loaded: Any, name: str) -> Raw:

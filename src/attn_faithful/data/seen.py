@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -106,10 +107,14 @@ class TrainingTexts:
 
 
 def fingerprints(texts: Iterable[str], queries: Iterable[str] | None = None) -> np.ndarray:
-    """Of each text, or text and query: (n,) uint64."""
+    """Of each text, or text and query: (n,) uint64; the same whatever its capitals, blanks and form of Unicode."""
     said = zip(texts) if queries is None else zip(texts, queries, strict=True)
-    digests = [hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).digest() for parts in said]
+    digests = [hashlib.blake2b("\x1f".join(map(_plain, parts)).encode(), digest_size=8).digest() for parts in said]
     return np.asarray([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+
+
+def _plain(text: str) -> str:
+    return " ".join(normalize("NFC", text).casefold().split())
 
 
 def without_seen(
@@ -143,6 +148,8 @@ def without_seen(
                 f"{split}: {count} of {total} texts left out, as the model was trained on them or its epoch chosen by "
                 f"them (data.seen=keep keeps them)."
             )
+        elif count and total == 1:
+            notes.append(f"{CAUTION}: the model was trained on this text, or its epoch chosen by it.")
         elif count:
             notes.append(
                 f"{CAUTION}: the model was trained on {count} of these {total} texts ({split}), or its epoch chosen by "

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import datasets
 
 SPLITS = ("train", "validation", "test")
+_ALONE = 4  # texts; a few that are empty may be what is asked about
 _ROW = "\x1frow"  # of a table: the place of each text in its split of the source
 
 
@@ -185,7 +186,9 @@ def load_texts(
     if purpose == "train":
         if len(mapping.names) < 2 and columns.label is not None and not faults.messages():
             found = ", ".join(map(repr, mapping.names)) or "none"
-            faults.add(InputError(f"Expected at least two classes in train of {name!r}, but got {found}."))
+            unlabelled = any(mapping.unknown in table["label"] for table in tables.values())
+            hint = "; -1 is read as no label, and --map=-1=NAME (label_map) makes it a class" if unlabelled else ""
+            faults.add(InputError(f"Expected at least two classes in train of {name!r}, but got {found}{hint}."))
         faults.raise_all()
         tables = make_splits(tables, validation_share, seed, raw.notes)
         check_train(tables["train"], mapping, name)
@@ -291,6 +294,7 @@ def _table(
         raw.notes.append(f"{split}: {missing} rows without text or label dropped.")
     if left_out:
         raw.notes.append(f"{split}: {left_out} rows of other labels left out.")
+    _tell_empty(texts, f"{columns.text!r} of split {split!r} of {raw.name!r}", raw.notes, faults)
     table = {
         "example": _ids(rows, split, kept, raw.notes),
         "text": values_at(texts, kept),
@@ -326,6 +330,15 @@ def _table(
             values = _column(rows, name)
             table[name] = [values[row] for row in kept]
     return table
+
+
+def _tell_empty(texts: Sequence[Any], where: str, notes: list[str], faults: Faults) -> None:
+    """Tell how many texts have nothing in them but blanks; a column of several such texts is a fault."""
+    empty = sum(isinstance(text, str) and not text.strip() for text in texts)
+    if empty and empty == len(texts) > _ALONE:
+        faults.add(InputError(f"Expected texts in column {where}, but all {empty} are empty; name another column."))
+    elif empty:
+        notes.append(f"{empty} of {len(texts)} texts in column {where} are empty.")
 
 
 def _said(table: Mapping[str, Sequence[Any]]) -> Iterable[Any]:
