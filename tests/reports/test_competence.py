@@ -116,3 +116,21 @@ def test_several_labels_a_text():
 def test_labels_of_which_one_is_unknown_are_left_out():
     found = competence(np.full((3, 2), 0.9), [[1, 1], [-1, -1], [1, 1]], NAMES[:2])
     assert (found.n, found.n_texts, found.accuracy) == (2, 3, 1.0)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_texts_that_the_model_could_not_read_are_no_predictions(several):
+    chances, labels, _ = drawn(30, 3, 0.7)
+    if several:
+        labels = [[int(c == label) for c in range(3)] for label in labels]
+    broken = chances.copy()
+    broken[:4] = np.nan
+    found, expected = competence(broken, labels, NAMES), competence(chances[4:], labels[4:], NAMES)
+    assert (found.accuracy, found.low, found.f1) == (expected.accuracy, expected.low, expected.f1)
+    assert (found.majority, found.n, found.n_unread) == (expected.majority, 26, 4)
+    assert "the 26 of 30 texts that it could read the model" in found.sentence
+    labels[29] = [-1] * 3 if several else -1
+    assert (
+        "the 25 of 30 texts that it could read and whose label is known" in competence(broken, labels, NAMES).sentence
+    )
+    assert not competence(np.full((2, 3), np.nan), labels[:2], NAMES).known

@@ -7,15 +7,20 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from torch import Tensor, nn
 
-from attn_faithful.experiments.written_code import is_written, tensor_parts, value_digest
+from attn_faithful.experiments.written_code import (
+    configuration_facts,
+    is_written,
+    structure_digest,
+    tensor_parts,
+    value_digest,
+    without,
+)
 from attn_faithful.schema import SCHEMA_VERSION
 
 # To be raised by one with every change after which some test, source or metric gives another number for the same
@@ -23,9 +28,6 @@ from attn_faithful.schema import SCHEMA_VERSION
 NUMBERS_VERSION = 3
 
 _WHOLE = 2**28  # bytes; larger files (word vectors of millions of words) would take longer to read than to train on
-_NO_MATTER = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "use_cache")
-_OF_NO_MODULE = ("training", "name_or_path", "gradient_checkpointing", "loss_type", "kernel_config")
-_PLAIN = (int, float, str, tuple, list, Tensor, FunctionType, MethodType, BuiltinFunctionType, partial, type)
 _OF_ADAPTERS = ("active_adapters", "disable_adapters", "merged_adapters", "scaling")
 _OF_TOKENIZERS = (
     "model_max_length", "truncation_side", "padding_side", "pad_token_id", "unk_token_id", "pad_token_type_id",
@@ -105,7 +107,7 @@ def cell_identity(settings: Mapping[str, Any]) -> Identity:
 
 def without_trackers(settings: Any) -> Any:
     """Settings without what only says who is told of the progress."""
-    return _without(settings, ("trackers",))
+    return without(settings, ("trackers",))
 
 
 def numbers_of(meta: Mapping[str, Any]) -> int:
@@ -133,8 +135,8 @@ def model_facts(model: Any) -> dict[str, Any]:
         }
     return {
         "weights": weights_digest(network),
-        "configuration": _digest(_configuration(getattr(network, "config", None))),
-        "structure": _digest([_structure(name, module) for name, module in network.named_modules()]),
+        "configuration": _digest(configuration_facts(getattr(network, "config", None))),
+        "structure": structure_digest(network),
         "attention": _implementations(getattr(network, "config", None)),
         "adapters": [_adapters(name, module) for name, module in network.named_modules() if _adapts(module)],
         "told": told,
@@ -153,37 +155,11 @@ def weights_digest(model: nn.Module) -> str:
     return seen.hexdigest()
 
 
-def _configuration(config: Any) -> Any:
-    if not hasattr(config, "to_dict"):
-        return repr(config)
-    return _without(config.to_dict(), _NO_MATTER)
-
-
-def _without(value: Any, names: Sequence[str]) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _without(inner, names) for key, inner in value.items() if key not in names}
-    return value
-
-
 def _implementations(config: Any) -> list[str]:
     """The attention implementation of a configuration and of those inside it."""
     inner = [getattr(config, name) for name in sorted(getattr(config, "sub_configs", None) or {})]
     found = [str(getattr(one, "_attn_implementation", None)) for one in (config, *inner)]
     return found
-
-
-def _structure(name: str, module: nn.Module) -> list[Any]:
-    """What a part of a model is beside its weights: class, code, plain settings, hooks."""
-    kind = type(module)
-    code = value_digest(kind) if is_written(kind) else f"{kind.__module__}.{kind.__qualname__}"
-    settings = []
-    for key, value in sorted(vars(module).items()):
-        if key.startswith("_") or key in _OF_NO_MODULE:
-            continue
-        if isinstance(value, _PLAIN):
-            settings.append([key, value_digest(value)])
-    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-    return [name, code, settings, [value_digest(hook) for hook in hooks]]
 
 
 def _adapts(module: nn.Module) -> bool:

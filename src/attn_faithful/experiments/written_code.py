@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
+import json
 import sysconfig
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-_SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, np.generic)
+_CODE = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
+_READABLE = (*_SCALARS, set, frozenset, Tensor, np.ndarray, *_CODE)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_OF_MODULES = frozenset(vars(nn.Module()))  # what torch itself holds of a module
+_NO_SETTING = ("name_or_path", "gradient_checkpointing", "loss_type", "kernel_config")
+_OF_NO_MATTER = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "use_cache")
+_LEFT_BY_LIBRARIES = ("_stored_dtype", "_is_hf_initialized", "_compiled_call_impl")
+
+
+class _Plain:
+    """A class whose instances are their attributes and nothing else."""
 
 
 def is_written(thing: Any) -> bool:
@@ -34,13 +48,38 @@ def is_written(thing: Any) -> bool:
 
 
 def value_digest(value: Any) -> str:
-    """A digest of a value that code uses: numbers, words, tensors, functions, classes, and lists and mappings of them.
+    """A digest of a value that code uses.
+
+    Known are numbers, words, tensors, arrays, functions, classes, modules, plain objects, lists and mappings of them.
 
     Of anything else nothing is known, and each call gives another digest: what cannot be told apart is never taken for
     the same.
     """
+    return _hashed(_Reader().parts(value))
+
+
+def structure_digest(network: nn.Module) -> str:
+    """A digest of what a network is beside its weights: class, code, settings and hooks of each of its modules."""
+    return _hashed(_Reader().structure(network))
+
+
+def configuration_facts(config: Any) -> Any:
+    """A configuration without what changes no number."""
+    if not hasattr(config, "to_dict"):
+        return repr(config)
+    return without(config.to_dict(), _OF_NO_MATTER)
+
+
+def without(value: Any, names: Sequence[str]) -> Any:
+    """A mapping, and the mappings in it, without some keys; anything else as it is."""
+    if isinstance(value, Mapping):
+        return {str(key): without(inner, names) for key, inner in value.items() if key not in names}
+    return value
+
+
+def _hashed(parts: Iterable[bytes]) -> str:
     seen = hashlib.sha256()
-    for part in _parts(value, set()):
+    for part in parts:
         seen.update(part)
     return seen.hexdigest()
 
@@ -55,96 +94,174 @@ def tensor_parts(value: Tensor) -> Iterator[bytes]:
     yield held.reshape(-1).view(torch.uint8).numpy().tobytes() if held.numel() else b""
 
 
-def _parts(value: Any, above: set[int]) -> Iterator[bytes]:
-    """The bytes of a value and of all that it uses; ``above`` are the ids of what is being read already."""
-    yield f"{type(value).__name__}:".encode()
-    if isinstance(value, _SCALARS):
-        yield repr(value).encode()
-        return
-    if isinstance(value, Tensor):
-        yield from tensor_parts(value)
-        return
-    if id(value) in above:
-        return
-    above = above | {id(value)}
-    if isinstance(value, Mapping):
-        for key in value:
-            yield repr(key).encode()
-            yield from _parts(value[key], above)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _parts(one, above)
-    elif isinstance(value, set | frozenset):
-        yield repr(sorted(map(repr, value))).encode()
-    elif isinstance(value, MethodType):
-        yield from _parts(value.__func__, above)
-        if not isinstance(value.__self__, nn.Module):  # its weights are read where it stands
-            yield from _parts(value.__self__, above)
-    elif isinstance(value, partial):
-        yield from _parts((value.func, value.args, value.keywords), above)
-    elif isinstance(value, FunctionType):
-        yield from _of_function(value, above)
-    elif isinstance(value, type):
-        yield from _of_class(value, above)
-    elif isinstance(value, nn.Module):
-        yield from _of_module(value, above)
-    elif callable(value) and hasattr(value, "__qualname__"):  # built in
-        yield f"{value.__module__}.{value.__qualname__}".encode()
-    elif isinstance(value, ModuleType):
-        yield value.__name__.encode()
-    else:
-        yield uuid.uuid4().bytes
+class _Reader:
+    """Reads a value and all that it uses as bytes.
 
+    Attributes:
+        above: ids of the lists and mappings that are being read.
+        met: id -> place and value of the functions, classes, modules and objects that were read: once is enough.
+    """
 
-def _of_function(function: FunctionType, above: set[int]) -> Iterator[bytes]:
-    yield f"{function.__module__}.{function.__qualname__}".encode()
-    if not is_written(function):
-        return
-    yield from _parts(function.__defaults__, above)
-    yield from _parts(function.__kwdefaults__, above)
-    for cell in function.__closure__ or ():
-        try:
-            held = cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-        yield from _parts(held, above)
-    yield from _of_code(function.__code__, function.__globals__, above)
+    def __init__(self) -> None:
+        self.above: list[int] = []
+        self.met: dict[int, tuple[int, Any]] = {}
 
-
-def _of_code(code: CodeType, known: Mapping[str, Any], above: set[int]) -> Iterator[bytes]:
-    """What the code does, its constants, and what it takes of the file around it and of other files of one's own."""
-    yield code.co_code
-    yield repr(code.co_names).encode()
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _of_code(constant, known, above)
+    def parts(self, value: Any) -> Iterator[bytes]:
+        """The bytes of a value."""
+        yield f"{type(value).__name__}:".encode()
+        if isinstance(value, _SCALARS):
+            yield repr(value).encode()
+        elif isinstance(value, Tensor):
+            yield from tensor_parts(value)
+        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            yield f"{value.dtype} {value.shape} ".encode()
+            yield value.tobytes()
+        elif isinstance(value, set | frozenset):
+            yield repr(sorted(map(repr, value))).encode()
+        elif isinstance(value, ModuleType):
+            yield value.__name__.encode()
+        elif isinstance(value, Mapping | list | tuple):
+            yield from self._of_many(value)
+        elif id(value) in self.met:
+            yield f"{self.met[id(value)][0]}".encode()
         else:
-            yield repr(constant).encode()
-    own = [known[name] for name in code.co_names if name in known]
-    files = [value for value in own if isinstance(value, ModuleType) and is_written(value)]
-    own += [vars(file)[name] for file in files for name in code.co_names if name in vars(file)]
-    for value in own:
-        plain = isinstance(value, (*_SCALARS, Tensor, list, tuple, dict))
-        if plain or (isinstance(value, FunctionType | type) and is_written(value)):
-            yield from _parts(value, above)
+            self.met[id(value)] = len(self.met), value  # the value too, or its id may become another's
+            yield from self._of_one(value)
 
+    def _of_many(self, values: Mapping[Any, Any] | Sequence[Any]) -> Iterator[bytes]:
+        if id(values) in self.above:
+            return
+        self.above.append(id(values))
+        if isinstance(values, Mapping):
+            for key in values:
+                yield repr(key).encode()
+                yield from self.parts(values[key])
+        else:
+            for value in values:
+                yield from self.parts(value)
+        self.above.pop()
 
-def _of_class(value: type, above: set[int]) -> Iterator[bytes]:
-    yield f"{value.__module__}.{value.__qualname__}".encode()
-    if not is_written(value):
-        return
-    for base in value.__bases__:
-        yield from _parts(base, above)
-    for name, held in sorted(vars(value).items()):
-        inner = getattr(held, "__func__", held)
-        inner = getattr(inner, "fget", inner)
-        if isinstance(inner, (FunctionType, *_SCALARS)) and name not in ("__doc__", "__firstlineno__", "__module__"):
+    def _of_one(self, value: Any) -> Iterator[bytes]:
+        if isinstance(value, MethodType):
+            yield from self.parts(value.__func__)
+            if not isinstance(value.__self__, nn.Module):  # it is read where it stands
+                yield from self.parts(value.__self__)
+        elif isinstance(value, partial):
+            yield from self.parts((value.func, value.args, value.keywords))
+        elif isinstance(value, FunctionType):
+            yield from self._of_function(value)
+        elif isinstance(value, type):
+            yield from self._of_class(value)
+        elif isinstance(value, nn.Module):
+            yield from self.structure(value)
+            for name, weight in sorted([*value.named_parameters(), *value.named_buffers()]):
+                yield name.encode()
+                yield from tensor_parts(weight)
+        elif type(value).__basicsize__ == _Plain.__basicsize__ and hasattr(value, "__dict__"):
+            yield from self._of_object(value)
+        elif hasattr(value, "__wrapped__"):  # a function that remembers what it gave
+            yield from self.parts(value.__wrapped__)
+        elif callable(value) and hasattr(value, "__qualname__"):  # built in
+            yield f"{value.__module__}.{value.__qualname__}".encode()
+            if isinstance(getattr(value, "__self__", None), Tensor | np.ndarray):
+                yield from self.parts(value.__self__)
+        else:
+            yield uuid.uuid4().bytes
+
+    def _of_object(self, value: Any) -> Iterator[bytes]:
+        """A plain object: its class and its attributes; of an installed class only where they are simple."""
+        own = vars(value)
+        if is_written(type(value)) or all(map(_readable, own.values())):
+            yield from self.parts(type(value))
+            yield from self.parts(dict(sorted(own.items())))
+        else:
+            yield uuid.uuid4().bytes
+
+    def _of_function(self, function: FunctionType) -> Iterator[bytes]:
+        yield f"{function.__module__}.{function.__qualname__}".encode()
+        if not is_written(function):
+            return
+        yield from self.parts(function.__defaults__)
+        yield from self.parts(function.__kwdefaults__)
+        for cell in function.__closure__ or ():
+            try:
+                held = cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+            yield from self.parts(held)
+        yield from self._of_code(function.__code__, function.__globals__)
+
+    def _of_code(self, code: CodeType, known: Mapping[str, Any]) -> Iterator[bytes]:
+        """What the code does, its constants, and what it takes of the file around it and of one's own other files."""
+        yield code.co_code
+        yield repr(code.co_names).encode()
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from self._of_code(constant, known)
+            else:
+                yield repr(constant).encode()
+        taken = [step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+        own = [known[name] for name in dict.fromkeys(taken) if name in known]
+        files = [value for value in own if isinstance(value, ModuleType) and is_written(value)]
+        own += [vars(file)[name] for file in files for name in code.co_names if name in vars(file)]
+        for value in own:
+            if not _is_installed(value):
+                yield from self.parts(value)
+
+    def _of_class(self, value: type) -> Iterator[bytes]:
+        yield f"{value.__module__}.{value.__qualname__}".encode()
+        if not is_written(value):
+            return
+        for base in value.__bases__:
+            yield from self.parts(base)
+        for name, held in sorted(vars(value).items()):
+            inner = getattr(held, "__func__", held)  # of static methods and those of the class
+            inner = getattr(inner, "fget", getattr(inner, "func", inner))  # of properties, cached or not
+            own = isinstance(inner, FunctionType) or not name.startswith("__")
+            if own and _readable(inner):
+                yield name.encode()
+                yield from self.parts(inner)
+
+    # modules
+
+    def structure(self, network: nn.Module) -> Iterator[bytes]:
+        """What a network is beside its weights."""
+        for name, module in network.named_modules():
             yield name.encode()
-            yield from _parts(inner, above)
+            yield from self.parts(type(module))
+            for key, value in self._settings(module):
+                yield key.encode()
+                yield from self.parts(value)
+            own = getattr(module, "config", None)
+            if hasattr(own, "to_dict") and id(own) not in self.met:
+                self.met[id(own)] = len(self.met), own
+                told = [configuration_facts(own), getattr(own, "_attn_implementation", None)]
+                yield json.dumps(told, sort_keys=True, default=repr).encode()
+            for hooks in _HOOKS:
+                yield from self.parts(list((getattr(module, hooks, None) or {}).values()))
+
+    def _settings(self, module: nn.Module) -> Iterator[tuple[str, Any]]:
+        """Attributes of a module: of one written by hand all of them, of others what is simple and public."""
+        written = is_written(type(module))
+        for key, value in sorted(vars(module).items()):
+            if key in _OF_MODULES or key in _NO_SETTING or key in _LEFT_BY_LIBRARIES or hasattr(value, "to_dict"):
+                continue
+            public = not key.startswith("_") and value is not None
+            if written or (public and _readable(value)):
+                yield key, value
 
 
-def _of_module(value: nn.Module, above: set[int]) -> Iterator[bytes]:
-    yield from _parts(type(value), above)
-    for name, weight in sorted([*value.named_parameters(), *value.named_buffers()]):
-        yield name.encode()
-        yield from tensor_parts(weight)
+def _readable(value: Any) -> bool:
+    """Whether a value is simple, or a list or mapping of what is."""
+    if isinstance(value, Mapping):
+        return all(map(_readable, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_readable, value))
+    return isinstance(value, _READABLE)
+
+
+def _is_installed(value: Any) -> bool:
+    """Whether a name stands for a module, or for a function or class of a library."""
+    if isinstance(value, ModuleType):
+        return True
+    return isinstance(value, FunctionType | type) and not is_written(value)

@@ -33,10 +33,11 @@ class Competence:
         f1, f1_low, f1_high: with its 95% bootstrap interval over texts: of the second class of two, else the mean over
             classes, as in `training.metrics`. Where all texts are right (or wrong) a bootstrap has no width, and
             Wilson's interval of the accuracy stands in its place.
-        n: texts with a known label.
+        n: texts with a known label that the model could read.
         n_texts: all texts.
         multi_label: whether a text has several labels.
         seed: of the run.
+        n_unread: texts that the model could not read.
     """
 
     accuracy: float
@@ -51,6 +52,7 @@ class Competence:
     n_texts: int
     multi_label: bool = False
     seed: int = 0
+    n_unread: int = 0
 
     @property
     def known(self) -> bool:
@@ -79,10 +81,14 @@ class Competence:
         """In words, with n."""
         if not self.known:
             which = "the text has no" if self.n_texts == 1 else f"none of {_texts(self.n_texts)} has a"
+            if self.n_unread:
+                which = f"of {_texts(self.n_texts)} the model could not read {self.n_unread:,}, and no other has a"
             return f"How well the model predicts is unknown: {which} known label."
-        of = (
-            _texts(self.n) if self.n == self.n_texts else f"the {self.n:,} of {_texts(self.n_texts)} with a known label"
-        )
+        which = " with a known label"
+        if self.n_unread:
+            unlabelled = self.n + self.n_unread < self.n_texts
+            which = " that it could read" + (" and whose label is known" if unlabelled else "")
+        of = _texts(self.n) if self.n == self.n_texts else f"the {self.n:,} of {_texts(self.n_texts)}{which}"
         what = "accuracy over labels" if self.multi_label else "accuracy"
         return (
             f"On {of} the model has {what} {self.accuracy:.2f} ({self.low:.2f} to {self.high:.2f}) and F1 "
@@ -109,7 +115,7 @@ def competence(
     """How well probabilities predict labels.
 
     Args:
-        probabilities: (B, C).
+        probabilities: (B, C); NaN of a text that the model could not read, which counts nowhere.
         labels: a class index a text, or a list of 0 and 1; negative where unknown.
         label_names: of the classes.
         seed: of the run, to be told.
@@ -122,12 +128,13 @@ def competence(
     several = any(np.ndim(label) for label in labels)
     if several:
         return _of_several(np.asarray(probabilities), labels, seed)
-    gold = np.asarray(labels, dtype=int)  # (B,)
-    known = gold >= 0
+    gold, chances = np.asarray(labels, dtype=int), np.asarray(probabilities)  # (B,), (B, C)
+    unread = np.isnan(chances).any(1)
+    known = (gold >= 0) & ~unread
     n = int(known.sum())
     if not n:
-        return _unknown(len(gold), False, seed)
-    gold, predicted = gold[known], np.asarray(probabilities)[known].argmax(1)
+        return _unknown(len(gold), False, seed, int(unread.sum()))
+    gold, predicted = gold[known], chances[known].argmax(1)
     counts = Counter(gold.tolist())
     largest = min(counts, key=lambda place: (-counts[place], place))
     accuracy = float((gold == predicted).mean())
@@ -136,16 +143,17 @@ def competence(
     name = label_names[largest] if largest < len(label_names) else str(largest)
     return Competence(
         accuracy, *wilson(accuracy, n), counts[largest] / n, f'always "{name}"', f1, f1_low, f1_high, n, len(known),
-        False, seed,
+        False, seed, int(unread.sum()),
     )  # fmt: skip
 
 
 def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> Competence:
     gold = np.asarray([np.asarray(label, dtype=int) for label in labels])  # (B, C)
-    known = (gold >= 0).all(1)
+    unread = np.isnan(probabilities).any(1)
+    known = (gold >= 0).all(1) & ~unread
     n = int(known.sum())
     if not n:
-        return _unknown(len(gold), True, seed)
+        return _unknown(len(gold), True, seed, int(unread.sum()))
     gold, predicted = gold[known], (probabilities[known] > 0.5).astype(int)
     right = (gold == predicted).mean(1)  # (B,)
     share = gold.mean(0)  # (C,)
@@ -157,13 +165,14 @@ def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> 
     majority = float(np.maximum(share, 1 - share).mean())
     constant = "always each label's commoner side"
     return Competence(
-        float(right.mean()), low, high, majority, constant, f1, f1_low, f1_high, n, len(known), True, seed
+        float(right.mean()), low, high, majority, constant, f1, f1_low, f1_high, n, len(known), True, seed,
+        int(unread.sum()),
     )  # fmt: skip
 
 
-def _unknown(n_texts: int, multi_label: bool, seed: int) -> Competence:
+def _unknown(n_texts: int, multi_label: bool, seed: int, n_unread: int) -> Competence:
     nan = math.nan
-    return Competence(nan, nan, nan, nan, "", nan, nan, nan, 0, n_texts, multi_label, seed)
+    return Competence(nan, nan, nan, nan, "", nan, nan, nan, 0, n_texts, multi_label, seed, n_unread)
 
 
 def _outcomes(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
