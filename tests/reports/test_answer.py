@@ -302,6 +302,22 @@ def test_several_seeds_must_agree(tmp_path):
     assert answer([first, guessing]).reason.startswith("seed 3: the model is not shown to predict better")
 
 
+def test_a_run_without_tests_says_so(tmp_path):
+    run = made(tmp_path / "run", long_texts(40, 12), right=True)
+    run.folder.write_summary({**run.folder.read_summary(), "tests": [], "twins": {}})
+    assert "No verdict: no test was run; attn-faithful evaluate" in str(answer(Run(run.path)))
+
+
+def test_the_most_that_attention_can_move_is_told_where_special_tokens_keep_some(tmp_path):
+    reach = {"jsd_reachable": 0.42}
+    run = with_scores(
+        made(tmp_path / "run", long_texts(40, 12)), lambda metric, source, text, value: reach.get(metric, value)
+    )
+    run.meta["attention"] = {"layers": 6}
+    assert "0.42 (mean) is the most that the" in page(run)
+    assert "0.693 means wholly different" not in page(run)
+
+
 def test_layer_heads_and_rows_are_named(tmp_path):
     run = made(tmp_path / "run", long_texts(5, 12), sites=("layer.0", "layer.1"))
     run.meta["attention"] = {

@@ -162,6 +162,8 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
 
 
 def _verdict(run: Run, site: str | None, competence: Competence) -> tuple[Verdict | None, str]:
+    if not run.records and not run.summary.get("twins"):
+        return None, "no test was run; attn-faithful evaluate MODEL --data DATA runs them"
     return verdict(findings(Scores([run], site)), len(run.examples), competence.why_not)
 
 

@@ -103,6 +103,16 @@ def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str
         yield _beside(values, scores.values("attention_correlation", f"{a}~{b}"), name)
 
 
+def _most_of(scores: Scores) -> str:
+    """What the largest JSD would be: less than ln 2 where special tokens keep some of the attention."""
+    reach = scores.values("jsd_reachable")
+    known = reach[np.isfinite(reach)]
+    layers = bool(scores.run.meta.get("attention"))  # of a transformers model, whose special tokens keep their weight
+    if layers and len(known) and known.mean() < LN2 - 0.01:
+        return f"{number(known.mean(), 2)} (mean) is the most that the {scores.noun}s' share of the attention can move"
+    return f"0.693 means wholly different {scores.noun}s"
+
+
 def _move(scores: Scores) -> Card | None:
     record = scores.record("adversarial_attention")
     if record is None:
@@ -110,7 +120,7 @@ def _move(scores: Scores) -> Card | None:
     jsd, bound = scores.mean("adversarial_attention"), scores.mean("adversarial_upper")
     exact = bound == bound and math.isclose(bound, jsd, abs_tol=1e-9)
     kind = "exact" if exact else f"found; at most {number(bound, 2)}" if bound == bound else "the best found"
-    reading = f"0.693 means wholly different {scores.noun}s, for p that changes by {eps_of(scores):g} at most"
+    reading = f"{_most_of(scores)}, for p that changes by {eps_of(scores):g} at most"
     distance = scores.record("flip_distance")
     if distance is not None and distance["n"]:
         reading += (

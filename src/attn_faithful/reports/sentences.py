@@ -63,11 +63,14 @@ def _move(scores: Scores) -> Iterator[Sentence]:
         return
     missed = round((found.most - found.share) * found.n)
     finds = "the search found" if found.share else "did the search find"
-    others = "others " if found.share else "of them "
+    rest = f"{missed:,} of them"
+    if found.share:
+        rest = f"{missed:,} other{'' if missed == 1 else 's'}"
     yield [
-        *where, f" {finds} {other} that gives the same answer {within}; in {missed:,} ",
-        f"{others}there may be one that it missed.",
-    ]  # fmt: skip
+        *where,
+        f" {finds} {other} that gives the same answer {within}; ",
+        f"in {rest} there may be one that it missed.",
+    ]
 
 
 def _of_one_text(scores: Scores, share: float, most: float) -> Sentence:
