@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides
 from attn_faithful.cli.looking import FULL, say, show, show_answers
+from attn_faithful.reports.characters import visible
 
 
 def run(given: argparse.Namespace) -> None:
@@ -35,6 +38,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     from types import SimpleNamespace
 
     from attn_faithful.api import load
+    from attn_faithful.experiments.failing import UndefinedTextWarning, told
     from attn_faithful.experiments.recipe import make_recipe
     from attn_faithful.experiments.stages import quiet
     from attn_faithful.experiments.stock_attefa import stock_attefa, twin_settings
@@ -66,6 +70,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
         raise InputError(
             f"{given.model} is one of our own models; leave --model out, and attefa trains it and its twin."
         )
+    warnings.simplefilter("ignore", UndefinedTextWarning)  # said below, of finished runs too
     cell = SimpleNamespace(title=f"{model.config.model_type} on {given.data}")
     with Progress([cell]) as progress:
         folder = stock_attefa(
@@ -77,7 +82,11 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     result = Result(folder.path)
     rest = result.tables() if given.full else []
     show_answers(records, [base_table(records), attefa_table(records), *rest], "" if given.full else FULL)
+    say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
     say(f"Run folder: {folder.path}")
+    if failed := result.meta.get("failed"):
+        said = told(failed, result.meta["data"]["test"]["n"])
+        print(f"attn-faithful: {visible(said)}", file=sys.stderr)
 
 
 def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:

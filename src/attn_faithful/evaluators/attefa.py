@@ -71,13 +71,13 @@ def score(
 
     Args:
         tvd, jsd: an entry an example; NaN where undefined.
-        base_probabilities: (n, C), for the constant twin.
+        base_probabilities: (n, C), for the constant twin; NaN where the base could not read an example.
         max_tvd: the limit of a constrained twin; its record "jsd_at_tvd" is NaN with a reason where it was missed.
         multi_label: as for `run`.
     """
     whole = faithfulness.attefa(tvd, jsd)
     constant = faithfulness.multilabel_constant_twin if multi_label else faithfulness.constant_twin
-    constant_tvd = constant(base_probabilities)[1]
+    constant_tvd = constant(base_probabilities[~np.isnan(base_probabilities).any(axis=1)])[1]
     counts = {"n": whole.n, "n_undefined": whole.n_undefined}
     low, high = faithfulness.bootstrap_attefa([tvd], [jsd])
     # one set of examples for both means, as in the ratio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +20,11 @@ from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.described import attention_read, kind_and_weights, model_name
 from attn_faithful.experiments.evaluate import labelled_texts
+from attn_faithful.experiments.failing import UndefinedTextWarning, failures, warn_of
 from attn_faithful.experiments.identity import NUMBERS_VERSION, run_identity
 from attn_faithful.experiments.outputs import hardware, long_history, versions
 from attn_faithful.experiments.prepare import collator, split_facts
+from attn_faithful.experiments.readable import Split, read_split
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.scoring import by_prediction, metric_facts, score_records
 from attn_faithful.experiments.stages import quiet
@@ -85,9 +88,12 @@ def stock_attefa(
         ``history``; each twin in a folder of its own, which loads alone; in summary.json under ``twins`` the records of
         `evaluators.attefa.score` and of each layer JSD, the mass on content tokens of both and the assignment of heads.
 
+    A text that the model cannot read (see `readable`) is left out of training, as a note says; in the tables its
+    numbers are undefined for that reason, and meta.json names it under ``failed``.
+
     Raises:
-        InputError: a model that cannot be wrapped, what is wrong with the data or a setting, an empty split, another
-            process that writes there.
+        InputError: a model that cannot be wrapped, what is wrong with the data or a setting, an empty split or one of
+            which the model can read no text, another process that writes there.
     """
     settings = settings or StockTwinSettings()
     if not seeds or len(set(seeds)) != len(seeds):
@@ -121,7 +127,14 @@ def stock_attefa(
         if not len(encoded.get(split, ())):
             raise InputError(f"The split {split!r} of {texts.name} is empty; twins need texts beside those of train.")
     with quiet(), as_told(), threads_for(computing_weights(base)), folder.writing():
-        _compare(base, tokenizer, settings, encoded, texts, folder, list(seeds), tell)
+        splits = {
+            split: read_split(base, split, encoded[split], collator(encoded[split], pad_token_id=base.pad_token_id))
+            for split in dict.fromkeys(("train", settings.select_on, "test"))
+        }
+        left_out = [note for split in ("train", settings.select_on) for note in splits[split].note(split)]
+        notes = [*_notes(settings), *left_out]
+        failed = splits["test"].failed
+        _compare(base, tokenizer, settings, splits, texts, folder, list(seeds), tell)
         folder.write_meta({
             "axes": {"data": texts.name, "model": name},
             "seed": seeds[0],
@@ -134,23 +147,29 @@ def stock_attefa(
             "twin": asdict(settings),
             "label_names": texts.label_names,
             "data": {
-                "source": data.source, "fingerprint": texts.fingerprint, "notes": [*texts.notes, *_notes(settings)],
+                "source": data.source, "fingerprint": texts.fingerprint, "notes": [*texts.notes, *notes],
                 "vocabulary": len(tokenizer), "vector_coverage": None,
                 **{split: split_facts(texts, split, found) for split, found in encoded.items()},
             },
             "seconds": round(time.time() - start, 1),
             "versions": versions(),
             "hardware": hardware(SOLO),
+            **failures(failed),
         })  # fmt: skip
+        for note in left_out:
+            warnings.warn(note, UndefinedTextWarning, stacklevel=2)
+        warn_of(failed, len(encoded["test"]))
     return folder
 
 
 def _compare(
-    base: StockModel, tokenizer: Any, settings: StockTwinSettings, rows: dict[str, Rows], texts: TextData,
+    base: StockModel, tokenizer: Any, settings: StockTwinSettings, splits: dict[str, Split], texts: TextData,
     folder: RunFolder, seeds: list[int], tell: Tell,
 ) -> None:  # fmt: skip
     """All twins of a model, and the tables of what they say."""
-    test, labels = rows["test"], np.asarray(rows["test"]["labels"])
+    rows = {name: split.readable for name, split in splits.items()}
+    test, failed = splits["test"].rows, splits["test"].failed
+    labels = np.asarray(test["labels"])
     collate = collator(test, pad_token_id=base.pad_token_id)
     twins: dict[str, Any] = {}
     history: dict[str, Any] = {}
@@ -160,7 +179,8 @@ def _compare(
         twin, record = _twin(base, tokenizer, settings, rows, texts, folder, seed, tell)
         name = f"{settings.variant}-{seed}"
         history[name] = record["history"]
-        found = stock_twin_outputs(base, twin, test, collate, settings.layers, settings.keys)
+        found = stock_twin_outputs(base, twin, rows["test"], collate, settings.layers, settings.keys)
+        found = found.among(len(test), splits["test"].places)
         own = _Columns()
         joint = _variants(test["example"], JOINT, name, found, found.jsd)
         own.extend(attefa.per_example(joint))
@@ -168,6 +188,7 @@ def _compare(
         for place, layer in enumerate(found.layers):
             columns = _variants(test["example"], f"layer.{layer}", name, found, found.by_layer[:, place])
             own.extend(_of_metric("jsd", attefa.per_example(columns)))
+        own["reason"] = [failed.get(example, why) for example, why in zip(own["example"], own["reason"], strict=True)]
         scores.extend(own)
         groups = by_prediction(found.base, texts.label_names, base.multi_label)
         records += _records(own, found, test["example"], groups)
@@ -179,7 +200,7 @@ def _compare(
             "layers": _layers(found, base.multi_label),
         }  # fmt: skip
     chosen = base.choosing(base.queries, base.heads, base.layers if settings.layers is None else settings.layers)
-    write_tables(folder, chosen, tokenizer, test, texts.splits["test"], found.base, scores, variants)
+    write_tables(folder, chosen, tokenizer, splits["test"], texts.splits["test"], found.base, scores, variants)
     folder.write_table("history", long_history(history))
     folder.write_summary({
         "base": classification_metrics(found.base, labels, base.multi_label), "twins": twins, "controls": {},
@@ -222,7 +243,9 @@ def _records(
             tvd, jsd = found.tvd[of], found.jsd[of]
             whole = faithfulness.attefa(tvd, jsd)
             low, high = faithfulness.bootstrap_attefa([tvd], [jsd])
-            reasons = {} if whole.reason is None else {whole.reason: whole.n_undefined}
+            reasons = {whole.reason: whole.n_undefined}
+            if whole.reason is None:
+                reasons = {why: n for why, n in record["reasons"].items() if why != faithfulness.NEVER_MOVED}
             record |= {"mean": whole.attefa, "std": math.nan, "low": low, "high": high, "reasons": reasons}
             record |= {"n": whole.n, "n_undefined": whole.n_undefined}
     return records
@@ -233,7 +256,7 @@ def _layers(found: StockOutputs, multi_label: bool) -> list[dict[str, Any]]:
     rows = []
     for place, layer in enumerate(found.layers):
         jsd = attefa.score(found.tvd, found.by_layer[:, place], found.base, None, multi_label)["jsd"]
-        base, twin = found.content_mass[:, place].mean(0)
+        base, twin = np.nanmean(found.content_mass[:, place], axis=0)  # but for texts that the model cannot read
         rows.append({
             "layer": layer, "jsd": jsd, "content_mass": {"base": base, "twin": twin},
             "assignment": found.assignments[place].tolist(),

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from attn_faithful.data.rows import Rows, Texts
+from attn_faithful.data.rows import Texts
 from attn_faithful.evaluators.base import Found
 from attn_faithful.experiments.outputs import item_finder, queries, token_finder
 from attn_faithful.experiments.prepare import collator
+from attn_faithful.experiments.readable import Split
 from attn_faithful.experiments.team import SOLO
 from attn_faithful.experiments.testing import Importance, Measured
 from attn_faithful.experiments.writing import Writer, tidy
-from attn_faithful.models.inference import encode_block, output_rows, planned
+from attn_faithful.models.inference import encode_block, output_rows
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock import StockModel
 from attn_faithful.store import RunFolder
@@ -25,7 +26,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def write_tables(
-    folder: RunFolder, base: StockModel, tokenizer: Any, rows: Rows, texts: Any, chances: np.ndarray, scores: Columns,
+    folder: RunFolder, base: StockModel, tokenizer: Any, split: Split, texts: Any, chances: np.ndarray, scores: Columns,
     variants: Columns,
 ) -> None:  # fmt: skip
     """Write predictions, tokens, scores and variants of a run.
@@ -38,10 +39,11 @@ def write_tables(
         folder: of the run.
         base: the model, with the tested layers chosen.
         tokenizer: the model's.
-        rows: the test split, encoded; `texts` are its texts.
+        split: the test split; `texts` are its texts.
         chances: the model's probabilities (B, C).
         scores, variants: of all twins.
     """
+    rows = split.rows
     asked = queries(texts)
     said = Texts.of(texts, "text")
     tokens = token_finder(tokenizer, said, rows, asked)
@@ -51,7 +53,7 @@ def write_tables(
     nothing: Importance = defaultdict(dict)
     layers = [site for site in base.sites if site != JOINT]
     writer.extend(scores, variants)
-    for block in writer.begin(planned(base, rows)):
+    for block in writer.begin(split.blocks(base)):
         batch, encoded = encode_block(base, rows, collate, block, JOINT)
         outputs = [(i, chances[i], weights) for i, _, weights in output_rows(block.copies, encoded)]
         measured = Measured(JOINT, outputs)
@@ -59,6 +61,6 @@ def write_tables(
             with torch.no_grad():
                 there = base.encode(batch, site)
             measured.tests.append((site, output_rows(block.copies, there), nothing, Found()))
-        writer.take(block, writer.shaped(measured), {})
+        writer.take(block, writer.shaped(measured), split.failed)
     writer.close()
     tidy(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,17 @@ class StockOutputs:
     def jsd(self) -> np.ndarray:
         """Mean over the layers, (n,); NaN where no layer has a value."""
         return torch.from_numpy(self.by_layer).nanmean(1).numpy()
+
+    def among(self, n: int, places: Sequence[int]) -> StockOutputs:
+        """These examples at their places among n, of which the others are NaN."""
+        if len(places) == n:
+            return self
+        spread = {}
+        for name in ("tvd", "by_layer", "base", "twin", "content_mass"):
+            own: np.ndarray = getattr(self, name)
+            spread[name] = np.full((n, *own.shape[1:]), np.nan)
+            spread[name][list(places)] = own
+        return replace(self, **spread)
 
 
 def layer_heads(model: StockModel, call: Call, layer: int, batch: Batch, keys: str) -> Tensor:
