@@ -131,13 +131,14 @@ def test_a_killed_evaluation_keeps_what_was_written(model, data, undisturbed, tm
     check_same(tmp_path / "out", undisturbed)
 
 
-def test_a_full_disk_keeps_what_was_written(model, data, undisturbed, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("files", "parts"), [(12, 2), (2, 0)], ids=["within the third part", "within the first part"])
+def test_a_full_disk_keeps_what_was_written(model, data, undisturbed, tmp_path, monkeypatch, capsys, files, parts):
     monkeypatch.setattr(writing, "SECONDS", 0.0)
     place, written = RunFolder.place, []
 
     def full(folder, target, write):
         written.append(target.name)
-        if len(written) > 12:  # within the third part
+        if len(written) > files:
             raise OSError(28, "No space left on device", str(target))
         place(folder, target, write)
 
@@ -146,10 +147,13 @@ def test_a_full_disk_keeps_what_was_written(model, data, undisturbed, tmp_path, 
         assert main(command(model, data, tmp_path / "out")) == 2
     said = capsys.readouterr().err
     assert "No space left on device" in said
-    assert f"{2 * ROWS} of {len(TEXTS)} texts are kept" in said
+    kept = f"{parts * ROWS} of {len(TEXTS)} texts are kept" if parts else "No text could be kept"
+    assert kept in said
+    assert "What was finished is kept" not in said
+    assert len(list((tmp_path / "out").rglob("*.parquet"))) == parts * len(TABLES)  # no half of a part stays
     again = Measuring(monkeypatch)
     assert main(command(model, data, tmp_path / "out")) == 0
-    assert again.blocks == [2, 3, 4, 5]
+    assert again.blocks == [*range(parts, 6)]
     check_same(tmp_path / "out", undisturbed)
 
 

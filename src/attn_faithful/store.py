@@ -140,10 +140,14 @@ class RunFolder:
         self, shard: str, tables: Mapping[str, Mapping[str, Sequence[Any]]], told: Mapping[str, Any]
     ) -> None:
         """Write a shard of some tables; it counts once all of them are there, and then outlives the process."""
-        for name, table in tables.items():
-            self.write_table(name, table, shard=shard)
         rows = {name: len(next(iter(table.values()), [])) for name, table in tables.items()}
-        self._write_json(f".part.{shard}.json", {"rows": rows, **told})
+        try:
+            for name, table in tables.items():
+                self.write_table(name, table, shard=shard)
+            self._write_json(f".part.{shard}.json", {"rows": rows, **told})
+        except BaseException:  # half a part counts for nothing and takes room on a disk that may be full
+            self.drop_part(shard)
+            raise
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """What is told of each part that is whole, by shard."""

@@ -6,6 +6,7 @@ Loading the libraries takes seconds; a misspelt name should not. Whatever passes
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from attn_faithful._checks import Faults, InputError, check_choice, did_you_mean
 from attn_faithful.cli.flags import data_overrides, listed, numbers, recipe_overrides
 
 _CONFIGURATION = "config.json"
+_SPLITS = ("train", "validation", "test")
+_COUNTS = ("limit", "batch_size", "epochs", "twin_epochs", "processes", "learning_rate")  # above 0
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -28,7 +31,8 @@ def evaluate(given: argparse.Namespace) -> None:
     _choice("units", given.units, names.UNITS)
     _folder(given.name)
     _file("--source-file", given.source_file)
-    numbers("--seeds", given.seeds, int)
+    _choice("split", given.split, _SPLITS)
+    _everywhere(given)
     _keys(data_overrides(given))
 
 
@@ -47,6 +51,7 @@ def train(given: argparse.Namespace) -> None:
     _choice("parallel", given.parallel, names.PARALLEL)
     _file("--vectors", given.vectors)
     _folder(given.name)
+    _everywhere(given)
     _keys(recipe_overrides(given))
 
 
@@ -62,6 +67,7 @@ def attefa(given: argparse.Namespace) -> None:
     _model(given.model)
     _source(given.data)
     _folder(given.name)
+    _everywhere(given)
     _keys(data_overrides(given), {**names.KEYS, "twin": names.STOCK_TWIN})
 
 
@@ -80,6 +86,8 @@ def check(given: argparse.Namespace) -> None:
     faults.gather(lambda: _recipe(given.what) if of_recipe else _source(given.what))
     if given.model is not None:
         faults.gather(lambda: _model(given.model))
+    faults.gather(lambda: _choice("split", given.split, _SPLITS))
+    faults.gather(lambda: _everywhere(given))
     faults.gather(lambda: _choice("parallel", given.parallel, names.PARALLEL))
     faults.gather(lambda: _file("--vectors", given.vectors))
     faults.gather(lambda: _keys(recipe_overrides(given)))
@@ -87,9 +95,31 @@ def check(given: argparse.Namespace) -> None:
 
 
 def _recipe_flags(given: argparse.Namespace) -> None:
+    _everywhere(given)
     _choice("parallel", given.parallel, names.PARALLEL)
     _file("--vectors", given.vectors)
     _keys(recipe_overrides(given))
+
+
+def _everywhere(given: argparse.Namespace) -> None:
+    """The flags that every command with texts shares, and other numbers."""
+    faults = Faults(collect=True)
+    for name in _COUNTS:
+        value = getattr(given, name, None)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            faults.add(InputError(f"--{name.replace('_', '-')} must be above 0, but is {value}."))
+    faults.gather(lambda: _seeds(given.seeds))
+    output = Path(given.output).expanduser()
+    held = next((part for part in (output, *output.parents) if part.exists()), None)
+    if held is not None and not held.is_dir():
+        faults.add(InputError(f"--output: {held} is a file and no folder; choose another."))
+    faults.raise_all()
+
+
+def _seeds(text: str | None) -> None:
+    given = numbers("--seeds", text, int) or []
+    if len(set(given)) < len(given):
+        raise InputError(f"--seeds expects different numbers, but got {text!r}.")
 
 
 def _recipe(path: str) -> None:
@@ -165,7 +195,7 @@ def _model(path: str) -> None:
     """As `api.load` would say it; and what to give where a run folder was meant."""
     folder = Path(path)
     if not folder.exists():
-        if path.count("/") != 1 or path.startswith((".", "/", "~")):
+        if path.count("/") != 1 or path.startswith((".", "/", "~")) or path.endswith("/"):
             raise InputError(
                 f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name."
             )

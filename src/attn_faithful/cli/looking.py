@@ -20,10 +20,6 @@ def say(*lines: object) -> None:
         print(visible(line))
 
 
-FULL = "All tables: the same command with --full, or attn-faithful report RUN (page, tables, figures)."
-_WHOLE = 4  # models whose whole answers are printed
-
-
 def show(tables: Sequence[Any]) -> None:
     """Print tables, a blank line between them; None stands for one that there is not."""
     console = _console()

@@ -48,7 +48,7 @@ def told(error: BaseException, otherwise: str | None = None) -> str:
         'stopped; the same command goes on from the last whole epoch.'
     """
     kept = " ".join(notes_of(error)) or otherwise
-    return f"stopped; {kept}" if kept else "stopped."
+    return f"stopped; {kept[0].lower()}{kept[1:]}" if kept else "stopped."
 
 
 def status_of(error: KeyboardInterrupt) -> int:

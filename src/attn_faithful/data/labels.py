@@ -32,6 +32,7 @@ class LabelMap:
         self.left_out = left_out
         self.source_names: list[str] | None = None
         self.numbered: dict[str, str] = {}  # a number in the data -> the name of a trained model's that it means
+        self.whose = "the labels are those of train"
         self.indicators = False  # of several labels: the lists are 0 and 1 for each class, and no indices
 
     @property
@@ -145,8 +146,7 @@ class LabelMap:
 
     def _unknown_label(self, name: str, split: str, row: int) -> InputError:
         return InputError(
-            f"Unknown label {name!r} in row {row} of split {split!r}; the labels are those of train."
-            f"{did_you_mean(name, self.names)}"
+            f"Unknown label {name!r} in row {row} of split {split!r}; {self.whose}.{did_you_mean(name, self.names)}"
         )
 
 
@@ -240,6 +240,7 @@ def fit_labels(
             told = f"Expected one way of writing each class, but {first!r} and {other!r} are one number or truth value"
             faults.add(InputError(f"{told}; merge them with label_map (--map {other}={first}), or rename one."))
     if names is not None:
+        mapping.whose = "the classes are the model's"
         named_out = set(drop or ()) | (set(merged) - set(keep) if keep and set(keep) & set(merged) else set())
         mapping.numbered, note = by_number([name for name in merged if name not in named_out], list(names))
         raw.notes.extend([note] if note else [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from .json_rows import TOGETHER, read_json, unwritable
 from .spill import Spill
 
 SUFFIXES = ("parquet", "csv", "tsv", "json", "jsonl")
+_ALIKE = 0.8  # of difflib's ratio: a name that is meant
 _META = "meta.json"  # beside the splits of a folder
 _CELLS = 2**31  # of a parquet file: packed, billions of equal values are a few bytes
 SPLIT_NAMES = {
@@ -81,8 +83,22 @@ def check_there(source: str) -> Path:
     suffix = path.suffix.lower().lstrip(".")
     parts = source.replace("\\", "/").split("/")
     if source.startswith((".", "/", "~")) or len(parts) > 2 or suffix in SUFFIXES or "\\" in source or not parts[-1]:
-        raise MissingSourceError(f"Expected a file or folder at {source!r}, but there is none; check the path.")
+        raise MissingSourceError(
+            f"Expected a file or folder at {source!r}, but there is none; check the path.{_near(path)}"
+        )
+    if (suffix or len(parts) > 1) and (near := _near(path)):
+        raise MissingSourceError(f"There is no file or folder {source!r}.{near}")
     return path
+
+
+def _near(path: Path) -> str:
+    """A question after a path of nearly the same name; nothing where there is none."""
+    try:
+        beside = [held.name for held in path.parent.iterdir() if not held.name.startswith(".")]
+    except OSError:
+        return ""
+    near = get_close_matches(path.name, beside, n=1, cutoff=_ALIKE)
+    return f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
 
 
 def user_path(text: str | Path) -> Path:

@@ -230,6 +230,8 @@ class Writer:
         if kept:
             of = f"{kept} of {len(self.rows)} texts are kept in {self.folder.path}"
             add_note(error, f"{of}; the same command goes on from there.")
+        elif isinstance(error, OSError | KeyboardInterrupt):  # others are no fault of the moment
+            add_note(error, "No text could be kept; the same command begins with the first.")
 
     # the end
 
