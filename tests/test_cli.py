@@ -90,16 +90,16 @@ def refused(capsys, output, *arguments):
         (["--attention", "additiv"], ["'additiv'", "'additive'"]),
         (["--projection", "softmx"], ["'softmx'", "'softmax'"]),
         (["--seeds", "1,x"], ["--seeds expects numbers", "'1,x'"]),
-        (["--seeds", "1,1"], ["seeds", "[1, 1]"]),
+        (["--seeds", "1,1"], ["--seeds expects different numbers", "'1,1'"]),
         (["--twin-seeds", "1.5"], ["--twin-seeds expects numbers", "'1.5'"]),
         (["--weights", "a"], ["--weights expects numbers", "'a'"]),
         (["--weights", "2,2"], ["variants", "'attefa-2'"]),
         (["--max-tvd", "1.5"], ["max_tvd", "1.5"]),
         (["--controls", "unifrom"], ["'unifrom'", "'uniform'"]),
-        (["--epochs", "0"], ["epochs must be positive"]),
-        (["--batch-size", "0"], ["batch_size must be positive"]),
+        (["--epochs", "0"], ["--epochs must be positive"]),
+        (["--batch-size", "0"], ["--batch-size must be positive"]),
         (["--limit", "1"], ["limit of at least 2"]),
-        (["--learning-rate", "-1"], ["learning_rate must be positive"]),
+        (["--learning-rate", "-1"], ["--learning-rate must be positive"]),
         (["--vectors", "nowhere.txt"], ["nowhere.txt"]),
         (["--set", "twin.epoch=3"], ["'twin.epoch'", "'epochs'"]),
         (["--set", "twin.epochs"], ["--set expects NAME=VALUE", "'twin.epochs'"]),
@@ -169,7 +169,7 @@ def test_an_output_that_cannot_be_written(capsys, tmp_path, data):
     assert main(["train", "--data", data, *QUICK, "--epochs", "1", "--encoder", "mlp", "--output", str(output)]) == 2
     printed = capsys.readouterr()
     line = printed.err.splitlines()[-1]
-    assert line.startswith("attn-faithful: cannot write or read")
+    assert line == f"attn-faithful: --output: {tmp_path / 'file'} is a file and no folder; choose another."
     assert "Traceback" not in printed.err
 
 

@@ -26,7 +26,7 @@ CASES = [
     (["evaluate", "{there}/run/model", *DATA, "--set", "evaluation.test=[flips]"], ["'evaluation.test'", "'tests'"]),
     (["evaluate", "{there}/run/model", *DATA, "--set", "evaluation.settings.flips.randm=3"], ["'random'"]),
     (["evaluate", "{there}/run/model", *DATA, "--split", "tset"], ["'tset'", "'test'"]),
-    (["evaluate", "{there}/run/model", *DATA, "--batch-size", "0"], ["--batch-size", "above 0", "is 0"]),
+    (["evaluate", "{there}/run/model", *DATA, "--batch-size", "0"], ["--batch-size", "must be positive", "is 0"]),
     (["evaluate", "{there}/run/model", *DATA, "--limit", "-5"], ["--limit", "is -5"]),
     (["evaluate", "{there}/run/model", *DATA, "--output", "{there}/data.csv/a"], ["--output", "data.csv is a file"]),
     (["evaluate", "{there}/run/model", "--data", "{there}/daat.csv"], ["Did you mean", "{there}/data.csv"]),

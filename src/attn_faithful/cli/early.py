@@ -18,7 +18,7 @@ from attn_faithful.cli.flags import data_overrides, listed, numbers, recipe_over
 
 _CONFIGURATION = "config.json"
 _SPLITS = ("train", "validation", "test")
-_COUNTS = ("limit", "batch_size", "epochs", "twin_epochs", "processes", "learning_rate")  # above 0
+_COUNTS = ("limit", "batch_size", "epochs", "twin_epochs", "processes", "learning_rate")  # positive
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -107,7 +107,7 @@ def _everywhere(given: argparse.Namespace) -> None:
     for name in _COUNTS:
         value = getattr(given, name, None)
         if value is not None and not (value > 0 and math.isfinite(value)):
-            faults.add(InputError(f"--{name.replace('_', '-')} must be above 0, but is {value}."))
+            faults.add(InputError(f"--{name.replace('_', '-')} must be positive, but is {value}."))
     faults.gather(lambda: _seeds(given.seeds))
     output = Path(given.output).expanduser()
     held = next((part for part in (output, *output.parents) if part.exists()), None)
