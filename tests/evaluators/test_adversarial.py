@@ -216,3 +216,24 @@ def test_accuracy_is_that_under_the_alternative_and_not_under_the_models_own(cla
     changed = [e for e, label in zip(block.example, own, strict=True) if after[e].index(max(after[e])) != label]
     assert len(changed) > 0
     assert {e for e, value in right.items() if value == 0} == set(changed)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", ["auto", "adam"])
+def test_the_change_is_that_of_the_farthest_alternative(classes, method):
+    """Of several alternatives the first is the farthest, and the numbers of a text are its."""
+    block = random_block((6, 4, 9), classes, 2)
+    found = run(block, AdversarialSettings(method=method, k=3, search=SearchSettings(steps=20)))
+    changes, _ = values(found, "adversarial_tvd")
+    moves, _ = values(found, "adversarial_attention")
+    variants = found.variants
+    compared = 0
+    for place, example in enumerate(variants["example"]):
+        if variants["variant"][place].endswith("-1"):
+            assert changes[example] == pytest.approx(variants["output_tvd"][place], abs=1e-12)
+            assert moves[example] == pytest.approx(variants["attention_jsd"][place], abs=1e-12)
+            compared += 1
+        elif not variants["variant"][place].startswith("flip"):
+            assert variants["attention_jsd"][place] <= moves[example] + 1e-12
+    assert compared == 3
+    assert len(set(changes.values())) > 1
