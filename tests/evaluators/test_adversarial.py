@@ -223,7 +223,7 @@ def test_accuracy_is_that_under_the_alternative_and_not_under_the_models_own(cla
 def test_the_change_is_that_of_the_farthest_alternative(classes, method):
     """Of several alternatives the first is the farthest, and the numbers of a text are its."""
     block = random_block((6, 4, 9), classes, 2)
-    found = run(block, AdversarialSettings(method=method, k=3, search=SearchSettings(steps=20)))
+    found = run(block, AdversarialSettings(method=method, k=3, search=SearchSettings(steps=150)))
     changes, _ = values(found, "adversarial_tvd")
     moves, _ = values(found, "adversarial_attention")
     variants = found.variants
