@@ -287,9 +287,9 @@ def explain(
 
     tokenizer, data = in_order(model, tokenizer, data)
     if isinstance(data, str):
-        if not data.strip():
-            raise InputError("Expected a text to explain, but it is empty.")
         data = [data]
+    if isinstance(data, list | tuple) and data and all(isinstance(one, str) and not one.strip() for one in data):
+        raise InputError("Expected a text to explain, but it is empty.")
     if not isinstance(data, Path):
         columns.setdefault("source", "texts")
     model, tokenizer, _ = _pair(model, tokenizer)

@@ -10,6 +10,7 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.data import labels, readers, sources
+from attn_faithful.data.readers import from_rows
 from attn_faithful.data.sources import load_texts
 
 ROWS = [{"text": f"text {i}", "label": "pos" if i % 2 else "neg"} for i in range(40)]
@@ -373,3 +374,18 @@ def test_real_sets(shared, name, classes, pre_tokenizer, column):
 
 def test_markup_is_kept(shared):
     assert any("<br />" in text for text in load_texts(shared / "data/cad_imdb").splits["test"]["text"])
+
+
+def test_rows_have_every_column_that_one_of_them_has():
+    rows = [{"text": "a"}, {"text": "b", "label": "good"}]
+    assert from_rows(rows).splits["all"].to_dict() == {"text": ["a", "b"], "label": [None, "good"]}
+    split = from_rows({"train": rows}).splits["train"]
+    assert split["label"][:] == [None, "good"]
+
+
+@pytest.mark.parametrize("given", [list, lambda rows: {"text": ["a", "b", "c"], "label": ["x", None, -1]}])
+def test_a_column_of_several_kinds_is_named_with_its_rows(given):
+    rows = given([{"text": "a", "label": "x"}, {"text": "b", "label": None}, {"text": "c", "label": -1}])
+    said = r"one kind of value in column 'label', but row 0 has 'x' and row 2 has -1 \(rows count from 0\); write all"
+    with pytest.raises(InputError, match=said):
+        from_rows(rows)

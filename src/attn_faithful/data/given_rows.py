@@ -101,14 +101,26 @@ def _of_array(array: np.ndarray) -> Sequence[Any]:
     return [_plain(value) for value in array]
 
 
-def _as_dataset(rows: Any) -> Any:
-    import datasets
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A data set of rows as mappings, with every column that any of them has; None where a row lacks it.
 
+    Raises:
+        InputError: values of different kinds in a column.
+
+    Example:
+        >>> of_rows([{"text": "a"}, {"text": "b", "label": "good"}])["label"][:]
+        [None, 'good']
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    return _dataset({name: [row.get(name) for row in rows] for name in names})
+
+
+def _as_dataset(rows: Any) -> Any:
     if not isinstance(rows, list):
         return rows
     if all(isinstance(row, str) or row is None for row in rows):
         return _dataset({"text": rows})
-    return datasets.Dataset.from_list(rows)
+    return of_rows(rows)
 
 
 def _dataset(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -119,7 +131,24 @@ def _dataset(columns: Mapping[str, Sequence[Any]]) -> Any:
         return datasets.Dataset.from_dict(dict(columns))
     except (pa.ArrowException, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"Expected one kind of value in each column, but they cannot be read: {reason}") from None
+        told = f"Expected one kind of value in each column, but they cannot be read: {reason}"
+        raise InputError(_mixed(columns) or told) from None
+
+
+def _mixed(columns: Mapping[str, Sequence[Any]]) -> str | None:
+    """Which column holds values of different kinds, from which row on, and what to do."""
+    for name, values in columns.items():
+        there = [(row, value) for row, value in enumerate(values) if value is not None]
+        kinds = {type(value) for _, value in there}
+        if str not in kinds or len(kinds) == 1:
+            continue
+        first, own = there[0]
+        row, value = next((row, value) for row, value in there if type(value) is not type(own))
+        return (
+            f"Expected one kind of value in column {name!r}, but row {first} has {own!r:.40} and row {row} has "
+            f"{value!r:.40} (rows count from 0); write all of them as text."
+        )
+    return None
 
 
 def _plain(value: Any) -> Any:

@@ -146,7 +146,8 @@ class LabelMap:
 
     def _unknown_label(self, name: str, split: str, row: int) -> InputError:
         return InputError(
-            f"Unknown label {name!r} in row {row} of split {split!r}; {self.whose}.{did_you_mean(name, self.names)}"
+            f"Unknown label {name!r} in row {row} of split {split!r}; {self.whose}.{did_you_mean(name, self.names)} "
+            f"Rename others with label_map (--map {name}=...) or drop them."
         )
 
 

@@ -13,7 +13,7 @@ from .._checks import InputError, MissingSourceError
 from .decoding import decoded, encoding_of
 from .delimited import check_names, read_delimited
 from .foreign import check_holds, what_instead
-from .given_rows import as_rows
+from .given_rows import as_rows, of_rows
 from .json_rows import TOGETHER, read_json, unwritable
 from .spill import Spill
 
@@ -141,7 +141,7 @@ def _from_rows(rows: Any, name: str) -> Raw:
     if all(isinstance(row, str) or row is None for row in rows):
         return Raw(name, {"all": datasets.Dataset.from_dict({"text": list(rows)})})
     if all(isinstance(row, dict) for row in rows):
-        return Raw(name, {"all": decoded(datasets.Dataset.from_list(list(rows)), name)})
+        return Raw(name, {"all": decoded(of_rows(list(rows)), name)})
     strange = next(row for row in rows if not isinstance(row, dict))
     raise InputError(f"Expected texts or rows as mappings, but the list holds {strange!r:.60}.")
 

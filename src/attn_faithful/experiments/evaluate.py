@@ -277,6 +277,9 @@ def _named_texts(model: Any, data: DataSettings, rows: Any, purpose: str, faults
     texts = read_texts(data, **asked)
     if not texts.label_names:
         return read_texts(data, **asked, label_names=names)
+    known, numbers = set(texts.label_names), {str(i) for i in range(len(names))}
+    if known <= set(names) or (known <= numbers and len(known) < len(names)):  # in the model's own terms
+        return read_texts(data, **asked, label_names=names)
     if len(texts.label_names) != len(names):
         raise InputError(
             f"The model names its classes {names[0]} to {names[-1]}, and {texts.name} has {len(texts.label_names)} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,6 +149,7 @@ def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
         "tokens_std": float(lengths.std()) if len(rows) else None,
         "truncated": int(np.sum(rows["truncated"])),
         "empty": int((lengths == 0).sum()),
+        "distinct": _distinct(rows),
     }
     if "n_sentences" in rows.column_names:
         counts = np.asarray(rows["n_sentences"], dtype=float)
@@ -164,6 +166,15 @@ def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
             "query_empty": int((asked == 0).sum()),
         }
     return facts
+
+
+def _distinct(rows: Rows) -> int:
+    """How many different texts there are, of pairs how many different pairs, as the model reads them."""
+    read = [name for name in ("input_ids", "query_input_ids") if name in rows.column_names]
+    seen = set()
+    for ids in zip(*(rows[name] for name in read), strict=True):
+        seen.add(hashlib.blake2b(repr([list(one) for one in ids]).encode(), digest_size=16).digest())
+    return len(seen)
 
 
 def collator(rows: Rows, columns: tuple[str, ...] = (), pad_token_id: int = 0) -> Collator:

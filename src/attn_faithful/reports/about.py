@@ -14,6 +14,7 @@ _ROWS = {
     "mean": "the mean over the rows of the text",
     "all": "every row of the text",
 }
+_DIFFERENT = 0.9  # of the texts, below which copies are told
 _FAR = 2.0  # standard deviations of the training's lengths, from which on test texts count as of another length
 
 
@@ -58,8 +59,15 @@ def attention_of(run: Run, site: str | None) -> str:
     return ", ".join(part for part in (f"attention of {where}", of, row) if part) + several
 
 
+def distinct(run: Run) -> int:
+    """How many different texts were tested; all of them where the run does not tell."""
+    data: Mapping[str, Any] = run.meta.get("data") or {}
+    facts = data.get(run.meta.get("split") or "test") or {}
+    return int(facts.get("distinct") or len(run.examples))
+
+
 def doubts(run: Run) -> list[str]:
-    """What sets the texts apart: texts that were cut, and lengths that the model was not trained on."""
+    """What sets the texts apart: texts that were cut, copies, and lengths that the model was not trained on."""
     data: Mapping[str, Any] = run.meta.get("data") or {}
     facts = data.get(run.meta.get("split") or "test") or {}
     found = []
@@ -69,6 +77,12 @@ def doubts(run: Run) -> list[str]:
         read = f" of {limit:,} tokens" if limit else ""
         which = "The text was" if held == 1 else f"{n:,} of {held:,} texts were"
         found.append(f"{which} longer than the model reads and cut to the limit{read}; the rest was not read.")
+    n, different = len(run.examples), distinct(run)
+    if different < _DIFFERENT * n:
+        found.append(
+            f"Only {different:,} of {n:,} texts are different; intervals take each copy for a text of its own and are "
+            "too narrow."
+        )
     trained: Mapping[str, Any] = run.meta.get("trained_on") or data.get("train") or {}
     mean, spread = trained.get("tokens_mean"), trained.get("tokens_std")
     now = facts.get("tokens_mean")

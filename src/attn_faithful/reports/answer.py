@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from attn_faithful._checks import InputError
-from attn_faithful.reports.about import about, doubts
+from attn_faithful.reports.about import about, distinct, doubts
 from attn_faithful.reports.characters import visible, writable
 from attn_faithful.reports.competence import Competence, competence_of
 from attn_faithful.reports.examples import sites_of
@@ -34,7 +34,7 @@ class Answer:
         verdict: what the tests say together; None where there is none.
         reason: why there is no verdict; "" where there is one.
         sentences: what each test says, with its n.
-        n: texts of each seed.
+        n: different texts of each seed.
         doubts: what sets the texts apart from those of the training, and what was cut.
     """
 
@@ -156,7 +156,7 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
         verdict=joint,
         reason=reason,
         sentences=sentences(Scores(runs, site)),
-        n=min(len(run.examples) for run in runs),
+        n=min(distinct(run) for run in runs),
         doubts=doubts(runs[0]),
     )
 
@@ -164,7 +164,7 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
 def _verdict(run: Run, site: str | None, competence: Competence) -> tuple[Verdict | None, str]:
     if not run.records and not run.summary.get("twins"):
         return None, "no test was run; attn-faithful evaluate MODEL --data DATA runs them"
-    return verdict(findings(Scores([run], site)), len(run.examples), competence.why_not)
+    return verdict(findings(Scores([run], site)), len(run.examples), competence.why_not, distinct(run))
 
 
 def _together(runs: Sequence[Run], single: Sequence[tuple[Verdict | None, str]]) -> tuple[Verdict | None, str]:

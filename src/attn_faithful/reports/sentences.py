@@ -19,7 +19,8 @@ Sentence = Sequence[Part]
 
 def sentences(scores: Scores) -> list[Sentence]:
     """What the tests that ran say, in the order of reading; each sentence has its n, what is never so comes first."""
-    return [sentence for say in SAY for sentence in say(scores)]
+    found = [sentence for say in SAY for sentence in say(scores)]
+    return [*found, *_undefined(scores)]
 
 
 def plain(sentence: Sentence) -> str:
@@ -74,11 +75,13 @@ def _move(scores: Scores) -> Iterator[Sentence]:
 
 
 def _of_one_text(scores: Scores, share: float, most: float) -> Sentence:
+    within = f"(p within {eps_of(scores):g})"
     if share:
-        return ["Here ", ("move", "another attention, completely different,"), " gives the same answer."]
+        return ["Here ", ("move", "another attention, completely different,"), f" gives the same answer {within}."]
     if not most:
-        return ["Here ", ("move", "no completely different attention"), " gives the same answer."]
-    return ["The search found ", ("move", "no completely different attention"), " that gives the same answer here."]
+        return ["Here ", ("move", "no completely different attention"), f" gives the same answer {within}."]
+    none = ("move", "no completely different attention")
+    return ["The search found ", none, f" that gives the same answer here {within}."]
 
 
 def _proof(scores: Scores) -> Iterator[Sentence]:
@@ -102,6 +105,37 @@ def _proof(scores: Scores) -> Iterator[Sentence]:
         "In ", ("move", _share(scores, share, n, "attention_proof")),
         f" no attention at all could change the decision: every {scores.noun} alone says the same.",
     ]  # fmt: skip
+
+
+# tests that say nothing
+
+
+def _undefined(scores: Scores) -> Iterator[Sentence]:
+    """Of tests that are undefined in every text that, and why, all of one reason in one sentence."""
+    silent: dict[str, list[str]] = {}
+    for test, (metric, source) in _NUMBERS.items():
+        if test == "correlation":
+            first = first_source(scores.run, scores.site)
+            source = f"attention~{first}"
+        record = scores.record(metric, source)
+        if record is None or record["n"]:
+            continue
+        reasons = [f"{reason} ({n:,})" for reason, n in record.get("reasons", {}).items()]
+        silent.setdefault(", ".join(reasons) or "undefined", []).append(test)
+    for why, tests in silent.items():
+        which = f"test {tests[0]} says" if len(tests) == 1 else f"tests {', '.join(tests)} say"
+        yield [f"The {which} nothing of {'this text' if scores.single else 'these texts'}: {why}."]
+
+
+# test -> the number without which it says nothing, and its source
+_NUMBERS = {
+    "correlation": ("attention_correlation", ""),
+    "permutation": ("attention_permutation", "attention"),
+    "adversarial": ("adversarial_attention", "attention"),
+    "flips": ("flip_never", "attention"),
+    "erasure": ("comprehensiveness", "attention"),
+    "entropy": ("importance_entropy", "attention"),
+}
 
 
 # whether attention ranks as importance does

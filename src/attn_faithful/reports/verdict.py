@@ -79,13 +79,16 @@ def finding(test: str, low: float | None, high: float | None, n: int, line: floa
     return Finding(test, FOR if (low > line) == (faithful == "above") else AGAINST)
 
 
-def verdict(found: Sequence[Finding | None], n: int, why_not: str | None = None) -> tuple[Verdict | None, str]:
+def verdict(
+    found: Sequence[Finding | None], n: int, why_not: str | None = None, different: int | None = None
+) -> tuple[Verdict | None, str]:
     """The verdict of the tests that ran, or why there is none.
 
     Args:
         found: what each test says; None where it says nothing.
         n: texts.
         why_not: what forbids a verdict whatever the tests say: a model that does not predict.
+        different: how many of the texts are different; None for all.
 
     Returns:
         the verdict and "", or None and the reason.
@@ -99,9 +102,13 @@ def verdict(found: Sequence[Finding | None], n: int, why_not: str | None = None)
         (None, 'only the test correlation has something to say here, and a verdict takes two')
         >>> verdict([Finding("correlation", "against"), None], 12)
         (None, 'few texts, 12 of at least 30')
+        >>> verdict([Finding("correlation", "against"), Finding("permutation", "against")], 60, different=2)
+        (None, 'few texts, 2 different ones of at least 30')
     """
     if n < ENOUGH:
         return None, f"few texts, {n} of at least {ENOUGH}"
+    if different is not None and different < ENOUGH:
+        return None, f"few texts, {different} different one{'' if different == 1 else 's'} of at least {ENOUGH}"
     if why_not is not None:
         return None, why_not
     speaking = [each for each in found if each is not None]
