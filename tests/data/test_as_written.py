@@ -129,7 +129,7 @@ def test_a_column_without_a_label_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", gzip.compress(b"text,label\n"), "a gzip archive"),
+        ("a.csv", gzip.compress(b"text,label\n", mtime=0), "a gzip archive"),
         ("a.csv", b"PK\x03\x04" + bytes(60), "a zip archive or a spreadsheet"),
         ("a.parquet", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 12\n", "Git LFS"),
         ("a.csv", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 12\n", "Git LFS"),
@@ -141,7 +141,7 @@ def test_a_column_without_a_label_is_told(tmp_path):
         ("a.csv", b"\n\n", "it is empty"),
         ("a.tsv", b"\xef\xbb\xbf", "it is empty"),
         ("a.csv", b"text,label", "it has none"),
-        ("a.csv.gz", gzip.compress(b"text,label\n"), "unpack it first"),
+        ("a.csv.gz", gzip.compress(b"text,label\n", mtime=0), "unpack it first"),
         ("a.txt", b"good\n", "a first line 'text'"),
         ("a.ndjson", b"{}", "name it .jsonl"),
     ],
