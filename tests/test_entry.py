@@ -415,3 +415,19 @@ def test_a_wrapped_function_over_pieces_is_tested_over_words(plain, pieces, tmp_
     outer = af.wrap(encode=encode, labels=CLASSES, module=plain, pad_token_id=pieces.pad_token_id)
     result = run(outer, pieces, tmp_path)
     assert list(result.tokens.set_index("example")["tokens"].iloc[2]) == ["unbelievably", "good"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tests": 3}, "Expected tests to be a list of names, but got 3"),
+        ({"settings": "seed=1"}, "Expected settings as a mapping, such as .*, but got 'seed=1'"),
+        ({"settings": ["seed"]}, "Expected settings as a mapping"),
+    ],
+)
+def test_tests_and_settings_of_other_kinds_are_told(words, tmp_path, given, message):
+    for call in (af.evaluate_attention, af.explain):
+        with pytest.raises(InputError, match=message):
+            call(own(words), words, ["good"], output=tmp_path, **given)
+    with pytest.raises(InputError, match="settings of flips as a mapping"):
+        af.explain(own(words), words, "good", settings={"settings": {"flips": 3}})

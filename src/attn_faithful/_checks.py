@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -127,6 +127,18 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> str:
     return value
 
 
+def mapping(what: str, given: Any) -> dict[str, Any]:
+    """A mapping of settings, empty for None; otherwise raise.
+
+    Example:
+        >>> mapping("settings", {"seed": 1}), mapping("settings", None)
+        ({'seed': 1}, {})
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"Expected {what} as a mapping, such as {{'seed': 1}}, but got {given!r:.60}.")
+    return dict(given or {})
+
+
 def names(what: str, given: Sequence[str] | str | None) -> list[str] | None:
     """A list of names, of which one may stand alone, or several with commas between.
 
@@ -136,6 +148,8 @@ def names(what: str, given: Sequence[str] | str | None) -> list[str] | None:
     """
     if given is None:
         return None
+    if not isinstance(given, Iterable):
+        raise InputError(f"Expected {what} to be a list of names, but got {given!r:.60}.")
     found = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
     for name in found:
         if not isinstance(name, str):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attn_faithful._checks import InputError, MissingSourceError, did_you_mean, names
+from attn_faithful._checks import InputError, MissingSourceError, did_you_mean, mapping, names
 
 if TYPE_CHECKING:
     from attn_faithful.reports.explanation import Explanation
@@ -214,7 +214,7 @@ def evaluate_attention(
     from attn_faithful.reports.result import Result
 
     tokenizer, data = in_order(model, tokenizer, data)
-    given = {**(settings or {})}
+    given = mapping("settings", settings)
     named_tests, set_tests = names("tests", tests), names("tests", given.get("tests"))
     if named_tests and set_tests and named_tests != set_tests:
         raise InputError(f"tests are {named_tests}, but the settings ask for {set_tests}; leave one of the two out.")
@@ -293,8 +293,9 @@ def explain(
     if not isinstance(data, Path):
         columns.setdefault("source", "texts")
     model, tokenizer, _ = _pair(model, tokenizer)
-    given = dict(settings or {})
-    own = {test: dict(keys) for test, keys in dict(given.pop("settings", {})).items()}
+    given = mapping("settings", settings)
+    asked = mapping("settings of tests", given.pop("settings", None))
+    own = {test: mapping(f"settings of {test}", keys) for test, keys in asked.items()}
     tests = names("tests", tests) or names("tests", given.pop("tests", None)) or list(_EXPLAINING)
     named = names("sources", sources) or own.get("correlation", {}).get("against")
     chosen = explained_sources(model) if named is None else list(names("sources", named) or [])

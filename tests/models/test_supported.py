@@ -277,3 +277,15 @@ def test_a_model_of_images_is_refused():
     )
     with pytest.raises(InputError, match="ViTForImageClassification is a model of images"):
         StockModel(transformers.ViTForImageClassification(config))
+
+
+def test_weights_that_are_no_numbers_are_named():
+    model = build("bert")
+    with torch.no_grad():
+        model.bert.encoder.layer[1].attention.self.query.weight[0, 0] = torch.inf
+        model.classifier.bias[0] = torch.nan
+    said = (
+        r"no finite numbers .*: its weights bert\.encoder\.layer\.1\.attention\.self\.query\.weight and 1 more hold NaN"
+    )
+    with pytest.raises(InputError, match=said):
+        StockModel(model)

@@ -126,6 +126,16 @@ def probe(model: StockModel, outer: Any) -> Probe:
     )
 
 
+def _no_numbers(model: StockModel) -> str:
+    """What to say of a model that gives NaN or infinity for ordinary texts."""
+    broken = [name for name, weight in model.model.named_parameters() if not bool(weight.isfinite().all())]
+    what = f"{type(model.model).__name__} gives logits that are no finite numbers for ordinary texts"
+    if not broken:
+        return f"{what}; see that model(**tokenizer(text, return_tensors='pt')) gives some, and load the model again."
+    more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+    return f"{what}: its weights {broken[0]}{more} hold NaN or infinity; take another checkpoint."
+
+
 def _says_the_same(model: StockModel, outer: Any) -> bool:
     """Compare logits of padded texts with those of the model left to itself.
 
@@ -134,13 +144,15 @@ def _says_the_same(model: StockModel, outer: Any) -> bool:
         right: a model whose first token is padding, with a window that holds nothing else, has no attention there.
 
     Raises:
-        InputError: they differ under padding on the right.
+        InputError: they differ under padding on the right, or are no numbers there.
     """
     lengths = (2, 7, min(LONG, model.max_tokens or LONG))
     equal = {}
     for left in (False, True):
         texts = _texts(model, lengths, left)
         own = model.left_to_itself(texts, outer)
+        if not left and not bool(own.isfinite().all()):
+            raise InputError(_no_numbers(model))
         found = [model.run(texts, Trace(read=read)) for read in (set(), None)]
         allowed = _tolerance(own) * float(own.abs().max())
         equal[left] = all(bool(((each - own).abs() <= allowed).all()) for each in found)
