@@ -16,7 +16,7 @@ from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.inference import run_over
 from attn_faithful.models.modeling import AttentionClassifier
-from attn_faithful.models.shortened import first_equal
+from attn_faithful.models.shortened import Naming, first_equal
 from attn_faithful.models.stock import StockModel
 from tests.models.examples import small_model
 from tests.models.stock_families import wrapped
@@ -237,3 +237,49 @@ def test_which_shortened_texts_are_equal():
     keep = torch.tensor([[[0, 1, 1], [1, 1, 0]]]).bool()
     assert first_equal(turned, keep).tolist() == [[0, 1]]
     assert first_equal(turned, keep, ordered=False).tolist() == [[0, 0]]
+
+
+def said_by(batch, row, kept, ordered):
+    """All that a model reads of the tokens that are left, as lists."""
+    mask = batch.get("attention_mask", torch.ones_like(batch["input_ids"]))[row]
+    places = [t for t, flag in enumerate(kept) if flag and mask[t]]
+    columns = [batch[n] for n in ("input_ids", "token_type_ids", "inputs_embeds") if n in batch]
+    tokens = [tuple(tuple(column[row][t].flatten().tolist()) for column in columns) for t in places]
+    if "sentence_ids" in batch:
+        own = [int(batch["sentence_ids"][row][t]) for t in places]
+        tokens = [(token, sorted(set(own)).index(number)) for token, number in zip(tokens, own, strict=True)]
+    elif not ordered:
+        tokens = sorted(tokens)
+    beside = batch["query_input_ids"][row].tolist() if "query_input_ids" in batch else None
+    return repr((beside, tokens))
+
+
+FURTHER = {
+    "padded": {"attention_mask": lambda drawn: drawn(2).long()},
+    "segments": {"token_type_ids": lambda drawn: drawn(2)},
+    "sentences": {"sentence_ids": lambda drawn: drawn(3)},
+    "rising sentences": {"sentence_ids": lambda drawn: 300 * drawn(3).sort(1).values},
+    "queries": {"query_input_ids": lambda drawn: drawn(2)[:, :1]},
+    "vectors": {"inputs_embeds": lambda drawn: torch.stack([drawn(2), drawn(2)], dim=-1).float()},
+}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("further", FURTHER)
+@pytest.mark.parametrize("words", [2, 60_000])  # of one byte, and of two
+def test_names_are_equal_for_equal_texts_alone(words, further, ordered):
+    generator = torch.Generator().manual_seed(3)
+    b, t = (4, 6) if words == 2 else (2, 300)
+    drawn = lambda most: torch.randint(0, most, (b, t), generator=generator)  # noqa: E731
+    batch = {"input_ids": drawn(words)} | {name: make(drawn) for name, make in FURTHER[further].items()}
+    keep = torch.rand(b, 40, t, generator=generator) < 0.5
+    keep[:, 0], keep[:, 1], keep[:, 2:4] = False, True, keep[:, 4:6]
+    naming = Naming.of(batch, ordered)
+    texts, names = [], []
+    for asked in (keep, keep[:, ::3]):  # one after the other
+        texts += [said_by(batch, row, kept, ordered) for row in range(b) for kept in asked[row]]
+        names += [name for row in naming.names(asked) for name in row]
+    assert len(set(names)) == len(set(texts)) == len(set(zip(names, texts, strict=True)))
+    assert len(set(texts)) < len(texts)
+    first = first_equal(batch, keep, ordered).flatten().tolist()
+    assert first == [texts.index(text) for text in texts[: len(first)]]

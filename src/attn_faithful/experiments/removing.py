@@ -72,8 +72,7 @@ class Remover:
         parts = [self.model.without(self.batch, part).double() for part in once.split(together, dim=1)]
         logits = torch.cat(parts, dim=1)
         for row, first in enumerate(missing):
-            for place, name in enumerate(first):
-                self.known[name] = logits[row, place]
+            self.known.update(zip(first, logits[row, : len(first)].unbind(), strict=True))
 
 
 def _digest(name: bytes) -> bytes:

@@ -22,19 +22,22 @@ BY_TEXT = ("query_input_ids", "query_attention_mask", "candidates")  # and of ea
 class Naming:
     """Names of the shortened texts of one batch: equal names, equal texts.
 
+    A name is the numbers of the tokens that are left, as bytes; those of all texts are cut out of one buffer.
+
     Attributes:
-        codes: (B, T) a number for all that is read of a token: equal numbers, equal tokens.
-        texts: of each text a number for what is read beside its tokens, (B,).
+        codes: (B, T) a number for all that is read of a token: equal numbers, equal tokens; of a text without order
+            they are sorted.
+        order: (B, T) which token each of them is of; None where they stand as in the text.
+        texts: of each text what is read beside its tokens.
         read: (B, T) bool.
-        sentences: (B, T) the sentence of each token, or None.
-        ordered: whether the order of the tokens tells texts apart.
+        sentences: (B, T) the sentence of each token, numbered from 0, or None.
     """
 
     codes: np.ndarray
-    texts: np.ndarray
+    order: np.ndarray | None
+    texts: list[bytes]
     read: np.ndarray
     sentences: np.ndarray | None
-    ordered: bool
 
     @classmethod
     def of(cls, batch: Mapping[str, Tensor], ordered: bool = True) -> Naming:
@@ -46,32 +49,32 @@ class Naming:
         columns += [_numbers(batch[name]) for name in BY_TOKEN if batch.get(name) is not None]
         if batch.get("inputs_embeds") is not None:
             columns.append(_vectors(batch["inputs_embeds"]))
+        codes = _codes(np.stack(columns, axis=-1).reshape(-1, len(columns))).reshape(shape)
         given = [batch[name].reshape(shape[0], -1) for name in BY_TEXT if batch.get(name) is not None]
-        texts = np.zeros(shape[0], dtype=np.int64)
+        texts = [b""] * shape[0]
         if given:
-            texts = _codes(np.concatenate([_numbers(values) for values in given], axis=1))
-        sentences = batch.get("sentence_ids")
-        return cls(
-            codes=_codes(np.stack(columns, axis=-1).reshape(-1, len(columns))).reshape(shape),
-            texts=texts,
-            read=read,
-            sentences=None if sentences is None else _numbers(sentences),
-            ordered=ordered,
-        )
+            numbers = _codes(np.concatenate([_numbers(values) for values in given], axis=1))
+            texts = [number.tobytes() for number in numbers]
+        order = sentences = None
+        if batch.get("sentence_ids") is not None:
+            own = _numbers(batch["sentence_ids"])
+            sentences = np.unique(own, return_inverse=True)[1].reshape(shape)
+        elif not ordered:
+            order = codes.argsort(axis=1, kind="stable")
+            codes = np.take_along_axis(codes, order, axis=1)
+        return cls(codes, order, texts, read, sentences)
 
     def names(self, keep: Tensor) -> list[list[bytes]]:
         """A name for each of the texts that ``keep`` (B, K, T) leaves."""
         kept = keep.cpu().numpy() & self.read[:, None]  # (B, K, T)
-        return [[self._name(row, mask) for mask in masks] for row, masks in enumerate(kept)]
-
-    def _name(self, row: int, mask: np.ndarray) -> bytes:
-        codes = self.codes[row][mask]
-        if self.sentences is not None:  # numbered anew: a sentence that is gone leaves no gap
-            own = self.sentences[row][mask]
-            codes = np.stack([codes, np.unique(own, return_inverse=True)[1].reshape(codes.shape)])
-        elif not self.ordered:
-            codes = np.sort(codes)
-        return self.texts[row].tobytes() + codes.tobytes()
+        if self.order is not None and len(kept):
+            kept = np.stack([masks[:, order] for masks, order in zip(kept, self.order, strict=True)])
+        left = np.broadcast_to(self.codes[:, None], kept.shape)[kept]  # (L,), text after text
+        counts = np.count_nonzero(kept, axis=2)  # (B, K)
+        if self.sentences is not None:
+            left = np.stack([left.astype(np.int32), _renumbered(self.sentences, kept, counts)], axis=1)  # (L, 2)
+        cut = iter(_cut(left, counts.ravel()))
+        return [[text + next(cut) for _ in range(kept.shape[1])] for text in self.texts]
 
 
 def alike(batch: Mapping[str, Tensor]) -> Tensor:
@@ -82,7 +85,7 @@ def alike(batch: Mapping[str, Tensor]) -> Tensor:
         tensor([[0, 1, 0]])
     """
     naming = Naming.of(batch)
-    found = np.zeros_like(naming.codes)
+    found = np.zeros(naming.codes.shape, dtype=np.int64)
     for row, codes in enumerate(naming.codes):
         _, first, number = np.unique(codes, return_index=True, return_inverse=True)
         found[row] = first[number.reshape(codes.shape)]
@@ -125,6 +128,24 @@ def _numbers(values: Tensor) -> np.ndarray:
     return found
 
 
+def _renumbered(sentences: np.ndarray, kept: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The sentences (L,) of all tokens that are left, numbered anew: one that is gone leaves no gap.
+
+    Args:
+        sentences: (B, T) of all tokens, numbered from 0.
+        kept: (B, K, T) bool.
+        counts: of each text, how many tokens are left, (B, K).
+    """
+    size = int(sentences.max(initial=0)) + 1
+    texts = np.arange(counts.size, dtype=np.int64)
+    own = np.broadcast_to(sentences[:, None], kept.shape)[kept]  # (L,)
+    place = np.repeat(texts * size, counts.ravel()) + own  # (L,)
+    there = np.zeros((counts.size, size), dtype=bool)
+    there.ravel()[place] = True
+    found: np.ndarray = there.cumsum(axis=1, dtype=np.int32).ravel()[place]
+    return found
+
+
 def _vectors(values: Tensor) -> np.ndarray:
     """A number for each of the vectors (B, T, E), equal for equal ones, (B, T)."""
     flat = values.detach().cpu().flatten(0, 1).contiguous()  # (B * T, E)
@@ -132,6 +153,15 @@ def _vectors(values: Tensor) -> np.ndarray:
 
 
 def _codes(rows: np.ndarray) -> np.ndarray:
-    """A number for each row, equal for equal rows."""
-    _, codes = np.unique(rows, axis=0, return_inverse=True)
-    return np.asarray(codes, dtype=np.int64).reshape(len(rows))
+    """A number for each row, from 0, equal for equal rows, in the smallest type that holds them."""
+    seen: dict[bytes, int] = {}
+    found = [seen.setdefault(row, len(seen)) for row in _cut(rows, np.ones(len(rows), dtype=np.int64))]
+    return np.asarray(found, dtype=np.min_scalar_type(len(seen)))
+
+
+def _cut(rows: np.ndarray, counts: np.ndarray) -> list[bytes]:
+    """Rows that lie end to end as bytes, so many (N,) for each of N texts."""
+    size = rows.itemsize * int(np.prod(rows.shape[1:]))
+    ends = (counts.cumsum() * size).tolist()
+    held = rows.tobytes()
+    return [held[start:end] for start, end in zip([0, *ends], ends, strict=False)]
