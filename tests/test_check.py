@@ -35,6 +35,16 @@ def test_pairs_are_checked(capsys, tmp_path):
     assert printed.endswith("No fault found.\n")
 
 
+@pytest.mark.parametrize(("classes", "n"), [(2, 10), (5, 20)])
+def test_what_chooses_the_epoch_is_checked(capsys, tmp_path, classes, n):
+    path = file(tmp_path / "few.jsonl", text=[f"a {i}" for i in range(n)], label=[i % classes for i in range(n)])
+    for command in (["check", path], ["train", "--data", path, "--encoder", "mlp", "--output", str(tmp_path / "runs")]):
+        assert main(command) == 2
+        (line,) = told(capsys)
+        assert f"of {classes} are there" in line  # a validation split of one or two texts
+    assert main(["check", path, "--set", "train.select_by=loss"]) == 0
+
+
 def test_classes_that_look_misspelt_are_told(capsys, tmp_path):
     path = file(tmp_path / "news.jsonl", text=[text for text, _ in NEWS], label=[label for _, label in NEWS])
     assert main(["check", path, "--set", "train.select_by=loss"]) == 0

@@ -226,6 +226,14 @@ def test_classes_of_minus_one_are_explained(tmp_path):
     assert load_texts(path, label_map={"-1": "bad"}).label_names == ["bad", "1"]
 
 
+@pytest.mark.parametrize("rows", ["a,x\nb,y\nc,z\nd,v\n", "a,x\nb,y\n", "a,x\nb,y\nc,x\n"])
+def test_texts_too_few_for_splits_are_refused(tmp_path, rows):
+    path = written(tmp_path / "a.csv", HEAD + rows)  # a column of ids in the label's place, say
+    with pytest.raises(InputError, match=r"makes a (test|validation) split, but the \d texts .* have \d classes"):
+        load_texts(path)
+    assert len(load_texts(path, purpose="evaluate").splits["test"]) == rows.count("\n")
+
+
 def test_empty_texts_are_told_and_a_column_of_them_is_refused(tmp_path):
     path = written(tmp_path / "a.csv", HEAD + "good,pos\n,neg\n  ,neg\nbad,pos\n")
     data = load_texts(path, purpose="evaluate")

@@ -389,7 +389,7 @@ def test_unknown_labels_in_training(tmp_path):  # C28
 @pytest.mark.parametrize("labels", [[1] * 24, [1] * 20 + [-1] * 4])
 def test_selection_with_one_class(tmp_path, labels):  # C29
     selection = with_labels(VALIDATION, labels)
-    with pytest.raises(InputError, match=r"ROC-AUC needs two classes.*set select_by: accuracy"):
+    with pytest.raises(InputError, match=r"ROC-AUC needs texts of all classes.*1 of 2 are there.*select_by=accuracy"):
         train(classifier(), tmp_path, selection=selection)
     settings = TrainSettings(epochs=1, batch_size=16, select_by="accuracy")
     (row,) = train(classifier(), tmp_path, settings, selection=selection)

@@ -190,8 +190,8 @@ def load_texts(
             hint = "; -1 is read as no label, and --map=-1=NAME (label_map) makes it a class" if unlabelled else ""
             faults.add(InputError(f"Expected at least two classes in train of {name!r}, but got {found}{hint}."))
         faults.raise_all()
+        check_train(tables["train" if "train" in tables else "all"], mapping, name)
         tables = make_splits(tables, validation_share, seed, raw.notes)
-        check_train(tables["train"], mapping, name)
     faults.raise_all()
     tables = {split: tables[split] for split in SPLITS if split in tables}
     if training_texts is not None:

@@ -23,7 +23,11 @@ def values_at(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
 def make_splits(
     tables: dict[str, dict[str, Sequence[Any]]], share: float, seed: int, notes: list[str]
 ) -> dict[str, dict[str, Sequence[Any]]]:
-    """Cut the splits that are missing out of train (or out of a single file), stratified."""
+    """Cut the splits that are missing out of train (or out of a single file), stratified.
+
+    Raises:
+        InputError: every class has one text, so that none can be spared.
+    """
     tables = dict(tables)
     if "all" in tables:
         tables = {"train": tables.pop("all"), **tables}
@@ -36,7 +40,11 @@ def make_splits(
         table = tables["train"]
         chosen = stratified(table["label"], n, seed, split, spare_single=True)
         if not chosen:
-            continue
+            texts, classes = len(table["text"]), len(set(map(str, table["label"])))
+            raise InputError(
+                f"Expected a class of two texts or more, of which one makes a {split} split, but the {texts} texts "
+                f"of train have {classes} classes; give a {split} split or more texts, or name another label_column."
+            )
         inside = set(chosen)
         tables[split] = take(table, chosen)
         tables["train"] = take(table, [i for i in range(len(table["label"])) if i not in inside])

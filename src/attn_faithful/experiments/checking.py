@@ -23,6 +23,7 @@ from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.settings import EvaluationSettings
 from attn_faithful.experiments.stages import quiet
 from attn_faithful.models.architectures import FLAT, config_class
+from attn_faithful.training.base import check_selection
 
 
 @dataclass
@@ -60,16 +61,21 @@ def check_cells(cells: Sequence[Cell]) -> Checked:
 
     for cell in cells:
         recipe = cell.recipe
-        once("data", asdict(recipe.data), lambda recipe=recipe: _check_data(recipe.data, checked))
+        choosing = [recipe.train.select_on, recipe.train.select_by]
+        told = [asdict(recipe.data), *choosing]
+        once("data", told, lambda recipe=recipe, choosing=choosing: _check_data(recipe.data, *choosing, checked))
         once("vectors", recipe.vectors.path, lambda recipe=recipe: _check_vectors(recipe.vectors.path))
         once("model", recipe.model, lambda recipe=recipe: _check_model(recipe.model))
     faults.raise_all()
     return checked
 
 
-def _check_data(data: DataSettings, checked: Checked) -> None:
+def _check_data(data: DataSettings, select_on: str, select_by: str, checked: Checked) -> None:
     texts = read_texts(data, faults=Faults(collect=True))
-    checked.warnings.extend(f"{texts.name}: {line}" for line in class_warnings(texts))
+    warnings = [f"{texts.name}: {line}" for line in class_warnings(texts)]
+    checked.warnings.extend(warning for warning in warnings if warning not in checked.warnings)
+    if select_on in texts.splits:
+        check_selection(texts.splits[select_on]["label"][:], len(texts.label_names), select_by)
 
 
 def _check_vectors(path: str | None) -> None:

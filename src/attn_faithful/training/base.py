@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,31 @@ class TrainSettings:
             raise InputError(f"max_grad_norm must be positive, but is {self.max_grad_norm}; leave it out for no limit.")
 
 
+def check_selection(labels: Sequence[Any], classes: int, select_by: str) -> None:
+    """Raise where what the best epoch is chosen by is undefined on these labels.
+
+    Args:
+        labels: of the split that selects it: (n,), or (n, C) where a text may have several; negative where unknown.
+        classes: C.
+        select_by: see `TrainSettings`.
+    """
+    chosen, known = np.asarray(labels), _known(labels)
+    if not known.any():
+        raise InputError("The split that selects the epoch holds no labelled text; label some, or leave the split out.")
+    there = len(set(chosen[known].tolist())) if chosen.ndim == 1 else classes
+    if select_by == "roc_auc" and there < classes:
+        raise InputError(
+            f"ROC-AUC needs texts of all classes in the split that selects the epoch, but {there} of {classes} are "
+            f"there; give more texts, or choose by another number (--set train.select_by=accuracy)."
+        )
+
+
+def _known(labels: Sequence[Any]) -> np.ndarray:
+    """(n,) bool: the texts whose labels are all known."""
+    chosen = np.asarray(labels)
+    return (chosen >= 0).all(1) if chosen.ndim > 1 else chosen >= 0
+
+
 def train_base(
     model: nn.Module,
     train: Any,
@@ -96,14 +122,8 @@ def train_base(
     labels = np.asarray(train["labels"])
     if (labels < 0).any():
         raise InputError(f"Row {int((labels < 0).nonzero()[0][0])} of the training split has no known label.")
-    chosen = np.asarray(selection["labels"])
-    known = (chosen >= 0).all(1) if chosen.ndim > 1 else chosen >= 0
-    if not known.any():
-        raise InputError("The split that selects the epoch holds no labelled text; label some, or leave the split out.")
-    if settings.select_by == "roc_auc" and chosen.ndim == 1 and len(set(chosen[known].tolist())) < 2:
-        raise InputError(
-            "ROC-AUC needs two classes in the split that selects the epoch, but it has one; set select_by: accuracy."
-        )
+    check_selection(selection["labels"], model.config.num_labels, settings.select_by)
+    known = _known(selection["labels"])
     order = np.argsort(selection["length"], kind="stable")[::-1]
     multi_label = model.config.multi_label
 
