@@ -106,6 +106,7 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
 
     Raises:
         InputError: values of different kinds in a column.
+        UnicodeEncodeError: half a character.
 
     Example:
         >>> of_rows([{"text": "a"}, {"text": "b", "label": "good"}])["label"][:]
@@ -129,6 +130,8 @@ def _dataset(columns: Mapping[str, Sequence[Any]]) -> Any:
 
     try:
         return datasets.Dataset.from_dict(dict(columns))
+    except UnicodeEncodeError:  # half a character: readers.from_rows names its row
+        raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         told = f"Expected one kind of value in each column, but they cannot be read: {reason}"
