@@ -157,6 +157,17 @@ def test_a_full_disk_keeps_what_was_written(model, data, undisturbed, tmp_path, 
     check_same(tmp_path / "out", undisturbed)
 
 
+def test_a_lock_that_a_killed_process_left_goes_and_one_that_is_held_stays(model, data, tmp_path, capsys):
+    assert main(command(model, data, tmp_path / "out")) == 0
+    (found,) = find_runs([tmp_path / "out"])
+    (found / ".lock").touch()
+    assert main(command(model, data, tmp_path / "out")) == 0
+    assert not (found / ".lock").exists()
+    with found.writing():
+        assert main(command(model, data, tmp_path / "out")) == 0
+        assert (found / ".lock").exists()
+
+
 def cut(path):
     path.write_bytes(path.read_bytes()[:-30])
 

@@ -124,6 +124,17 @@ class RunFolder:
                 with suppress(OSError):
                     path.rmdir()
 
+    def drop_lock(self) -> None:
+        """Remove the file of a lock that nobody holds: a process was killed when all else was done."""
+        path = self.path / LOCK
+        if not path.exists():
+            return
+        lock = FileLock(path, timeout=0)
+        with suppress(Timeout, OSError):  # somebody is at work there, or the folder may only be read
+            lock.acquire()
+            path.unlink(missing_ok=True)
+            lock.release()
+
     def _clear(self) -> None:
         """Remove what is half-written, and parts of which anything is missing."""
         whole = self.parts()

@@ -313,6 +313,7 @@ def kept_tables(folder: RunFolder) -> Iterator[None]:
 def tidy(folder: RunFolder) -> None:
     """Remove what only a run that is not done needs."""
     (folder / JOINED).unlink(missing_ok=True)
+    folder.drop_lock()
 
 
 def empty() -> Columns:
