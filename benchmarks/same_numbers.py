@@ -18,7 +18,7 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,10 +115,14 @@ def trained_models(side: Side) -> dict[str, Path]:
     return models
 
 
-def words_known(model: Path) -> list[str]:
-    """Some words that a model's tokenizer knows."""
-    tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
-    return sorted(word for word in tokenizer["model"]["vocab"] if word.isalpha())[::7][:20]
+def words_known(models: Iterable[Path]) -> list[str]:
+    """Some words that the tokenizers of all models know."""
+    known: set[str] | None = None
+    for model in models:
+        tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
+        words = set(tokenizer["model"]["vocab"])
+        known = words if known is None else known & words
+    return sorted(word for word in known or () if word.isalnum())[:20]
 
 
 def write_data(path: Path, words_to_take: list[str]) -> None:
@@ -269,7 +273,7 @@ def main() -> int:
             for side in (old, new):
                 run_recipes(side)
             models, data = trained_models(old), output / "reviews.parquet"
-            write_data(data, words_known(models["BiLSTM"]))
+            write_data(data, words_known(models.values()))
             for side in (old, new):
                 evaluate_models(side, models, data)
             return 0 if compare(old, new, given.most) else 1
