@@ -11,7 +11,7 @@ import numpy as np
 
 from attn_faithful.functional.summaries import holm, paired
 from attn_faithful.reports.runs import ALL, Run
-from attn_faithful.reports.tables import Table, attefa_table, base_constant, number
+from attn_faithful.reports.tables import Table, attefa_table, base_constant, number, p_value
 from attn_faithful.reports.tests import CONTROLS, interval, is_control, mean_beside, speaks, with_control
 
 ALL_PAIRS = 8  # models of one data set, above which each is compared with the best alone
@@ -251,15 +251,3 @@ def _paired_table(metric: str, facts: Record, found: Sequence[Record]) -> Table:
         notes.append(f"More than {ALL_PAIRS} models: each is compared with the best alone.")
     csv = (["data", "metric", "site", "source", "first", "second", *fields], data)
     return Table(f"{facts['title']}: models in pairs", head, rows, notes, f"{metric}-paired", data=csv)
-
-
-def p_value(value: float) -> str:
-    """A p-value: three digits, or the power of ten where it is small.
-
-    Example:
-        >>> p_value(0.0321), p_value(1e-9), p_value(0.0), p_value(float("nan"))
-        ('0.032', '1e-09', '<1e-300', '-')
-    """
-    if value != value:
-        return "-"
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}" if value > 0 else "<1e-300"

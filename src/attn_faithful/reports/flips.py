@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attn_faithful.reports.tables import Table, number
+from attn_faithful.reports.tables import Table, number, p_value
 
 Fact = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ def _pairs(facts: Sequence[Fact], lead: str) -> Table:
         [
             fact["ranking"].replace("~", " against "), _percent(fact["sooner"]), _percent(fact["later"]),
             number(fact["mean"]), f"[{number(fact['low'])}, {number(fact['high'])}]" if fact["n"] > 1 else "-",
-            _p(fact["p"]), _p(fact["p_holm"]), str(fact["n"]), str(fact["n_undefined"]),
+            p_value(fact["p"]), p_value(fact["p_holm"]), str(fact["n"]), str(fact["n_undefined"]),
         ]
         for fact in facts
     ]  # fmt: skip
@@ -103,9 +103,3 @@ def _pairs(facts: Sequence[Fact], lead: str) -> Table:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None or share != share else f"{100 * share:.1f}"
-
-
-def _p(value: float | None) -> str:
-    if value is None or value != value:
-        return "-"
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}" if value > 0 else "<1e-300"

@@ -119,6 +119,20 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.lstrip("-") if float(text) == 0 else text
 
 
+def p_value(value: float | None) -> str:
+    """A p-value: three digits, or the power of ten where it is small; "-" where there is none.
+
+    Example:
+        >>> p_value(0.0321), p_value(1e-9), p_value(0.0), p_value(float("nan")), p_value(None)
+        ('0.032', '1e-09', '<1e-300', '-', '-')
+    """
+    if value is None or value != value:
+        return "-"
+    if value >= 0.001:
+        return f"{value:.3f}"
+    return f"{value:.0e}" if value > 0 else "<1e-300"
+
+
 def spread(record: dict[str, Any] | None, digits: int = 3) -> str:
     """Mean, with the standard deviation over seeds where there are several."""
     if record is None or not record["n"]:
