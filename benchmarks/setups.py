@@ -14,13 +14,13 @@ from measure import AbsentError
 from torch import Tensor
 
 from attn_faithful.evaluators.base import Block
-from attn_faithful.experiments.removing import Remover
+from attn_faithful.experiments.deletions import Remover
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.models.protocol import Encoded
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 
 MODELS = {"MLP": "mlp", "BiLSTM": "lstm", "CNN": "cnn", "Transformer": "transformer", "HAN": "han", "MiniLM": "minilm"}
 VOCABULARY, EMBEDDING, HIDDEN = 5000, 300, 128

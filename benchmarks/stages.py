@@ -13,13 +13,13 @@ from torch import Tensor
 
 from attn_faithful.attributions.base import Request, attribute
 from attn_faithful.attributions.hidden import hidden_gradient_importance
+from attn_faithful.evaluators.adversarial_search import FAST, search
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.evaluators.erasure import ErasureSettings
 from attn_faithful.evaluators.flips import FlipSettings
 from attn_faithful.evaluators.permutation import PermutationSettings
-from attn_faithful.evaluators.search import FAST, search
 from attn_faithful.functional.adversary import exact_adversary
-from attn_faithful.functional.sufficiency import SHARES
+from attn_faithful.functional.erasure import SHARES
 
 PERMUTATIONS, STEPS = 100, 500
 NO_STATES = "gives no states, one a token"

@@ -20,8 +20,8 @@ from stages import stage
 from attn_faithful.data.encoding import encode_texts, train_tokenizer
 from attn_faithful.data.sentence_tokenizer import with_sentences
 from attn_faithful.data.sources import TextData
-from attn_faithful.experiments.evaluate import Task, evaluate_task
-from attn_faithful.experiments.settings import EvaluationSettings
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.run_evaluation import Task, evaluate_task
 from attn_faithful.reports.report import report
 
 

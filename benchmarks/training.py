@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.base import TrainSettings, train_base
 from attn_faithful.training.stock_twin import StockTwinSettings, StockTwinTrainer
 from attn_faithful.training.trainer import AttentionTrainer, arguments

@@ -18,7 +18,7 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 
-LONGEST = ("test_faults", "test_processes", "test_hub", "test_cli", "test_han")
+LONGEST = ("test_interruptions", "test_processes", "test_hub", "test_commands", "test_han")
 
 
 def pytest_collection_modifyitems(items):

@@ -15,7 +15,7 @@ from attn_faithful import _auto
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "AttentionClassifier": "models.modeling",
+    "AttentionClassifier": "models.pooled",
     "AttentionClassifierConfig": "models.configuration",
     "AttentionModel": "models.protocol",
     "Encoded": "models.protocol",
@@ -27,7 +27,7 @@ _PUBLIC = {
     "install_metrics": "hub",
     "load": "api",
     "run_recipe": "api",
-    "use_projection": "models.sparse",
+    "use_projection": "models.stock.sparse",
     "wrap": "api",
 }
 

@@ -15,7 +15,7 @@ _MODELING = "transformers.models.auto.modeling_auto"
 _TOKENIZATION = "transformers.models.auto.tokenization_auto"
 _MODEL_BASE = "transformers.modeling_utils"  # imports modeling_auto itself, half-way through
 _OUR_BASE = "attn_faithful.models.base"
-_CLASSES = {"attn_faithful.models.modeling": "AttentionClassifier", "attn_faithful.models.han": "HANClassifier"}
+_CLASSES = {"attn_faithful.models.pooled": "AttentionClassifier", "attn_faithful.models.han": "HANClassifier"}
 
 
 def _register_configuration() -> None:
@@ -54,7 +54,7 @@ def _register_tokenizer() -> None:
 
 
 def _register_attention() -> None:
-    from attn_faithful.models.interface import register
+    from attn_faithful.models.stock.interface import register
 
     register()
 

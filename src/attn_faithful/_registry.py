@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from ._checks import InputError, did_you_mean
+from attn_faithful._checks import InputError, did_you_mean
 
 T = TypeVar("T")
 

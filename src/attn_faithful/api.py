@@ -36,10 +36,10 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    from attn_faithful.data.beside import saved_tokenizer, saved_training_texts
     from attn_faithful.data.encoding import check_tokenizer_fits
+    from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
     from attn_faithful.models.entry import shown, stored_type
-    from attn_faithful.models.sparse import restore_projection
+    from attn_faithful.models.stock.sparse import restore_projection
 
     if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
@@ -75,8 +75,8 @@ def wrap(
         model: a transformers classifier, and nothing else: its heads can then be read and replaced. The model stays as
             it is.
         chosen: with `model`: ``queries``, ``heads``, ``layers``, which hold in every evaluation; see
-            `attn_faithful.models.stock.StockModel`. With `encode`: ``labels``, ``multi_label``, ``name``, ``version``,
-            ``module``, ``pad_token_id``, ``max_tokens``; see `attn_faithful.models.own.OwnModel`.
+            `attn_faithful.models.stock.model.StockModel`. With `encode`: ``labels``, ``multi_label``, ``name``,
+            ``version``, ``module``, ``pad_token_id``, ``max_tokens``; see `attn_faithful.models.wrapped.OwnModel`.
         encode: ``encode(batch) -> Encoded`` (with several sites ``encode(batch, site)``); its ``decode`` must give the
             model's logits for the model's own attention, and be differentiable in it.
         without: ``without(batch, keep) -> logits (B, K, C)``, for tests that delete tokens.
@@ -103,10 +103,10 @@ def wrap(
         if name not in known:
             raise InputError(f"wrap: unknown argument {name!r}.{did_you_mean(name, known)}")
     if encode is None:
-        from attn_faithful.models.stock import StockModel
+        from attn_faithful.models.stock.model import StockModel
 
         return StockModel(model, **chosen)
-    from attn_faithful.models.own import OwnModel
+    from attn_faithful.models.wrapped import OwnModel
 
     return OwnModel(encode, without, sites, **chosen)
 
@@ -195,7 +195,7 @@ def evaluate_attention(
     Example:
         >>> import tempfile
         >>> from attn_faithful.data.encoding import train_tokenizer
-        >>> from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
+        >>> from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
         >>> texts = ["good film", "a bad film", "not good , not bad"]
         >>> tokenizer = train_tokenizer(texts)
         >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=len(tokenizer), encoder="mlp"))
@@ -203,14 +203,14 @@ def evaluate_attention(
         >>> result.table()["n"].max()
         3
     """
-    from attn_faithful.data.seen import CAUTION
-    from attn_faithful.experiments.evaluate import evaluate_task, make_task
+    from attn_faithful.data.training_texts import CAUTION
+    from attn_faithful.experiments.evaluation_settings import EvaluationSettings
     from attn_faithful.experiments.recipe import DataSettings
-    from attn_faithful.experiments.settings import EvaluationSettings
-    from attn_faithful.experiments.strict import build
+    from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
+    from attn_faithful.experiments.strict_yaml import build
     from attn_faithful.experiments.threads import asked_for
     from attn_faithful.models.entry import in_order
-    from attn_faithful.reports.progress import QUIET, Counter
+    from attn_faithful.reports.progress.progress import QUIET, Counter
     from attn_faithful.reports.result import Result
 
     tokenizer, data = in_order(model, tokenizer, data)
@@ -273,7 +273,7 @@ def explain(
 
     Example:
         >>> from attn_faithful.data.encoding import train_tokenizer
-        >>> from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
+        >>> from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
         >>> tokenizer = train_tokenizer(["good film", "a bad film"])
         >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=len(tokenizer), encoder="mlp"))
         >>> found = explain(model, tokenizer, "good , not bad")
@@ -343,7 +343,7 @@ def run_recipe(
     """
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
     from attn_faithful.experiments.threads import asked_for
-    from attn_faithful.reports.progress import QUIET
+    from attn_faithful.reports.progress.progress import QUIET
 
     if isinstance(recipe, Mapping):
         found = make_recipe(recipe, "recipe", overrides, smoke)
@@ -379,11 +379,11 @@ def carry_out(
     """
     from dataclasses import asdict
 
-    from attn_faithful.experiments.launch import cost, mine, processes, run_cells
-    from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.grid import expand
+    from attn_faithful.experiments.run_recipe import cost, mine, processes, run_cells
     from attn_faithful.reports.aggregate import aggregate
-    from attn_faithful.reports.progress import Progress
-    from attn_faithful.reports.runs import write_recipe
+    from attn_faithful.reports.progress.progress import Progress
+    from attn_faithful.reports.run import write_recipe
 
     with processes(world, parallel) as team:
         cells = expand(recipe, data_dir, only)

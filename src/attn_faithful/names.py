@@ -1,6 +1,6 @@
 """Names that flags and recipes may use, known without torch: what is misspelt is told before anything is loaded.
 
-The things themselves lie elsewhere, under the same names; tests/test_names.py compares the two.
+The things themselves lie elsewhere, under the same names; tests/project/test_names.py compares the two.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from attn_faithful.attributions import gradients
 from attn_faithful.attributions.base import Request, SourceSettings, attribute, outcome
 from attn_faithful.functional.rollout import HEADS
 from attn_faithful.models.protocol import JOINT
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from tests.models.examples import small_batch, small_model
 from tests.models.stock_families import FAMILIES, build, eager, read, stock, texts, wrapped
 from tests.models.test_han import documents, small_han

@@ -12,7 +12,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import OPERATORS, Request, SourceSettings, attribute, outcome
 from attn_faithful.attributions.gradients import text_at
 from attn_faithful.models.protocol import JOINT
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from tests.attributions.test_layers import LENGTHS, ask, in_words, place, with_gradients
 from tests.models.examples import small_batch, small_model
 from tests.models.stock_families import EOS, PAD, build, read, stock, texts, wrapped

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from attn_faithful._checks import Faults, InputError, SeveralFaultsError
-from attn_faithful.data.readers import read_file
-from attn_faithful.data.seen import fingerprints
+from attn_faithful.data.files.readers import read_file
 from attn_faithful.data.sources import load_texts
+from attn_faithful.data.training_texts import fingerprints
 
 HEAD = "text,label\n"
 ROWS = "good,pos\nbad,neg\n"

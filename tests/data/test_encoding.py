@@ -425,7 +425,7 @@ def test_a_tokenizer_of_another_size_or_other_special_tokens_is_refused():
 
 
 def test_unknown_tokens_are_told_and_nearly_all_of_them_refused():
-    from attn_faithful.data.unknown import unknown_notes
+    from attn_faithful.data.unknown_tokens import unknown_notes
 
     tokenizer = train_tokenizer(["good film"])
 
@@ -537,7 +537,7 @@ def test_places_in_composed_texts():
 
     from tokenizers import normalizers
 
-    from attn_faithful.data import normalised
+    from attn_faithful.data import normalization as normalised
 
     assert doctest.testmod(normalised).failed == 0
     compose = normalizers.NFC().normalize_str

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from attn_faithful._checks import Faults, InputError, SeveralFaultsError
-from attn_faithful.data import decoding
+from attn_faithful.data.files import decoding
+from attn_faithful.data.files.readers import from_rows, read_file
 from attn_faithful.data.labels import by_number
-from attn_faithful.data.readers import from_rows, read_file
 from attn_faithful.data.sources import load_texts
 
 TEXTS = ["gut, wirklich", "schlecht", "na ja, so"]

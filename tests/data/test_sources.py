@@ -9,8 +9,9 @@ import datasets
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.data import labels, readers, sources
-from attn_faithful.data.readers import from_rows
+from attn_faithful.data import labels, sources
+from attn_faithful.data.files import readers
+from attn_faithful.data.files.readers import from_rows
 from attn_faithful.data.sources import load_texts
 
 ROWS = [{"text": f"text {i}", "label": "pos" if i % 2 else "neg"} for i in range(40)]

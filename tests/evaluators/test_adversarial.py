@@ -10,8 +10,8 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial import METRICS, AdversarialSettings, run
-from attn_faithful.evaluators.controls import controlled
-from attn_faithful.evaluators.search import SearchSettings
+from attn_faithful.evaluators.adversarial_search import SearchSettings
+from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.functional.divergences import jsd, kl, tvd
 from attn_faithful.functional.flip_distance import flip_distance
 from tests.evaluators.blocks import random_block, values

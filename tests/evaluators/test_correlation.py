@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.controls import controlled
 from attn_faithful.evaluators.correlation import METRICS, CorrelationSettings, run
+from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.functional.rankings import kendall_tau_b
 from tests.evaluators.blocks import random_block, values
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from attn_faithful.evaluators import adversarial, permutation
+from attn_faithful.evaluators.adversarial_search import SearchSettings
 from attn_faithful.evaluators.base import Block
-from attn_faithful.evaluators.search import SearchSettings
 from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
 from tests.evaluators.blocks import values

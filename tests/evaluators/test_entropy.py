@@ -10,8 +10,8 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS
-from attn_faithful.evaluators.controls import CONTROLS, controlled
 from attn_faithful.evaluators.entropy import EntropySettings, run
+from attn_faithful.evaluators.null_controls import CONTROLS, controlled
 from tests.evaluators.blocks import random_block, values
 
 METRICS = ("importance_entropy", "importance_support", "importance_gini")

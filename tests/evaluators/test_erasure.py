@@ -147,7 +147,7 @@ def test_several_slots_are_one_set_of_items():
 
 def test_a_model_s_own_deletion():
     from attn_faithful.models.configuration import AttentionClassifierConfig
-    from attn_faithful.models.modeling import AttentionClassifier
+    from attn_faithful.models.pooled import AttentionClassifier
 
     torch.manual_seed(0)
     model = AttentionClassifier(AttentionClassifierConfig(**{**SMALL, "encoder": "lstm", "num_labels": 2})).eval()

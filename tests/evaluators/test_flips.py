@@ -11,9 +11,9 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, attribute
+from attn_faithful.evaluators.attention_removal import Removal
 from attn_faithful.evaluators.flip_facts import flip_facts
 from attn_faithful.evaluators.flips import FlipSettings, run
-from attn_faithful.evaluators.removal import Removal
 from attn_faithful.functional.projections import sparsemax
 from tests.evaluators.blocks import random_block, values
 from tests.reference import divergences as slow_divergences

@@ -11,7 +11,7 @@ import torch
 
 from attn_faithful.evaluators import adversarial, erasure, flips, permutation
 from attn_faithful.evaluators.base import EVALUATORS
-from attn_faithful.experiments.labels import ask_labels
+from attn_faithful.experiments.label_views import ask_labels
 from attn_faithful.models.label_view import Remembered, label_view
 from tests.evaluators.blocks import random_block
 from tests.reference import flip_distance as nearest

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from attn_faithful.evaluators import permutation
-from attn_faithful.evaluators.controls import controlled
+from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.evaluators.permutation import PermutationSettings, run
 from attn_faithful.functional.divergences import multilabel_tvd, tvd
 from attn_faithful.functional.permutations import permuted_indices
 from attn_faithful.models.protocol import Affine, probabilities
 from tests.evaluators.blocks import random_block, values
-from tests.evaluators.test_search import fixtures, original
+from tests.evaluators.test_adversarial_search import fixtures, original
 from tests.models.test_fixtures import EDGES, FORWARD
 
 

@@ -15,8 +15,8 @@ from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.sources import load_texts
 from attn_faithful.evaluators.base import sources_of
 from attn_faithful.evaluators.plausibility import METRICS, NOTHING_MARKED, PlausibilitySettings, run
-from attn_faithful.functional.plausibility_lists import plausibility_of_lists
-from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
+from attn_faithful.metrics.plausibility import plausibility_of_lists
+from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 from tests.evaluators.blocks import random_block, values
 from tests.reference import plausibility as slow
 

@@ -11,7 +11,7 @@ import torch
 
 from attn_faithful.evaluators import flips
 from attn_faithful.evaluators.adversarial import AdversarialSettings, run
-from attn_faithful.evaluators.search import SearchSettings
+from attn_faithful.evaluators.adversarial_search import SearchSettings
 from attn_faithful.functional.divergences import largest_jsd
 from tests.evaluators.blocks import keeping, random_block, values
 from tests.reference import adversary as slow

@@ -8,11 +8,11 @@ import torch
 from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.experiments import estimate, estimate_tests, threads
 from attn_faithful.experiments.estimate_tests import sample, seconds_of_tests
-from attn_faithful.experiments.evaluate import make_task
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.recipe import DataSettings
-from attn_faithful.experiments.settings import EvaluationSettings
+from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 
 
 def test_the_sample_is_spread_over_the_lengths():

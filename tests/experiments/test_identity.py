@@ -13,16 +13,16 @@ from torch import nn
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from attn_faithful.data.encoding import train_tokenizer
-from attn_faithful.experiments import earlier
+from attn_faithful.experiments import earlier_runs as earlier
 from attn_faithful.experiments import identity as named
-from attn_faithful.experiments.evaluate import evaluate_task, make_task
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.recipe import DataSettings
-from attn_faithful.experiments.settings import EvaluationSettings
-from attn_faithful.experiments.stock_attefa import stock_attefa
+from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
+from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.experiments.written_code import value_digest
-from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
-from attn_faithful.models.sparse import use_projection
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
+from attn_faithful.models.stock.model import StockModel
+from attn_faithful.models.stock.sparse import use_projection
 from attn_faithful.store import RunFolder
 from attn_faithful.training.stock_twin import StockTwinSettings
 from tests.experiments.tiny import cells, run

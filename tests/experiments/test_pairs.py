@@ -8,11 +8,11 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS
-from attn_faithful.experiments.plan import expand
+from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.prepare import collator, prepare
 from attn_faithful.experiments.recipe import make_recipe, model_keys
 from attn_faithful.models.inference import run_over
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 from tests.data.test_sources import folder
 from tests.experiments.tiny import run
 

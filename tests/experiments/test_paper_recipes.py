@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_faithful.experiments.plan import expand
+from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.prepare import read_texts
 from attn_faithful.experiments.recipe import load_recipe
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.experiments.plan import expand
+from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import load_recipe, make_recipe
-from attn_faithful.experiments.strict import merge, read_value
+from attn_faithful.experiments.strict_yaml import merge, read_value
 from tests.experiments.tiny import RAW, cells
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").rglob("*.yaml"))

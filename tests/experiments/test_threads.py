@@ -10,10 +10,12 @@ import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
 from attn_faithful.data.encoding import train_tokenizer
-from attn_faithful.experiments import evaluate, stages, threads
+from attn_faithful.experiments import run_cell as stages
+from attn_faithful.experiments import run_evaluation as evaluate
+from attn_faithful.experiments import threads
 from attn_faithful.experiments.threads import ENVIRONMENT, SMALL, asked_for, computing_weights, threads_for, weights_of
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 
 TEXTS = ["good film", "a bad film", "not good , not bad"]
 TINY = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}

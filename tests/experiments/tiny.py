@@ -1,8 +1,8 @@
 """A recipe of seconds, and what a run of it leaves, without what differs from run to run."""
 
-from attn_faithful.experiments.plan import expand
+from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import make_recipe
-from attn_faithful.experiments.stages import run_cell
+from attn_faithful.experiments.run_cell import run_cell
 from attn_faithful.store import RunFolder
 
 RAW = {

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.reference import adversary as slow
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import adversary
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
 from attn_faithful.functional.divergences import LN2, jsd
+from tests.reference import adversary as slow
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
 EXACT = 1e-10

@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from tests.reference import adversary as slow
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import adversary_bounds
@@ -15,6 +14,7 @@ from attn_faithful.functional.adversary import decision_keeping_adversary, exact
 from attn_faithful.functional.adversary_classes import adversary_interval, decision_keeping_interval
 from attn_faithful.functional.adversary_region import TvdRegion
 from attn_faithful.functional.divergences import jsd, tvd
+from tests.reference import adversary as slow
 
 EXACT = 1e-9
 

@@ -2,10 +2,10 @@ import math
 
 import pytest
 import torch
-from tests.reference import divergences as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import divergences as D
+from tests.reference import divergences as reference
 
 
 def t(*values):

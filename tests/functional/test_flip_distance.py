@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.reference import divergences, permutations
-from tests.reference import flip_distance as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.flip_distance import attention_proof, flip_distance
+from tests.reference import divergences, permutations
+from tests.reference import flip_distance as reference
 
 nan, inf = math.nan, math.inf
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.reference import erasure as reference
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional import erasure
+from attn_faithful.functional import attention_removal as erasure
 from attn_faithful.functional.flip_set import smallest_flip_set
+from tests.reference import erasure as reference
 
 nan, inf = math.nan, math.inf
 

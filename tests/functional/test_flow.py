@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.functional.test_rollout import one, stack
-from tests.reference import rollout as slow
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.flow import attention_flow
 from attn_faithful.functional.rollout import with_residual
+from tests.functional.test_rollout import one, stack
+from tests.reference import rollout as slow
 
 EXACT = 1e-10
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.reference import head_matching as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import head_matching as M
 from attn_faithful.functional.divergences import LN2
+from tests.reference import head_matching as reference
 
 REAL = [4, 1, 0, 3, 4]  # real queries of each example
 

@@ -9,10 +9,10 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 from scipy.stats import binomtest, wilcoxon
-from tests.reference.paired import biserial_by_pairs, holm_by_definition, p_by_signs
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.summaries import holm, paired, signed_rank, wilson
+from tests.reference.paired import biserial_by_pairs, holm_by_definition, p_by_signs
 
 
 def differences(n, kind):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.reference import permutations as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import permutations as P
+from tests.reference import permutations as reference
 
 nan, inf = math.nan, math.inf
 

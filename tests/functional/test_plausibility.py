@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import average_precision_score
-from tests.reference import plausibility as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.plausibility import (
@@ -17,6 +16,7 @@ from attn_faithful.functional.plausibility import (
     select_top,
     token_f1,
 )
+from tests.reference import plausibility as reference
 
 nan = math.nan
 

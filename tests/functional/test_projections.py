@@ -2,10 +2,10 @@ import math
 
 import pytest
 import torch
-from tests.reference import projections as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import projections as P
+from tests.reference import projections as reference
 
 CASES = [
     ("softmax", {}),

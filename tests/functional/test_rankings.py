@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tests.reference import rankings as reference
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import rankings as R
 from attn_faithful.functional import top_k as K
 from attn_faithful.functional.kendall import tau_b
+from tests.reference import rankings as reference
 
 nan = math.nan
 MEASURES = (R.kendall_tau_b, R.spearman)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.reference import rollout as slow
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.rollout import HEADS, over_heads, positive_part, relevance, rollout, with_residual
+from tests.reference import rollout as slow
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 

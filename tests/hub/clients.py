@@ -29,7 +29,7 @@ def push(folder):
     from attn_faithful.hub.push import push_data, push_metric, push_model, push_report
     from attn_faithful.models.han import HANClassifier, HANConfig
     from attn_faithful.reports.model_card import model_card
-    from attn_faithful.reports.runs import Run
+    from attn_faithful.reports.run import Run
 
     tokenizer = train_tokenizer(TEXTS)
     labels = {"id2label": {0: "negative", 1: "positive"}, "label2id": {"negative": 0, "positive": 1}}
@@ -195,9 +195,9 @@ def wheel():
     import attn_faithful
     from attn_faithful.cli import main
     from attn_faithful.experiments.recipe import load_recipe
-    from attn_faithful.experiments.recipe_files import RECIPES
+    from attn_faithful.experiments.recipe_file import RECIPES
     from attn_faithful.hub import _MODULES, metric_names
-    from attn_faithful.reports.page import TEMPLATES
+    from attn_faithful.reports.html.page import TEMPLATES
 
     def command(*arguments):
         with redirect_stdout(io.StringIO()) as said:

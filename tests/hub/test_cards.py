@@ -10,7 +10,7 @@ from attn_faithful.hub.push import write_model
 from attn_faithful.reports.card_metadata import front_matter
 from attn_faithful.reports.escaping import plain
 from attn_faithful.reports.model_card import model_card
-from attn_faithful.reports.runs import Run
+from attn_faithful.reports.run import Run
 from attn_faithful.store import RunFolder, weights
 
 ABOUT = {"tau": {"title": "tau-b", "meaning": "rank correlation", "direction": "higher", "shown": True}}

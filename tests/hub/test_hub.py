@@ -231,7 +231,7 @@ def test_the_wheel_brings_the_recipes(offline):
 
 
 def test_the_wheel_brings_the_templates(offline):
-    here = ROOT / "src" / "attn_faithful" / "reports" / "templates"
+    here = ROOT / "src" / "attn_faithful" / "reports" / "html" / "templates"
     assert offline["wheel"]["templates"] == sorted(path.name for path in here.iterdir() if path.is_file())
 
 
@@ -257,7 +257,7 @@ def test_without_the_package(without, name):
     assert missing.startswith("ImportError: ")
     assert "pip install attn_faithful" in missing
     assert "\n" not in missing
-    own = "han.HANClassifier" if "han" in name else "modeling.AttentionClassifier"
+    own = "han.HANClassifier" if "han" in name else "pooled.AttentionClassifier"
     assert without["classes"][name] == f"attn_faithful.models.{own}"
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 
 SMALL = {
     "vocab_size": 20,

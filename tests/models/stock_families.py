@@ -11,7 +11,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 
 PAD, BOS, EOS, VOCABULARY = 1, 0, 2, 60
 COMMON = {"vocab_size": VOCABULARY, "num_labels": 3, "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}

@@ -12,7 +12,7 @@ from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 from tests.models.examples import SMALL, small_batch, small_model
 
 THREE = {0: "a", 1: "b", 2: "c"}

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 from tests.models.examples import small_batch, small_model
 
 WRONG = {

@@ -12,12 +12,12 @@ from attn_faithful.attributions.base import Request, SourceSettings, attribute
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.blocks import distinct_blocks
+from attn_faithful.models.distinct_deletions import Naming, first_equal
 from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.inference import run_over
-from attn_faithful.models.modeling import AttentionClassifier
-from attn_faithful.models.shortened import Naming, first_equal
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.pooled import AttentionClassifier
+from attn_faithful.models.stock.model import StockModel
 from tests.models.examples import small_model
 from tests.models.stock_families import wrapped
 

@@ -8,7 +8,7 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.encoders import ENCODERS
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.models.readout import TanhReadout
 from tests.checks import EXACT, alternatives, check_attention_model
 from tests.models.examples import small_batch, small_model

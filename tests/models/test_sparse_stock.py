@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from attn_faithful import _auto
 from attn_faithful._checks import InputError
-from attn_faithful.models.interface import configs_of
-from attn_faithful.models.modeling import AttentionClassifier, AttentionClassifierConfig
-from attn_faithful.models.sparse import restore_projection, use_projection
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
+from attn_faithful.models.stock.interface import configs_of
+from attn_faithful.models.stock.model import StockModel
+from attn_faithful.models.stock.sparse import restore_projection, use_projection
 from tests.models.stock_families import FAMILIES, build, by_call, eager, read, texts
 from tests.models.test_stock import alternatives, check_close
 from tests.reference import projections

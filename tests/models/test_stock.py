@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful.models.protocol import JOINT, Encoded
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from tests.models.stock_families import FAMILIES, NAMES, eager, read, stock, texts, wrapped
 from tests.reference import stock as reference
 

@@ -8,7 +8,7 @@ import transformers
 from torch import Tensor
 
 from attn_faithful.evaluators.base import Block
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from tests.models.stock_families import build, read, texts, wrapped
 
 

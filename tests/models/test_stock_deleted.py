@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.models import stock as adapter
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock import model as adapter
+from attn_faithful.models.stock.model import StockModel
 from tests.models.stock_families import NAMES, PAD, VOCABULARY, build, read, texts, wrapped
 from tests.models.test_stock import alternatives, check_close
 

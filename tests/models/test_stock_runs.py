@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.models import decoder
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock import decoder
+from attn_faithful.models.stock.model import StockModel
 from tests.models.stock_families import EOS, FAMILIES, NAMES, PAD, build, eager, read, texts, wrapped
 from tests.models.test_stock import alternatives, check_close
 

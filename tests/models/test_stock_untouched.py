@@ -8,9 +8,9 @@ import transformers
 from torch import nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models import interface
-from attn_faithful.models.interface import configs_of
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock import interface
+from attn_faithful.models.stock.interface import configs_of
+from attn_faithful.models.stock.model import StockModel
 from tests.models.stock_families import NAMES, build, read, texts
 from tests.models.test_stock import alternatives, check_close
 

@@ -9,7 +9,7 @@ import transformers
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from attn_faithful.models.supported import SUPPORTED, refusal
 from tests.models.stock_families import COMMON, build, read, texts
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from attn_faithful.api import explain
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from tests.data.pieces import wordpiece
+from tests.experiments.test_evaluation_stock import NAMES, bert
 from tests.models.examples import small_batch, small_model
 from tests.models.stock_families import build, read, texts
 from tests.models.test_stock_untouched import check_untouched, state
-from tests.test_evaluate_stock import NAMES, bert
 
 ROUNDS = 6
 

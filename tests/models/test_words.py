@@ -10,8 +10,8 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, attribute, by_item
+from attn_faithful.evaluators.attention_removal import Removal
 from attn_faithful.evaluators.base import Block
-from attn_faithful.evaluators.removal import Removal
 from attn_faithful.functional.rankings import kendall_tau_b
 from attn_faithful.models import words as words_module
 from attn_faithful.models.han import HANClassifier

@@ -16,7 +16,6 @@ from attn_faithful.functional import (
     adversary_classes,
     concentration,
     divergences,
-    erasure,
     flip_distance,
     flip_set,
     flow,
@@ -26,9 +25,10 @@ from attn_faithful.functional import (
     projections,
     rankings,
     rollout,
-    sufficiency,
     top_k,
 )
+from attn_faithful.functional import attention_removal as erasure
+from attn_faithful.functional import erasure as sufficiency
 from tests.properties.made import EXTREMES, checked
 
 SIZES = st.integers(0, 5)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
-from attn_faithful.data.given import read_importance
-from attn_faithful.data.mock import MockSpec, mock_words
+from attn_faithful.data.importance_file import read_importance
+from attn_faithful.data.planted import MockSpec, mock_words
 from attn_faithful.data.sources import load_texts
-from attn_faithful.data.vectors import load_vectors
-from attn_faithful.experiments.plan import expand
+from attn_faithful.data.word_vectors import load_vectors
+from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import load_recipe
 from tests.properties.made import checked
 

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_faithful.functional import concentration, divergences, plausibility, sufficiency
+from attn_faithful.functional import concentration, divergences, plausibility
+from attn_faithful.functional import erasure as sufficiency
 from tests.properties import made
 from tests.properties.made import checked, same
 from tests.reference import divergences as slow

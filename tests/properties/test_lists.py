@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional import concentration, divergences, faithfulness, flip_set, plausibility, ragged, rankings
-from attn_faithful.functional.alternatives import adversarial_of_lists, permutation_of_lists
-from attn_faithful.functional.concentration_lists import importance_entropy_of_lists
-from attn_faithful.functional.erasure_lists import erasure_of_lists
-from attn_faithful.functional.flip_lists import decision_flip_of_lists
-from attn_faithful.functional.plausibility_lists import plausibility_of_lists
+from attn_faithful.functional import attefa as faithfulness
+from attn_faithful.functional import concentration, divergences, flip_set, plausibility, ragged, rankings
 from attn_faithful.functional.summaries import summarize
+from attn_faithful.metrics.alternatives import adversarial_of_lists, permutation_of_lists
+from attn_faithful.metrics.decision_flip import decision_flip_of_lists
+from attn_faithful.metrics.erasure import erasure_of_lists
+from attn_faithful.metrics.importance_entropy import importance_entropy_of_lists
+from attn_faithful.metrics.plausibility import plausibility_of_lists
 from tests.properties import made
 from tests.properties.made import checked, same
 from tests.reference import alternatives as slow_alternatives

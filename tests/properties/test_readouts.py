@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_faithful.functional import adversary, adversary_classes, erasure, flip_distance, flip_set, permutations
+from attn_faithful.functional import adversary, adversary_classes, flip_distance, flip_set, permutations
+from attn_faithful.functional import attention_removal as erasure
 from attn_faithful.functional.divergences import jsd, tvd
 from attn_faithful.functional.projections import softmax
 from tests.properties import made

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attn_faithful.reports.runs import Run
+from attn_faithful.reports.run import Run
 from attn_faithful.schema import columns
 from attn_faithful.store import RunFolder
 

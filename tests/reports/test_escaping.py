@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from attn_faithful.reports import escaping
 from attn_faithful.reports.escaping import latex, markdown, plain, preamble
-from attn_faithful.reports.tables import Table
+from attn_faithful.reports.tables.table import Table
 from tests.reports.altered import EVIL, FOREIGN
 from tests.reports.latex import faults
 

@@ -18,7 +18,7 @@ from attn_faithful.reports.figures.compose import columns_of, sheets
 from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class, stacked, violins
 from attn_faithful.reports.figures.relations import Line, Twin, counts_by_bin, curves, scatter_by_class, tradeoff
 from attn_faithful.reports.figures.style import safe
-from attn_faithful.reports.runs import read_runs
+from attn_faithful.reports.run import read_runs
 from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, relabelled, two_sites, undefined
 
 NAMES = ["no", "yes"]

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from attn_faithful.reports import progress, remaining, showing
-from attn_faithful.reports.progress import EPOCH_SHARE, Counter, Progress
-from attn_faithful.reports.remaining import Stopwatch, duration
+from attn_faithful.reports.progress import bars as showing
+from attn_faithful.reports.progress import progress, remaining
+from attn_faithful.reports.progress.progress import EPOCH_SHARE, Counter, Progress
+from attn_faithful.reports.progress.remaining import Stopwatch, duration
 
 
 def cell(encoder, epochs=2, twins=2):

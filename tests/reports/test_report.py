@@ -17,7 +17,7 @@ from attn_faithful.reports import report as module
 from attn_faithful.reports.figures import FIGURES, draw, style, write
 from attn_faithful.reports.report import Names, Report, report
 from attn_faithful.reports.result import Result
-from attn_faithful.reports.tables import Table
+from attn_faithful.reports.tables.table import Table
 from attn_faithful.store import RunFolder
 from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, edit, older, relabelled, single, undefined
 from tests.reports.golden.make import COMPARED, EXPECTED
@@ -348,7 +348,7 @@ def test_a_notebook_shows_figures_and_escapes(tmp_path):
 
 
 def test_figures_as_html(monkeypatch):
-    from attn_faithful.reports import display
+    from attn_faithful.reports.figures import display
 
     monkeypatch.setattr(display.Figures, "__getitem__", lambda self, name: b"png")
     html = Result(LSTM).figures._repr_html_()

@@ -7,7 +7,7 @@ from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.inference import Outputs
-from attn_faithful.models.modeling import AttentionClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 
 COLLATE = Collator()
 WITH_BASE = Collator(columns=("base_attention", "base_probabilities"))

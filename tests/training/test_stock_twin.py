@@ -14,7 +14,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.functional.divergences import LN2
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training import stock_pair
 from attn_faithful.training.stock_pair import stock_twin_outputs
 from attn_faithful.training.stock_start import new_stock_twin

@@ -12,9 +12,9 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful._registry import Registry
 from attn_faithful.functional.rollout import HEADS
+from attn_faithful.models.distinct_deletions import alike
 from attn_faithful.models.label_view import label_view, no_and_yes
 from attn_faithful.models.protocol import Batch, Encoded, probabilities
-from attn_faithful.models.shortened import alike
 
 REDUCTIONS = ("xxex", "l1", "l2", "sum")
 ATTENTION_PATHS = ("auto", "detached", "attached")

@@ -28,7 +28,7 @@ from attn_faithful.attributions.base import (
 )
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch, evaluating
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.model import StockModel
 
 CONVERGED = 1e-3  # of the change of the outcome, by which integrated gradients may miss it
 ROUNDING = 1e-6  # of an outcome in float32

@@ -90,7 +90,7 @@ def hidden_gradient_importance(model: Any, batch: Batch, encoded: Encoded) -> tu
 
     Example:
         >>> from attn_faithful.models.configuration import AttentionClassifierConfig
-        >>> from attn_faithful.models.modeling import AttentionClassifier
+        >>> from attn_faithful.models.pooled import AttentionClassifier
         >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=10, encoder="mlp"))
         >>> batch = {"input_ids": torch.tensor([[2, 3]])}
         >>> values, reasons = hidden_gradient_importance(model, batch, model.encode(batch))
@@ -179,7 +179,7 @@ def hidden_leave_one_out(
 
     Example:
         >>> from attn_faithful.models.configuration import AttentionClassifierConfig
-        >>> from attn_faithful.models.modeling import AttentionClassifier
+        >>> from attn_faithful.models.pooled import AttentionClassifier
         >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=10, encoder="lstm"))
         >>> batch = {"input_ids": torch.tensor([[2, 3]])}
         >>> hidden_leave_one_out(model, batch, model.encode(batch))[0].tolist()

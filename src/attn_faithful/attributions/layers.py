@@ -16,11 +16,11 @@ from attn_faithful.attributions.gradients import analysing, row_parts
 from attn_faithful.functional.flow import attention_flow as flow_of
 from attn_faithful.functional.rollout import over_heads, positive_part, relevance
 from attn_faithful.functional.rollout import rollout as rollout_of
-from attn_faithful.models.interface import Call, Trace
-from attn_faithful.models.layers import patched
 from attn_faithful.models.protocol import JOINT
-from attn_faithful.models.slots import keys_of_text
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.interface import Call, Trace
+from attn_faithful.models.stock.layers import patched
+from attn_faithful.models.stock.model import StockModel
+from attn_faithful.models.stock.slots import keys_of_text
 
 NUMBERS = 2**24  # that the transformed vectors of some rows may hold
 SAME = 1e-4  # of the size of an output, that two ways to work it out in float32 may differ by

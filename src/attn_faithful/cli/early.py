@@ -79,7 +79,7 @@ def run(given: argparse.Namespace) -> None:
 
 def check(given: argparse.Namespace) -> None:
     """Check the flags of ``check``, and the recipe's keys or that the data are there."""
-    from attn_faithful.experiments.recipe_files import find_recipe
+    from attn_faithful.experiments.recipe_file import find_recipe
 
     faults = Faults(collect=True)
     of_recipe = find_recipe(given.what).suffix in (".yaml", ".yml")
@@ -123,7 +123,7 @@ def _seeds(text: str | None) -> None:
 
 
 def _recipe(path: str) -> None:
-    from attn_faithful.experiments.recipe_files import find_recipe, read_recipe
+    from attn_faithful.experiments.recipe_file import find_recipe, read_recipe
 
     raw, where = read_recipe(path), str(find_recipe(path))
     faults = Faults(collect=True)
@@ -179,14 +179,14 @@ def _file(flag: str, path: str | None) -> None:
 
 
 def _folder(name: str | None) -> None:
-    from attn_faithful.experiments.recipe_files import check_folder_name
+    from attn_faithful.experiments.recipe_file import check_folder_name
 
     if name is not None:
         check_folder_name("name", name)
 
 
 def _source(source: str) -> None:
-    from attn_faithful.data.readers import check_there
+    from attn_faithful.data.files.readers import check_there
 
     check_there(source)
 

@@ -18,12 +18,12 @@ def evaluate(given: argparse.Namespace) -> None:
     from pathlib import Path
 
     from attn_faithful.api import load
-    from attn_faithful.experiments.evaluate import evaluate_task, make_task
-    from attn_faithful.experiments.failing import UndefinedTextWarning, told
-    from attn_faithful.experiments.launch import processes
     from attn_faithful.experiments.recipe import check_folder_name
-    from attn_faithful.experiments.stages import quiet
-    from attn_faithful.reports.progress import Counter
+    from attn_faithful.experiments.run_cell import quiet
+    from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
+    from attn_faithful.experiments.run_recipe import processes
+    from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, told
+    from attn_faithful.reports.progress.progress import Counter
     from attn_faithful.reports.result import Result
 
     check_folder_name("name", given.name)
@@ -78,8 +78,8 @@ def explain(given: argparse.Namespace) -> None:
     from rich.console import Console
 
     from attn_faithful import api
-    from attn_faithful.data.seen import CAUTION
-    from attn_faithful.experiments.stages import quiet
+    from attn_faithful.data.training_texts import CAUTION
+    from attn_faithful.experiments.run_cell import quiet
 
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore", api.TrainedOnWarning)  # said below

@@ -31,7 +31,7 @@ def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 def data_overrides(given: argparse.Namespace) -> dict[str, Any]:
     """What the flags say of the data, and then ``--set``, as dotted keys of a recipe."""
-    from attn_faithful.experiments.strict import read_value
+    from attn_faithful.experiments.strict_yaml import read_value
 
     found: dict[str, Any] = {}
 

@@ -32,7 +32,7 @@ def show(tables: Sequence[Any]) -> None:
 
 def show_answers(records: Sequence[Any], tables: Sequence[Any], rest: str) -> None:
     """The answers first, of many models one line each; then the tables, and where the rest is."""
-    from attn_faithful.reports.answer import answers
+    from attn_faithful.reports.answer.answer import answers
 
     console = _console()
     found = answers(records)
@@ -57,7 +57,7 @@ def _console() -> Any:
 
 
 def ls(given: argparse.Namespace) -> None:
-    from attn_faithful.reports.tables import runs_table
+    from attn_faithful.reports.tables.table import runs_table
     from attn_faithful.store import find_runs
 
     show([runs_table(find_runs(given.folder))])

@@ -19,8 +19,8 @@ from attn_faithful.experiments.threads import asked_for
 from attn_faithful.reports.characters import degrading, visible
 
 # The heavy imports stand inside the commands: --help must answer at once, and so must what is misspelt.
-_TRAINS = ("attn_faithful.api", "attn_faithful.experiments.stages")
-_EVALUATES = ("attn_faithful.api", "attn_faithful.experiments.evaluate")
+_TRAINS = ("attn_faithful.api", "attn_faithful.experiments.run_cell")
+_EVALUATES = ("attn_faithful.api", "attn_faithful.experiments.run_evaluation")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

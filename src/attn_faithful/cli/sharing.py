@@ -29,7 +29,7 @@ def push(given: argparse.Namespace) -> None:
 def _card_of(what: str, to: str, results: Sequence[str], licence: str | None) -> str | None:
     """The card of a run's model, or of a model that runs of evaluate have tested; None where there is no run."""
     from attn_faithful.reports.model_card import model_card
-    from attn_faithful.reports.runs import read_runs
+    from attn_faithful.reports.run import read_runs
     from attn_faithful.store import RunFolder
 
     others = read_runs(results) if results else []

@@ -38,14 +38,14 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     from types import SimpleNamespace
 
     from attn_faithful.api import load
-    from attn_faithful.experiments.failing import UndefinedTextWarning, told
     from attn_faithful.experiments.recipe import make_recipe
-    from attn_faithful.experiments.stages import quiet
-    from attn_faithful.experiments.stock_attefa import stock_attefa, twin_settings
+    from attn_faithful.experiments.run_cell import quiet
+    from attn_faithful.experiments.run_stock_twins import stock_attefa, twin_settings
+    from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, told
     from attn_faithful.reports.aggregate import aggregate
-    from attn_faithful.reports.progress import Progress
+    from attn_faithful.reports.progress.progress import Progress
     from attn_faithful.reports.result import Result
-    from attn_faithful.reports.tables import attefa_table, base_table
+    from attn_faithful.reports.tables.table import attefa_table, base_table
 
     found = data_overrides(given)
     for key in found:
@@ -132,8 +132,8 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
     from pathlib import Path
 
     from attn_faithful.api import carry_out
-    from attn_faithful.reports.recipes import recipe_tables, short_tables
-    from attn_faithful.reports.trends import trends
+    from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
+    from attn_faithful.reports.tables.trends import trends
 
     chosen = only(getattr(given, "only", []))
     data_dir = getattr(given, "data_dir", None)
@@ -147,13 +147,13 @@ def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
 
 
 def check(given: argparse.Namespace) -> None:
-    from attn_faithful.experiments.checking import check_cells
+    from attn_faithful.experiments.check import check_cells
     from attn_faithful.experiments.estimate import estimate
-    from attn_faithful.experiments.plan import expand
+    from attn_faithful.experiments.grid import expand
     from attn_faithful.experiments.prepare import statistics
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
-    from attn_faithful.experiments.recipe_files import find_recipe
-    from attn_faithful.reports.tables import data_table, plan_table
+    from attn_faithful.experiments.recipe_file import find_recipe
+    from attn_faithful.reports.tables.table import data_table, plan_table
 
     overrides = recipe_overrides(given)
     is_recipe = str(find_recipe(given.what)).endswith((".yaml", ".yml"))
@@ -178,11 +178,11 @@ def check(given: argparse.Namespace) -> None:
 def _check_for_model(given: argparse.Namespace) -> None:
     """Whether a trained model can be tested on a data set."""
     from attn_faithful.api import load
-    from attn_faithful.experiments.checking import check_for_model
+    from attn_faithful.experiments.check import check_for_model
     from attn_faithful.experiments.recipe import make_recipe
-    from attn_faithful.experiments.stages import quiet
-    from attn_faithful.reports.remaining import duration
-    from attn_faithful.reports.tables import data_table
+    from attn_faithful.experiments.run_cell import quiet
+    from attn_faithful.reports.progress.remaining import duration
+    from attn_faithful.reports.tables.table import data_table
 
     overrides = {key: value for key, value in data_overrides(given).items() if key.startswith("data.")}
     data = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides).data

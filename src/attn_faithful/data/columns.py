@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._checks import Faults, InputError, check_choice
-from .readers import Raw
+from attn_faithful._checks import Faults, InputError, check_choice
+from attn_faithful.data.files.readers import Raw
 
 TEXT_COLUMNS = ("sentence", "review", "body", "content", "document", "comment", "tweet", "review_body", "utterance")
 LABEL_COLUMNS = ("labels", "stars", "rating", "sentiment", "class", "category", "target", "polarity", "score")

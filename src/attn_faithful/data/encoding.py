@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from .._checks import InputError, check_choice
-from .normalised import Aligned, clean_steps
-from .patterns import DIGIT_WORD, WORDS
-from .rationales import RATIONALE
-from .sentences import sentence_ids, sentence_spans
-from .spill import Spill
-from .tokenized import encoded_batch, tokenize
-from .words import aligned, filled
+from attn_faithful._checks import InputError, check_choice
+from attn_faithful.data.mapped_tables import Spill
+from attn_faithful.data.normalization import Aligned, clean_steps
+from attn_faithful.data.patterns import DIGIT_WORD, WORDS
+from attn_faithful.data.rationales import RATIONALE
+from attn_faithful.data.sentences import sentence_ids, sentence_spans
+from attn_faithful.data.tokenized import encoded_batch, tokenize
+from attn_faithful.data.words import aligned, filled
 
 if TYPE_CHECKING:
     import datasets

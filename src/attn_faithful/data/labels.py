@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._checks import Faults, InputError, did_you_mean
-from .readers import Raw
-from .spelling import cleaned, one_in_two_ways
+from attn_faithful._checks import Faults, InputError, did_you_mean
+from attn_faithful.data.class_spelling import cleaned, one_in_two_ways
+from attn_faithful.data.files.readers import Raw
 
 _LABELS = ("label", "labels")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")

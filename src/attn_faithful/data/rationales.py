@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from .._checks import InputError, check_choice, check_same_length
+from attn_faithful._checks import InputError, check_choice, check_same_length
 
 RATIONALE = "rationale"
 DERIVED = {  # a rationale that is worked out -> the columns that it needs

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from .spill import Spill, flat
+from attn_faithful.data.mapped_tables import Spill, flat
 
 
 class Ragged(Sequence[Any]):

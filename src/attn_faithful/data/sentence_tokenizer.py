@@ -6,8 +6,8 @@ from typing import Any
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .._checks import InputError
-from .sentences import sentence_ids, sentence_spans
+from attn_faithful._checks import InputError
+from attn_faithful.data.sentences import sentence_ids, sentence_spans
 
 _IDS = "sentence_ids"
 

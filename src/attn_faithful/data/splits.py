@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._checks import InputError
-from .labels import LabelMap, stratified
-from .rows import Texts
+from attn_faithful._checks import InputError
+from attn_faithful.data.labels import LabelMap, stratified
+from attn_faithful.data.rows import Texts
 
 
 def take(table: dict[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Sequence[Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._checks import InputError
-from .words import word_ids
+from attn_faithful._checks import InputError
+from attn_faithful.data.words import word_ids
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase

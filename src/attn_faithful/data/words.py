@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
-from .segments import Segments
+from attn_faithful.data.segments import Segments
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

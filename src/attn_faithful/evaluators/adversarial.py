@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
+from attn_faithful.evaluators.adversarial_search import FAST, SearchSettings, output_change, search
+from attn_faithful.evaluators.adversarial_steps import farther
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
-from attn_faithful.evaluators.linear_steps import farther
-from attn_faithful.evaluators.movable import Movable, movable_of
-from attn_faithful.evaluators.search import FAST, SearchSettings, output_change, search
+from attn_faithful.evaluators.movable_attention import Movable, movable_of
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
 from attn_faithful.functional.adversary_classes import adversary_interval, decision_keeping_interval
 from attn_faithful.functional.concentration import NO_MASS

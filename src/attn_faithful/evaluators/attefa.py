@@ -10,7 +10,7 @@ import numpy as np
 
 from attn_faithful import schema
 from attn_faithful.evaluators.base import EVALUATORS, Evaluator, MetricSpec
-from attn_faithful.functional import faithfulness
+from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, per_example_divergences
 
 ATTEFA = MetricSpec(

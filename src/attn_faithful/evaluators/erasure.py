@@ -15,8 +15,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial import MULTI_LABEL
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
-from attn_faithful.functional.erasure_lists import NAN_PROBABILITIES
-from attn_faithful.functional.sufficiency import (
+from attn_faithful.functional.erasure import (
     SHARES,
     aopc,
     comprehensiveness,
@@ -24,6 +23,7 @@ from attn_faithful.functional.sufficiency import (
     sufficiency,
     top_masks,
 )
+from attn_faithful.metrics.erasure import NAN_PROBABILITIES
 from attn_faithful.models.protocol import probabilities
 
 CANNOT_DELETE = "model cannot delete tokens"

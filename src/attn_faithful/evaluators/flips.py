@@ -15,11 +15,11 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.adversarial import MULTI_LABEL
+from attn_faithful.evaluators.attention_removal import OPERATORS, Removal
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
 from attn_faithful.evaluators.flip_facts import flip_facts
-from attn_faithful.evaluators.removal import OPERATORS, Removal
+from attn_faithful.functional.attention_removal import flipped, greedy_flip_size, removal_order, removed_mass
 from attn_faithful.functional.divergences import LN2, jsd
-from attn_faithful.functional.erasure import flipped, greedy_flip_size, removal_order, removed_mass
 from attn_faithful.functional.flip_set import NEVER, smallest_flip_set
 from attn_faithful.functional.ragged import NO_TOKEN
 from attn_faithful.functional.rankings import NAN_SCORES

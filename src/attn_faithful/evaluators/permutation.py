@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
+from attn_faithful.evaluators.adversarial_search import output_change
+from attn_faithful.evaluators.attention_removal import CELLS
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
-from attn_faithful.evaluators.removal import CELLS
-from attn_faithful.evaluators.search import output_change
 from attn_faithful.functional.permutations import (
     joint_permutations,
     permutable,

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
+from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, rationale_share, select_top, token_f1
-from attn_faithful.functional.sufficiency import erasure_counts
 
 NOTHING_MARKED = "no rationale in the data"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attn_faithful.experiments.plan import Cell
+from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import Prepared, prepare
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.models.architectures import new_model

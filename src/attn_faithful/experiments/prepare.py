@@ -14,7 +14,7 @@ from attn_faithful.data.collate import MODEL_COLUMNS, Collator
 from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts, train_tokenizer
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
-from attn_faithful.data.vectors import load_vectors
+from attn_faithful.data.word_vectors import load_vectors
 from attn_faithful.experiments.recipe import DataSettings, Recipe
 from attn_faithful.models.architectures import FLAT, config_class, model_class
 from attn_faithful.training.metrics import balanced_weights

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
-from attn_faithful.data.mock import mock_spec
-from attn_faithful.experiments.recipe_files import check_folder_name, find_recipe, read_recipe
-from attn_faithful.experiments.settings import EvaluationSettings
-from attn_faithful.experiments.strict import build, dataclass_of, merge, typed
+from attn_faithful.data.planted import mock_spec
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.recipe_file import check_folder_name, find_recipe, read_recipe
+from attn_faithful.experiments.strict_yaml import build, dataclass_of, merge, typed
 from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.trainer import check_trackers
 from attn_faithful.training.twin import TwinSettings

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .divergences import LN2, largest_jsd
-from .flip_distance import LARGEST
-from .ragged import NO_TOKEN
-from .rankings import NAN_SCORES
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.divergences import LN2, largest_jsd
+from attn_faithful.functional.flip_distance import LARGEST
+from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.rankings import NAN_SCORES
 
 _CELLS = 2**19  # pairs held at once: 4 MB a temporary
 _SLACK = 1e-12  # of the largest margin: what counts as on a bound

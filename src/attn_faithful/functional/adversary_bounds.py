@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import xlogy
 
-from .adversary_region import Array, Region, Rows
+from attn_faithful.functional.adversary_region import Array, Region, Rows
 
 NODES = 5  # boxes that are split; three times as many where the bounds are far apart still
 CLOSE = 5e-4  # nats between the bounds that are as good as none

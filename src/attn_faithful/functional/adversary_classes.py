@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import InputError
-from .adversary import vertex_between
-from .adversary_bounds import NODES, Farthest, farthest
-from .adversary_region import DecisionRegion, Region, TvdRegion
-from .divergences import jsd
-from .flip_distance import as_distributions, checked_readout, decided
+from attn_faithful._checks import InputError
+from attn_faithful.functional.adversary import vertex_between
+from attn_faithful.functional.adversary_bounds import NODES, Farthest, farthest
+from attn_faithful.functional.adversary_region import DecisionRegion, Region, TvdRegion
+from attn_faithful.functional.divergences import jsd
+from attn_faithful.functional.flip_distance import as_distributions, checked_readout, decided
 
 
 @dataclass(frozen=True)

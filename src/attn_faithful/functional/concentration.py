@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from .._checks import InputError
-from .distributions import check_distributions
-from .ragged import NO_TOKEN
-from .rankings import NAN_SCORES, TOO_SHORT
+from attn_faithful._checks import InputError
+from attn_faithful.functional.distributions import check_distributions
+from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.rankings import NAN_SCORES, TOO_SHORT
 
 NO_MASS = "no mass"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._checks import InputError
+from attn_faithful._checks import InputError
 
 SUM_TOLERANCE = 1e-3  # of a sum of float32 probabilities of many classes or tokens
 

@@ -15,8 +15,8 @@ import math
 import torch
 from torch import Tensor
 
-from .._checks import InputError
-from .distributions import check_distributions, check_part, check_probabilities
+from attn_faithful._checks import InputError
+from attn_faithful.functional.distributions import check_distributions, check_part, check_probabilities
 
 LN2 = math.log(2.0)
 

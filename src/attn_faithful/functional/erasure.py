@@ -1,376 +1,194 @@
-"""What is decided when attention weights are removed: along a ranking, one at a time, or greedily.
-
-Weights come as logarithms of any scale (the scores of a softmax; the log of sparse attention, -inf for 0). What is
-left is renormalized; where nothing is left, or nothing with weight, the context is the zero vector and the logits are
-the bias. Sums run over what is kept and are never differences: what a large weight hid is as exact as the rest.
-"""
+"""Erasure of the most important tokens, from probabilities: comprehensiveness, sufficiency, AOPC (ERASER)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .flip_set import check_items, checked_weights, first_true, running_sums
-from .rankings import NAN_SCORES
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.rankings import NAN_SCORES
 
-_ALTERNATIVES = 64  # asked of a model at once
+SHARES = (0.01, 0.05, 0.10, 0.20, 0.50)  # ERASER's bins
+
+_ROUNDING = 1e-6  # of float32 probabilities
+_EXACT = 1e-9  # items; 0.07 * 100 is 7.000000000000001 and must not become 8
 
 
-def removal_order(importance: Tensor, items: Tensor) -> Tensor:
-    r"""The positions in the order in which a ranking removes them: the most important item first.
+def erasure_counts(n: Tensor, shares: Sequence[float] = SHARES) -> Tensor:
+    r"""How many of n tokens each share takes: ``ceil(share n)``, so at least 1 wherever there is a token.
 
-    Equal items go in order of position. An importance of NaN says nothing about its item: it goes behind all others,
-    -inf included. What is no item stands last, in order of position.
+    The paper takes the top 1%, 5%, 10%, 20% and 50% of the tokens and is silent about rounding; rounding down would
+    remove nothing from most sentences.
 
     Args:
-        importance: (B, T), any numbers, higher is more important; ignored outside ``items``.
-        items: (B, T), bool.
+        n: (B,), content tokens of each example.
+        shares: K numbers above 0 and at most 1.
 
     Returns:
-        (B, T), int64: a permutation of the positions.
+        (B, K), tokens; 0 where n is 0.
 
     Raises:
-        InputError: other shapes, ``items`` that is not bool.
+        InputError: a share out of range, or none.
 
     Reference:
-        Serrano and Smith, section 5.1.
+        DeYoung et al. (2020), section 4.2.
 
     Example:
-        >>> items = torch.tensor([[True, True, False, True]])
-        >>> removal_order(torch.tensor([[0.1, 0.5, 9.0, 0.5]]), items)
-        tensor([[1, 3, 0, 2]])
+        >>> erasure_counts(torch.tensor([19, 1, 0])).tolist()
+        [[1, 1, 2, 4, 10], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]]
+    """
+    check_shape("n", n, "B")
+    if not shares or not all(0 < share <= 1 for share in shares):
+        raise InputError(f"Expected `shares` above 0 and at most 1, but got {tuple(shares)}; 0.05 is 5%.")
+    exact = n.double()[:, None] * torch.tensor(shares, dtype=torch.float64, device=n.device)
+    return (exact - _EXACT).ceil().long()
+
+
+def top_masks(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tensor, list[str | None]]:
+    r"""The most important content tokens of each example, as many as each count says.
+
+    Higher is more important: pass magnitudes of signed scores, unless what speaks against the target is to come last.
+    Tokens that tie are taken from the first position on.
+
+    Args:
+        importance: (B, T), any unit; ignored outside ``content``.
+        content: (B, T), bool.
+        counts: (B, K), tokens, at least 0; cut to the content tokens that there are.
+
+    Returns:
+        masks (B, K, T), bool, never outside ``content``; and for each example why nothing is chosen ("no content
+        token", "nan in scores"), or None.
+
+    Raises:
+        InputError: other shapes, ``content`` that is not bool, a negative count.
+
+    Reference:
+        DeYoung et al. (2020), section 4.2.
+
+    Example:
+        >>> importance = torch.tensor([[0.1, 0.4, 0.4, 0.9]])
+        >>> content = torch.tensor([[True, True, True, False]])
+        >>> masks, reasons = top_masks(importance, content, torch.tensor([[1, 2]]))
+        >>> masks.int().tolist(), reasons
+        ([[[0, 1, 0, 0], [0, 1, 1, 0]]], [None])
     """
     check_shape("importance", importance, "B T")
-    check_items(items, tuple(importance.shape))
-    known = items & ~importance.isnan()
-    order = torch.where(known, importance.detach().double(), -math.inf).argsort(dim=1, descending=True, stable=True)
-    group = torch.where(items, (~known).long(), 2)
-    return order.gather(1, group.gather(1, order).argsort(dim=1, stable=True))
-
-
-def prefix_logits(log_weights: Tensor, order: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
-    r"""Logits after the first k items of a ranking are removed and the rest is renormalized, for all k at once.
-
-    ``sum over kept t of a_t z_t / sum over kept t of a_t + b``. The same text gives the same bits in any batch and
-    with any padding.
-
-    Args:
-        log_weights: (B, T), unnormalized logarithms of attention, -inf for a weight of 0; ignored outside ``items``.
-        order: (B, T), from :func:`removal_order`: the items first.
-        items: (B, T), bool: the positions that attention has, each of which can be removed.
-        token_logits: (B, T, C), what each token alone would say, without the bias.
-        bias: (B, C); -inf for a class that never counts.
-
-    Returns:
-        (B, T + 1, C), float64: logits without the first k = 0 ... n items; the bias where no weight is left. NaN for
-        k > n, and everywhere if a score is not finite.
-
-    Raises:
-        InputError: other shapes, ``items`` that is not bool.
-
-    Reference:
-        Serrano and Smith, section 5.1; section 5.3 for the zero vector.
-
-    Example:
-        >>> scores, items = torch.tensor([[0.0, -120.0, -121.0]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> logits = torch.tensor([[[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]])
-        >>> prefix_logits(scores, torch.tensor([[0, 1, 2]]), items, logits, torch.zeros(1, 2)).round(decimals=4)[0]
-        tensor([[0.0000, 1.0000],
-                [0.7311, 0.2689],
-                [0.0000, 1.0000],
-                [0.0000, 0.0000]], dtype=torch.float64)
-    """
-    w, z, b, reason = checked_weights(log_weights, items, token_logits, bias)
-    _check_order(order, items)
-    last_first = order.to(w.device).flip(1)
-    row = torch.arange(len(w), device=w.device)[:, None] * w.shape[1]
-    values = _with_mass(z, b).flatten(0, 1).index_select(0, (last_first + row).flatten())
-    sums, _ = running_sums(w.gather(1, last_first), values.reshape(*w.shape, b.shape[1] + 1))
-    return _only_prefixes(_renormalized(sums.flip(1), b), items, reason)
-
-
-def recompute_prefix_logits(
-    scores: Tensor,
-    project: Callable[[Tensor, Tensor], Tensor],
-    order: Tensor,
-    items: Tensor,
-    token_logits: Tensor,
-    bias: Tensor,
-    chunk: int = 64,
-) -> Tensor:
-    r"""Logits after the first k items of a ranking are removed and the remaining scores are projected again.
-
-    ``project(scores, kept) @ z + b``. For softmax it is what :func:`prefix_logits` gives, at T times the work; for
-    sparse projections other items may enter the support.
-
-    Args:
-        scores: (B, T), before the projection; ignored outside ``items``.
-        project: ``project(scores (B, K, T), allowed (B, K, T)) -> attention``, zeros where nothing is allowed.
-        order: (B, T), from :func:`removal_order`: the items first.
-        items: (B, T), bool.
-        token_logits: (B, T, C), without the bias.
-        bias: (B, C).
-        chunk: prefixes projected at once: memory is a few times ``B chunk T`` numbers.
-
-    Returns:
-        (B, T + 1, C), float64, as of :func:`prefix_logits`.
-
-    Raises:
-        InputError: other shapes, ``items`` that is not bool, a chunk below 1.
-
-    Reference:
-        Serrano and Smith, section 5.1, for projections that are not softmax.
-
-    Example:
-        >>> from attn_faithful.functional.projections import sparsemax
-        >>> scores, items = torch.tensor([[2.0, 0.5, 0.0]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> logits = torch.tensor([[[4.0], [2.0], [1.0]]])
-        >>> recompute_prefix_logits(scores, sparsemax, torch.tensor([[0, 1, 2]]), items, logits, torch.zeros(1, 1))
-        tensor([[[4.0000],
-                 [1.7500],
-                 [1.0000],
-                 [0.0000]]], dtype=torch.float64)
-    """
-    s, z, b, reason = checked_weights(scores, items, token_logits, bias)
-    _check_order(order, items)
-    if chunk < 1:
-        raise InputError(f"Expected `chunk` of at least 1, but got {chunk}.")
-    rank = order.to(s.device).argsort(1)
-    held = s > -math.inf
-    s = torch.where(held, s, 0.0)
-    found = []
-    for start in range(0, s.shape[1] + 1, chunk):
-        k = torch.arange(start, min(start + chunk, s.shape[1] + 1), device=s.device)
-        kept = held[:, None] & (rank[:, None] >= k[:, None])  # (B, K, T)
-        attention = project(s[:, None].expand_as(kept), kept)
-        found.append(attention.detach().double() @ z + b[:, None])
-    return _only_prefixes(torch.cat(found, 1), items, reason)
-
-
-def first_flip(logits_after: Tensor, decision: Tensor) -> Tensor:
-    r"""How many items of a ranking are removed until the decision changes.
-
-    Args:
-        logits_after: (B, T + 1, C), logits without the first k items; NaN where there are fewer than k.
-        decision: (B,), the class decided for k = 0: the argmax, the lowest index on ties.
-
-    Returns:
-        (B,), float64: the smallest k >= 1 whose argmax (the lowest index on ties) is another class; NaN where there is
-        none. Lower says that the ranking finds what the decision rests on.
-
-    Raises:
-        InputError: other shapes, a decision that is not a class.
-
-    Reference:
-        Serrano and Smith, section 5.1.
-
-    Example:
-        >>> first_flip(torch.tensor([[[0.0, 2.0], [0.0, 1.0], [1.0, 1.0]]]), torch.tensor([1]))
-        tensor([2.], dtype=torch.float64)
-    """
-    check_shape("logits_after", logits_after, "B K C")
-    _check_decision(decision, logits_after.shape[0], logits_after.shape[2])
-    changed = flipped(logits_after, decision[:, None].expand(logits_after.shape[:2]))
-    k = torch.arange(logits_after.shape[1], device=changed.device)
-    return first_true(changed & (k >= 1))
-
-
-def removed_mass(log_weights: Tensor, order: Tensor, items: Tensor, size: Tensor) -> Tensor:
-    r"""Which share of the attention on all items the first ``size`` items of a ranking hold.
-
-    Args:
-        log_weights: (B, T), unnormalized logarithms of attention, -inf for a weight of 0; ignored outside ``items``.
-        order: (B, T), from :func:`removal_order`: the items first.
-        items: (B, T), bool.
-        size: (B,), a number of items, for example from :func:`first_flip`; NaN where there is none.
-
-    Returns:
-        (B,), float64, probability, 0 to 1: their weight over that of all items, so what other positions (special
-        tokens) keep is no part of it. NaN where ``size`` is, where no
-        item has weight, and where a weight is not a number.
-
-    Raises:
-        InputError: other shapes, ``items`` that is not bool, a size below 0 or above T.
-
-    Reference:
-        Serrano and Smith, appendix A.3, figure 11.
-
-    Example:
-        >>> weights, items = torch.tensor([[0.5, 0.3, 0.2]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> removed_mass(weights.log(), torch.tensor([[2, 0, 1]]), items, torch.tensor([2.0])).round(decimals=4)
-        tensor([0.7000], dtype=torch.float64)
-    """
-    check_shape("log_weights", log_weights, "B T")
-    check_items(items, tuple(log_weights.shape))
-    _check_order(order, items)
-    if tuple(size.shape) != (len(items),) or bool(((size < 0) | (size > items.shape[1])).any()):
+    check_shape("counts", counts, "B K", "pass counts[:, None] for one count an example")
+    if importance.shape != content.shape or content.dtype != torch.bool or len(counts) != len(content):
         raise InputError(
-            f"Expected `size` with a number from 0 to {items.shape[1]}, or NaN, for each of {len(items)} examples, "
-            f"but got {size.tolist()}."
+            f"Expected `importance` (B, T), bool `content` of the same shape and `counts` (B, K), but got "
+            f"{tuple(importance.shape)}, {tuple(content.shape)} of {content.dtype} and {tuple(counts.shape)}."
         )
-    w = torch.where(items, log_weights.detach().double(), -math.inf).gather(1, order)
-    top = F.pad(w, (0, 1), value=-math.inf).amax(1, keepdim=True)
-    weights = (w - torch.where(top > -math.inf, top, 0.0)).exp()
-    mass = F.pad(weights.cumsum(1), (1, 0))  # (B, T + 1)
-    size = size.double()
-    return torch.where(size.isnan(), math.nan, mass.gather(1, size.nan_to_num().long()[:, None])[:, 0] / mass[:, -1])
+    if bool((counts < 0).any()):
+        raise InputError(f"Expected `counts` of at least 0, but got {counts.tolist()}.")
+    with_nan = (importance.isnan() & content).any(-1)
+    some = content.any(-1)
+    reasons: list[str | None] = [
+        NO_TOKEN if not any_token else NAN_SCORES if nan else None
+        for any_token, nan in zip(some.tolist(), with_nan.tolist(), strict=True)
+    ]
+    # content tokens first, the most important of them ahead; both sorts are stable
+    order = torch.where(content, importance, 0).argsort(dim=-1, descending=True, stable=True)
+    order = order.gather(-1, (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True))
+    place = order.argsort(-1)  # (B, T)
+    chosen = (place[:, None] < counts[:, :, None]) & (content & ~with_nan[:, None])[:, None]
+    return chosen, reasons
 
 
-def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
-    r"""Logits without each single item, the rest renormalized.
-
-    The sum over the items before it plus the sum over those behind it: exact however near to 1 its weight is.
+def comprehensiveness(p_full: Tensor, p_without: Tensor) -> Tensor:
+    r"""How much the prediction loses with its most important tokens: ``p_y(x) - p_y(x without the top k)``.
 
     Args:
-        log_weights: (B, T), unnormalized logarithms of attention, -inf for a weight of 0; ignored outside ``items``.
-        items: (B, T), bool.
-        token_logits: (B, T, C), without the bias.
-        bias: (B, C).
+        p_full: (B,), probability of the target class y for the whole text.
+        p_without: (B, K), for the text without the top tokens of each of K bins; NaN where undefined.
 
     Returns:
-        (B, T, C), float64; the bias where no weight is left. NaN at what is no item, and everywhere if a score is not
-        finite.
+        (B, K), probability, -1 to 1, higher is more faithful; NaN for NaN.
 
     Raises:
-        InputError: other shapes, ``items`` that is not bool.
+        InputError: other shapes, numbers outside 0 to 1.
 
     Reference:
-        Serrano and Smith, section 4.
+        DeYoung et al. (2020), section 4.2.
 
     Example:
-        >>> scores, items = torch.tensor([[0.0, -120.0, -121.0]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> logits = torch.tensor([[[5.0], [1.0], [0.0]]])
-        >>> single_removals(scores, items, logits, torch.zeros(1, 1))[0, :, 0].round(decimals=4)
-        tensor([0.7311, 5.0000, 5.0000], dtype=torch.float64)
+        >>> comprehensiveness(torch.tensor([0.75]), torch.tensor([[0.5, 0.25]])).tolist()
+        [[0.25, 0.5]]
     """
-    w, z, b, reason = checked_weights(log_weights, items, token_logits, bias)
-    values = _with_mass(z, b)
-    before, top_before = (x[:, :-1] for x in running_sums(w, values))
-    behind, top_behind = (x[:, :-1].flip(1) for x in running_sums(w.flip(1), values.flip(1)))
-    top = torch.maximum(top_before, top_behind)
-    top = torch.where(top > -math.inf, top, 0.0)
-    sums = before * (top_before - top).exp()[..., None] + behind * (top_behind - top).exp()[..., None]
-    undefined = torch.tensor([r == NAN_SCORES for r in reason], dtype=torch.bool, device=w.device)
-    return torch.where((items & ~undefined[:, None])[..., None], _renormalized(sums, b), math.nan)
+    return _lost("p_without", p_full, p_without)
 
 
-def greedy_flip_size(
-    after: Callable[[Tensor], Tensor], items: Tensor, decision: Tensor, limit: int | None = None
-) -> tuple[Tensor, Tensor]:
-    r"""An upper bound of the smallest set whose removal changes the decision, for any model.
-
-    Each step removes the item without which the decision's logit leads that of the best other class least (the first
-    position on ties), until another class is decided (the lowest index on ties). It asks for up to n^2 / 2 removals of
-    a text of n items.
+def sufficiency(p_full: Tensor, p_only: Tensor) -> Tensor:
+    r"""How much the prediction loses with all but its most important tokens: ``p_y(x) - p_y(only the top k)``.
 
     Args:
-        after: ``after(keep (B, K, T) bool) -> logits (B, K, C)``; ``keep`` is True outside ``items``.
-        items: (B, T), bool: what may be removed.
-        decision: (B,), the class decided with everything kept.
-        limit: most items removed from a text; None removes up to all.
+        p_full: (B,), probability of the target class y for the whole text.
+        p_only: (B, K), for the top tokens of each of K bins alone; NaN where undefined.
 
     Returns:
-        size: (B,), float64, at least 1; NaN where the decision never changes, or only past ``limit``. Logits that are
-        NaN are passed over.
-        removed: (B, T), bool, the set; empty where there is none.
+        (B, K), probability, -1 to 1, lower is more faithful; NaN for NaN.
 
     Raises:
-        InputError: other shapes, ``items`` that is not bool, a decision that is not a class, a limit below 1.
+        InputError: other shapes, numbers outside 0 to 1.
 
     Reference:
-        A bound of what Serrano and Smith, section 5.1, call computationally prohibitive.
+        DeYoung et al. (2020), section 4.2.
 
     Example:
-        >>> values = torch.tensor([3.0, 1.0, -1.0])
-        >>> after = lambda keep: torch.stack([torch.zeros(keep.shape[:2]), (keep * values).sum(-1)], -1)
-        >>> greedy_flip_size(after, torch.ones(1, 3, dtype=torch.bool), torch.tensor([1]))
-        (tensor([1.], dtype=torch.float64), tensor([[ True, False, False]]))
+        >>> sufficiency(torch.tensor([0.75]), torch.tensor([[0.25, 0.75]])).tolist()
+        [[0.5, 0.0]]
     """
-    check_shape("items", items, "B T")
-    check_items(items, tuple(items.shape))
-    if limit is not None and limit < 1:
-        raise InputError(f"Expected `limit` of at least 1 or None, but got {limit}.")
-    b, t = items.shape
-    rows = torch.arange(b, device=items.device)
-    removed, open_ = torch.zeros_like(items), items.any(1)
-    found = torch.zeros_like(open_)
-    for _ in range(t if limit is None else min(limit, t)):
-        candidates = items & ~removed & open_[:, None]
-        leads = torch.full((b, t), math.inf, dtype=torch.float64, device=items.device)
-        flips = torch.zeros_like(items)
-        asked = candidates.any(0).nonzero()[:, 0]
-        for start in range(0, len(asked), _ALTERNATIVES):
-            columns = asked[start : start + _ALTERNATIVES]
-            # of a text that has nothing to ask here nothing is removed
-            gone = (removed[:, None] | F.one_hot(columns, t).bool()) & candidates[:, columns, None]
-            keep = ~(gone & items[:, None])
-            logits = after(keep).detach().double()
-            _check_decision(decision, b, logits.shape[-1])
-            leads[:, columns] = _lead(logits, decision)
-            flips[:, columns] = flipped(logits, decision[:, None].expand(logits.shape[:2]))
-        leads = torch.where(candidates & ~leads.isnan(), leads, math.inf)
-        open_ = open_ & (candidates & (leads < math.inf)).any(1)
-        if not bool(open_.any()):
-            break
-        place = first_true(leads == leads.amin(1, keepdim=True)).long()
-        removed[rows[open_], place[open_]] = True
-        done = open_ & flips[rows, place]
-        found, open_ = found | done, open_ & ~done
-    removed = removed & found[:, None]
-    return torch.where(found, removed.sum(1).double(), math.nan), removed
+    return _lost("p_only", p_full, p_only)
 
 
-def flipped(logits: Tensor, decision: Tensor) -> Tensor:
-    """Whether the argmax of the logits (..., C), the lowest index on ties, is another class than the decision (...)."""
-    own = logits.gather(-1, decision[..., None])
-    before = torch.arange(logits.shape[-1], device=logits.device) < decision[..., None]
-    return ((logits > own) | (before & (logits == own))).any(-1)
+def aopc(values: Tensor, at_zero: Tensor | None = None) -> Tensor:
+    r"""Area over the perturbation curve: the mean over bins, ``(1 / K) sum_k v_k``.
+
+    The paper prints ``1 / (|B| + 1) sum_{k=0}^{|B|}``: one term more, for the bin of no token at all. The scores that
+    ERASER publishes are the mean over the K bins, and so is the default here. ``at_zero`` gives the printed one.
+
+    Args:
+        values: (B, K), of :func:`comprehensiveness` or :func:`sufficiency`.
+        at_zero: (B,), the value where the top 0 tokens are taken: 0 for comprehensiveness, ``p_y(x) - p_y(empty
+            text)`` for sufficiency. None leaves it out.
+
+    Returns:
+        (B,), probability, -1 to 1, in the direction of ``values``; NaN if one of the bins is.
+
+    Raises:
+        InputError: other shapes, no bin.
+
+    Reference:
+        DeYoung et al. (2020), section 4.2; Samek et al. (2017).
+
+    Example:
+        >>> values = torch.tensor([[0.25, 0.5]])
+        >>> aopc(values).tolist(), aopc(values, at_zero=torch.zeros(1)).tolist()
+        ([0.375], [0.25])
+    """
+    check_shape("values", values, "B K")
+    if at_zero is not None:
+        if at_zero.shape != values.shape[:1]:
+            raise InputError(f"Expected `at_zero` of shape ({len(values)},), but got {tuple(at_zero.shape)}.")
+        values = torch.cat([at_zero.to(values.dtype)[:, None], values], dim=1)
+    if values.shape[1] == 0:
+        raise InputError("Expected `values` of one bin at least, but got (B, 0).")
+    return values.mean(1, dtype=torch.float64)
 
 
-def _with_mass(token_logits: Tensor, bias: Tensor) -> Tensor:
-    """What is summed (B, T, C + 1): logits with the bias, so that equal sums stay equal when divided, and 1."""
-    said = token_logits + torch.where(bias > -math.inf, bias, 0.0)[:, None]
-    return F.pad(said, (0, 1), value=1.0)
-
-
-def _renormalized(sums: Tensor, bias: Tensor) -> Tensor:
-    """Logits (B, K, C) from sums (B, K, C + 1) whose last column is the mass."""
-    mass = sums[..., -1:]
-    some = (mass > 0) & (bias > -math.inf)[:, None]
-    return torch.where(some, sums[..., :-1] / torch.where(mass > 0, mass, 1.0), bias[:, None])
-
-
-def _only_prefixes(logits: Tensor, items: Tensor, reason: list[str | None]) -> Tensor:
-    """NaN for k > n, and for all k where the scores are not finite."""
-    undefined = torch.tensor([r == NAN_SCORES for r in reason], dtype=torch.bool, device=logits.device)
-    k = torch.arange(logits.shape[1], device=logits.device)
-    there = (k <= items.sum(1, keepdim=True)) & ~undefined[:, None]
-    return torch.where(there[..., None], logits, math.nan)
-
-
-def _lead(logits: Tensor, decision: Tensor) -> Tensor:
-    """By how much the decision leads the best other class (B, K); NaN without another class."""
-    own = F.one_hot(decision, logits.shape[-1]).bool()[:, None]
-    others = torch.where(own, -math.inf, logits).amax(-1)
-    return (torch.where(own, logits, 0.0)).sum(-1) - others
-
-
-def _check_order(order: Tensor, items: Tensor) -> None:
-    if order.shape != items.shape or order.dtype != torch.long:
-        raise InputError(
-            f"Expected `order` of shape {tuple(items.shape)} and type torch.int64, but got {tuple(order.shape)} and "
-            f"{order.dtype}; pass what removal_order gives."
-        )
-
-
-def _check_decision(decision: Tensor, examples: int, classes: int) -> None:
-    if tuple(decision.shape) != (examples,) or bool(((decision < 0) | (decision >= classes)).any()):
-        raise InputError(
-            f"Expected `decision` with one class from 0 to {classes - 1} for each of {examples} examples, "
-            f"but got {decision.tolist()}."
-        )
+def _lost(name: str, p_full: Tensor, p_other: Tensor) -> Tensor:
+    check_shape("p_full", p_full, "B")
+    check_shape(name, p_other, "B K", "pass p[:, None] for one bin")
+    if len(p_full) != len(p_other):
+        raise InputError(f"Expected as many `p_full` as rows of `{name}`, but got {len(p_full)} and {len(p_other)}.")
+    for label, p in (("p_full", p_full), (name, p_other)):
+        wrong = (p < -_ROUNDING) | (p > 1 + _ROUNDING)
+        if bool(wrong.any()):
+            raise InputError(
+                f"Expected `{label}` of probabilities, 0 to 1, but got {float(p[wrong][0]):.6g}; pass those of the "
+                "target class, not logits."
+            )
+    return p_full.double()[:, None] - p_other.double()

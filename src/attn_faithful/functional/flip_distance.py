@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .divergences import jsd
-from .ragged import NO_TOKEN
-from .rankings import NAN_SCORES
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.divergences import jsd
+from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.rankings import NAN_SCORES
 
 ATTENTION_PROOF = "attention-proof"
 

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .flip_distance import checked_readout, decided, total
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.flip_distance import checked_readout, decided, total
 
 NEVER = "never flips"
 

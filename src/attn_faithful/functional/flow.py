@@ -12,8 +12,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .rollout import with_residual
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.rollout import with_residual
 
 UNIT = 2**30  # a capacity of 1, in the whole numbers that scipy's maximum flow takes
 

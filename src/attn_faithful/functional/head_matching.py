@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .distributions import check_distributions
-from .divergences import LN2, jsd
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.distributions import check_distributions
+from attn_faithful.functional.divergences import LN2, jsd
 
 # Terms of the JSD between all pairs of heads held at once: 1.6 MB, a core's cache; three times as fast as 16 MB.
 _CELLS = 200_000

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .flip_distance import checked_readout, decided, total
-from .ragged import NO_TOKEN
-from .rankings import NAN_SCORES, TIE_TOLERANCE, TOO_SHORT
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.flip_distance import checked_readout, decided, total
+from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.rankings import NAN_SCORES, TIE_TOLERANCE, TOO_SHORT
 
 CONSTANT = "constant attention"
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import InputError, check_shape
-from .ragged import NO_TOKEN
-from .rankings import NAN_SCORES
-from .sufficiency import top_masks
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.erasure import top_masks
+from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.rankings import NAN_SCORES
 
 NO_RATIONALE = "no rationale token"
 NOTHING_SELECTED = "no selected token"

@@ -17,8 +17,8 @@ from entmax import entmax15 as _entmax15
 from entmax import entmax_bisect as _entmax_bisect
 from torch import Tensor
 
-from .._checks import InputError, did_you_mean
-from .._registry import Registry
+from attn_faithful._checks import InputError, did_you_mean
+from attn_faithful._registry import Registry
 
 Projection = Callable[..., Tensor]
 

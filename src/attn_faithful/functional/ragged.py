@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import InputError, check_choice, check_same_length
-from .distributions import SUM_TOLERANCE
-from .divergences import jsd, multilabel_tvd, tvd
-from .faithfulness import attefa, attefa_per_example
+from attn_faithful._checks import InputError, check_choice, check_same_length
+from attn_faithful.functional.attefa import attefa, attefa_per_example
+from attn_faithful.functional.distributions import SUM_TOLERANCE
+from attn_faithful.functional.divergences import jsd, multilabel_tvd, tvd
 
 Array = NDArray[np.float64]
 Rows = Sequence[Sequence[float]]

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from .._checks import InputError, check_choice, check_same_length, check_shape
-from .faithfulness import NO_EXAMPLE, bootstrap_mean
-from .kendall import tau_b
-from .ragged import NO_TOKEN, Rows, numbers
+from attn_faithful._checks import InputError, check_choice, check_same_length, check_shape
+from attn_faithful.functional.attefa import NO_EXAMPLE, bootstrap_mean
+from attn_faithful.functional.kendall import tau_b
+from attn_faithful.functional.ragged import NO_TOKEN, Rows, numbers
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]

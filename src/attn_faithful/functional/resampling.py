@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import InputError
+from attn_faithful._checks import InputError
 
 Array = NDArray[np.float64]
 

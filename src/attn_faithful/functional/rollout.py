@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._checks import InputError, check_choice, check_shape
-from .distributions import check_distributions
+from attn_faithful._checks import InputError, check_choice, check_shape
+from attn_faithful.functional.distributions import check_distributions
 
 HEADS = ("mean", "max", "min")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import InputError
+from attn_faithful._checks import InputError
 
 Array = NDArray[np.float64]
 

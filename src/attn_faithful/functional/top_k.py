@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import InputError
-from .kendall import tau_b
-from .rankings import TIE_TOLERANCE, Ranks, paired_ranks
+from attn_faithful._checks import InputError
+from attn_faithful.functional.kendall import tau_b
+from attn_faithful.functional.rankings import TIE_TOLERANCE, Ranks, paired_ranks
 
 
 @dataclass(frozen=True)

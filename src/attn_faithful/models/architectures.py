@@ -9,7 +9,7 @@ from attn_faithful._checks import check_choice
 
 FLAT = "flat"
 _PLACES = {
-    FLAT: ("configuration:AttentionClassifierConfig", "modeling:AttentionClassifier"),
+    FLAT: ("configuration:AttentionClassifierConfig", "pooled:AttentionClassifier"),
     "hierarchical": ("han_configuration:HANConfig", "han:HANClassifier"),
 }
 ARCHITECTURES = tuple(_PLACES)

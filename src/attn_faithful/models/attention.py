@@ -12,7 +12,7 @@ from attn_faithful._registry import Registry
 from attn_faithful.functional.projections import project
 
 if TYPE_CHECKING:
-    from .configuration import AttentionClassifierConfig
+    from attn_faithful.models.configuration import AttentionClassifierConfig
 
 SCORERS: Registry[type[Scorer]] = Registry("attention")
 

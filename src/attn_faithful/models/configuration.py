@@ -77,7 +77,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     """
 
     model_type = "attention_classifier"
-    model_class = "attn_faithful.models.modeling.AttentionClassifier"
+    model_class = "attn_faithful.models.pooled.AttentionClassifier"
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states", "sentence_attentions"]
 
     vocab_size: int = 2

@@ -14,7 +14,7 @@ from attn_faithful._checks import InputError
 from attn_faithful._registry import Registry
 
 if TYPE_CHECKING:
-    from .configuration import AttentionClassifierConfig
+    from attn_faithful.models.configuration import AttentionClassifierConfig
 
 ENCODERS: Registry[type[Encoder]] = Registry("encoder")
 

@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.own import OwnModel
 from attn_faithful.models.supported import SUPPORTED, refusal, unwrapped
+from attn_faithful.models.wrapped import OwnModel
 
 
 def as_attention_model(model: Any) -> Any:
@@ -22,7 +22,7 @@ def as_attention_model(model: Any) -> Any:
         inner = unwrapped(model)[1]
         if hasattr(inner, "sites"):
             return inner
-        from attn_faithful.models.stock import StockModel
+        from attn_faithful.models.stock.model import StockModel
 
         return StockModel(model)
     if isinstance(model, type):

@@ -11,12 +11,12 @@ from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.attention import Attention
 from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier
+from attn_faithful.models.distinct_deletions import asked_once, first_equal, handed
 from attn_faithful.models.encoders import ENCODERS, encode_padded
 from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.hierarchy import Sentences, at_slots, encode_by_length, split_sentences
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
 from attn_faithful.models.readout import held
-from attn_faithful.models.shortened import asked_once, first_equal, handed
 
 STATES = 2**24  # numbers that the states of documents run together may hold
 

@@ -89,7 +89,7 @@ class AttentionModel(Protocol):
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the model run again.
 
-        Equal shortened texts have equal logits, to the last bit: see `attn_faithful.models.shortened`.
+        Equal shortened texts have equal logits, to the last bit: see `attn_faithful.models.distinct_deletions`.
         """
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.interface import SOFTMAX, SPARSE, configs_of, projection_of
+from attn_faithful.models.stock.interface import SOFTMAX, SPARSE, configs_of, projection_of
 
 FAMILIES = (
     "BERT", "RoBERTa", "DistilBERT", "ELECTRA", "ALBERT", "ModernBERT", "GPT-2", "Llama", "Gemma 2", "BART", "T5",

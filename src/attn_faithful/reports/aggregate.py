@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional.faithfulness import bootstrap_attefa
-from attn_faithful.reports.apart import comparable, tails, told_apart
-from attn_faithful.reports.statistics import jsd_of_lists, tvd
+from attn_faithful.functional.attefa import bootstrap_attefa
+from attn_faithful.reports.divergences import jsd_of_lists, tvd
+from attn_faithful.reports.run_differences import comparable, tails, told_apart
 from attn_faithful.store import RunFolder
 
 FOLDER = "folder"  # the axis that tells runs apart which nothing else does
@@ -25,11 +25,11 @@ def aggregate(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     """One record a group of runs that differ in nothing but the seed.
 
     Returns:
-        records with ``axes`` (see `reports.apart.told_apart`), ``named`` (the axes as the run itself tells them),
-        ``comparable`` (what two records must share to be compared), ``seeds``, ``runs``, ``base`` (means over seeds),
-        ``twins`` (variant -> record, with one entry a seed in ``by_seed``), ``base_pairs`` (TVD and JSD between bases
-        of different seeds: the yardstick beside the twins), ``informative_mass``, ``tests``, ``metrics``, ``facts``,
-        ``label_names``, ``controls``, ``data`` and ``select_on``.
+        records with ``axes`` (see `reports.run_differences.told_apart`), ``named`` (the axes as the run itself tells
+        them), ``comparable`` (what two records must share to be compared), ``seeds``, ``runs``, ``base`` (means over
+        seeds), ``twins`` (variant -> record, with one entry a seed in ``by_seed``), ``base_pairs`` (TVD and JSD between
+        bases of different seeds: the yardstick beside the twins), ``informative_mass``, ``tests``, ``metrics``,
+        ``facts``, ``label_names``, ``controls``, ``data`` and ``select_on``.
     """
     return [_group(axes, members) for axes, members in _groups([(run, run.read_meta()) for run in runs])]
 

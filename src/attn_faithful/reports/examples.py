@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.runs import Run
-from attn_faithful.reports.tables import number
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.tables.table import number
 from attn_faithful.schema import TABLES
 
 ADVERSARY = re.compile(r"(exact|interval|adam)-1")

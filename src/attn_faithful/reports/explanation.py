@@ -9,11 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attn_faithful.reports.answer import Answer, answer
+from attn_faithful.reports.answer.answer import Answer, answer
 from attn_faithful.reports.examples import Examples
-from attn_faithful.reports.heatmap import Heatmap, heatmap
-from attn_faithful.reports.page import write_page
-from attn_faithful.reports.runs import Run
+from attn_faithful.reports.html.heatmap import Heatmap, heatmap
+from attn_faithful.reports.html.page import write_page
+from attn_faithful.reports.run import Run
 
 SHOWN = 20  # texts that a notebook and a terminal show
 
@@ -62,7 +62,7 @@ class Explanation:
         return self.answer.said
 
     def save(self, path: str | Path) -> Path:
-        """Write the page: one HTML file, see `reports.page.write_page`."""
+        """Write the page: one HTML file, see `reports.html.page.write_page`."""
         return write_page(self.run, path)
 
     def _shown(self) -> Sequence[Heatmap]:

@@ -11,14 +11,14 @@ from typing import Any
 from markupsafe import Markup
 
 from attn_faithful._checks import InputError
-from attn_faithful.reports.answer import answer
+from attn_faithful.reports.answer.answer import answer
+from attn_faithful.reports.answer.verdict import constant_base, few
 from attn_faithful.reports.card_metadata import front_matter, licence_of
 from attn_faithful.reports.escaping import markdown
-from attn_faithful.reports.page import TEMPLATES
-from attn_faithful.reports.runs import ALL, Run
-from attn_faithful.reports.tables import number
-from attn_faithful.reports.tests import arrow, is_control
-from attn_faithful.reports.verdict import constant_base, few
+from attn_faithful.reports.html.page import TEMPLATES
+from attn_faithful.reports.run import ALL, Run
+from attn_faithful.reports.tables.by_test import arrow, is_control
+from attn_faithful.reports.tables.table import number
 from attn_faithful.store import META, strict, weights
 
 _TASK = "text-classification"

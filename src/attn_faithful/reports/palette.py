@@ -49,7 +49,7 @@ HUES: dict[str, Hue] = {
 }
 OTHER = Hue("other", "#6b6b76", "#a3a3ad")
 
-_OF_DARK = 0.15  # text is read and weak shades are seen, on white and on black: tests/reports/test_contrast.py
+_OF_DARK = 0.15  # text is read and weak shades are seen, on white and on black: tests/reports/html/test_contrast.py
 INK, PAPER, RULE = "#22252e", "#fbfaf7", "#d9d6cd"  # text, ground and lines of the page's light look
 MUTED = "#666a75"
 

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.reports import tables
 from attn_faithful.reports.aggregate import aggregate
-from attn_faithful.reports.answer import answer
-from attn_faithful.reports.beside import expected_table
-from attn_faithful.reports.comparison import metric_tables, paired_tables
-from attn_faithful.reports.display import figure_html
+from attn_faithful.reports.answer.answer import answer
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.figures import FIGURES, Cell, Missing, cells, write
-from attn_faithful.reports.flips import tables_of_flips
-from attn_faithful.reports.headlines import Group, headline_table
+from attn_faithful.reports.figures.display import figure_html
 from attn_faithful.reports.papers import PAGE, number_by_number, paper_of
-from attn_faithful.reports.runs import RECIPE, Run, find, read_recipe
-from attn_faithful.reports.tables import Table
-from attn_faithful.reports.tests import tables_of_tests
-from attn_faithful.reports.trends import trend_tables, trends
+from attn_faithful.reports.run import RECIPE, Run, find, read_recipe
+from attn_faithful.reports.tables import table as tables
+from attn_faithful.reports.tables.beside_paper import expected_table
+from attn_faithful.reports.tables.by_metric import metric_tables, paired_tables
+from attn_faithful.reports.tables.by_test import tables_of_tests
+from attn_faithful.reports.tables.flip_facts import tables_of_flips
+from attn_faithful.reports.tables.headlines import Group, headline_table
+from attn_faithful.reports.tables.table import Table
+from attn_faithful.reports.tables.trends import trend_tables, trends
 
 INDEX, TEXT = "index.json", "report.md"
 _FIRST = (
@@ -48,7 +48,7 @@ class Report:
 
     Attributes:
         path: of the folder.
-        lines: the answer of each model, see `reports.answer`.
+        lines: the answer of each model, see `reports.answer.answer`.
         tables: name -> its Markdown; LaTeX and CSV lie beside it.
         figures: name -> its pages as png; svg lies beside each.
         pages: one a run, to open in a browser.
@@ -251,7 +251,7 @@ def _write_figures(
 
 
 def _write_pages(folder: Path, runs: Sequence[Run], drawn: Mapping[str, list[Path]]) -> list[Path]:
-    from attn_faithful.reports.page import write_page
+    from attn_faithful.reports.html.page import write_page
 
     if len(runs) == 1:
         return [write_page(runs[0], folder / "page.html", _captions(drawn))]

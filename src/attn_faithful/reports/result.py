@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from attn_faithful.reports.answer import Answer, answer
-from attn_faithful.reports.display import Figures
-from attn_faithful.reports.flips import tables_of_flips
-from attn_faithful.reports.headlines import Group, headline_table
-from attn_faithful.reports.runs import Run
-from attn_faithful.reports.tables import Table
-from attn_faithful.reports.tests import tables_of_tests
+from attn_faithful.reports.answer.answer import Answer, answer
+from attn_faithful.reports.figures.display import Figures
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.tables.by_test import tables_of_tests
+from attn_faithful.reports.tables.flip_facts import tables_of_flips
+from attn_faithful.reports.tables.headlines import Group, headline_table
+from attn_faithful.reports.tables.table import Table
 from attn_faithful.store import RunFolder
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from attn_faithful.reports.answer.verdict import few
 from attn_faithful.reports.examples import evaluation_of, noun_of
-from attn_faithful.reports.runs import ALL, Run
-from attn_faithful.reports.tables import number
-from attn_faithful.reports.verdict import few
+from attn_faithful.reports.run import ALL, Run
+from attn_faithful.reports.tables.table import number
 
 
 class Scores:

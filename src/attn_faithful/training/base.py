@@ -15,7 +15,7 @@ from transformers.trainer_utils import EvalPrediction
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.surroundings import as_told
+from attn_faithful.training.numeric_settings import as_told
 from attn_faithful.training.trainer import Announce, AttentionTrainer, Patience, arguments, fit, seeded
 
 SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")

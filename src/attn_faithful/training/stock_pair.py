@@ -15,9 +15,9 @@ from attn_faithful.functional import divergences
 from attn_faithful.functional.head_matching import content_attention, head_distances, match_heads, matched_distances
 from attn_faithful.models.blocks import distinct_blocks
 from attn_faithful.models.inference import Collate
-from attn_faithful.models.interface import Call
 from attn_faithful.models.protocol import Batch, probabilities
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.interface import Call
+from attn_faithful.models.stock.model import StockModel
 
 KEYS = ("content", "all")
 CELLS = 256  # attention weights that count as one cell of a block: of all layers, 32 MB a block

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.interface import Call, Trace
 from attn_faithful.models.protocol import evaluating
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.interface import Call, Trace
+from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.trainer import seeded
 
 

@@ -16,9 +16,9 @@ from attn_faithful._checks import InputError, check_choice
 from attn_faithful._seeds import seed_for
 from attn_faithful.functional import divergences
 from attn_faithful.functional.head_matching import matched_jsd
-from attn_faithful.models.interface import Trace
 from attn_faithful.models.protocol import evaluating, probabilities
-from attn_faithful.models.stock import StockModel
+from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.stock_pair import KEYS, layer_heads, stock_twin_outputs
 from attn_faithful.training.stock_start import merged, new_stock_twin
 from attn_faithful.training.twin import EPS, TwinSettings, TwinTrainer, fit_twin, output_tvd, summary

@@ -14,12 +14,13 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.functional import divergences, faithfulness
+from attn_faithful.functional import attefa as faithfulness
+from attn_faithful.functional import divergences
 from attn_faithful.functional.ragged import per_example_divergences
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.models.protocol import probabilities
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.surroundings import as_told
+from attn_faithful.training.numeric_settings import as_told
 from attn_faithful.training.trainer import Announce, AttentionTrainer, Patience, arguments, fit, seeded
 
 OBJECTIVES = ("attefa", "kl", "constrained")

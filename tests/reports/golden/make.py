@@ -43,7 +43,7 @@ RECIPE = {
 def make_runs() -> None:
     """Train, test, and keep what a report reads."""
     from attn_faithful import run_recipe
-    from attn_faithful.reports.runs import write_recipe
+    from attn_faithful.reports.run import write_recipe
 
     with tempfile.TemporaryDirectory() as held:
         run_recipe(RECIPE, held)

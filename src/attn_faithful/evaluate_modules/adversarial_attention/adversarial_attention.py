@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
-import attn_faithful.functional.alternatives as alternatives  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.alternatives as alternatives  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
 
 _DESCRIPTION = """eps-max JSD: the largest divergence (JSD, nats, 0 to ln 2) from the model's attention among
 alternatives that change its class probabilities by at most eps (TVD); its mean over texts. 0: attention cannot move."""

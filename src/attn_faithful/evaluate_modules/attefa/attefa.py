@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
 import attn_faithful.functional.ragged as ragged  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
 
 _DESCRIPTION = """AtteFa = min(mean TVD / (mean JSD / ln 2), 1), where TVD (0 to 1) compares the class probabilities of
 an adversarially trained twin with the base model's, and JSD (nats) their attention. 0: it moves freely, 1: not."""

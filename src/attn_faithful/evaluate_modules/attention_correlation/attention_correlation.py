@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
 import attn_faithful.functional.rankings as rankings  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
 
 _DESCRIPTION = """Kendall's tau-b (-1 to 1) between attention and importance over the content tokens of each text, its
 mean, and the share of texts in which it is significant. 1: both rank the tokens alike, 0: unrelated, -1: opposite."""

@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
-import attn_faithful.functional.alternatives as alternatives  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.alternatives as alternatives  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
 
 _DESCRIPTION = """Median change of the class probabilities (TVD, 0 to 1) over permutations of the attention weights of
 each text, and its mean. 0: the prediction does not depend on which token holds which weight."""

@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
-import attn_faithful.functional.flip_lists as flip_lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.decision_flip as flip_lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """The fraction of attended items that are removed, from the top of an importance ranking down and with
 the rest renormalized, until a classifier's decision changes; its mean over texts. Beside it the fraction of the

@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
-import attn_faithful.functional.erasure_lists as erasure_lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.erasure as erasure_lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Comprehensiveness (what the predicted probability loses without the most important tokens, higher is
 more faithful) and sufficiency (what it loses with only them, lower is more faithful), means over shares of tokens."""

@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
-import attn_faithful.functional.concentration_lists as lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.importance_entropy as lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Normalized entropy of importance over the content tokens of each text, and its mean: 0 where one token
 holds all, 1 where all tokens matter alike. Beside it entropy in nats, the number of tokens that matter, Gini."""

@@ -3,8 +3,8 @@
 import datasets
 import evaluate
 
-import attn_faithful._metric as _metric
-import attn_faithful.functional.plausibility_lists as lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.plausibility as lists  # a class imported by name would be taken for the metric
 
 _DESCRIPTION = """Agreement of importance with human rationales: area under the precision-recall curve (AUPRC), token
 F1 and span F1 (IOU) of the most important tokens, 0 to 1. Plausible explanations need not be faithful."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.runs import ALL, Run
-from attn_faithful.reports.tests import is_control
+from attn_faithful.reports.run import ALL, Run
+from attn_faithful.reports.tables.by_test import is_control
 
 
 class Missing(Exception):  # noqa: N818 - no error: what is told instead of drawing an empty figure

@@ -11,7 +11,7 @@ from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_
 from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class
 from attn_faithful.reports.figures.relations import LN2, scatter_by_class
 from attn_faithful.reports.palette import hue_of, title_of
-from attn_faithful.reports.runs import Run
+from attn_faithful.reports.run import Run
 
 PAPER = "Jain and Wallace 2019"
 TAU, DIFFERENCE = "attention_correlation", "tau_difference"

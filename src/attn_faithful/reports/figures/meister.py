@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel
 from attn_faithful.reports.figures.relations import Line, curves
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.trends import FEW, families
+from attn_faithful.reports.tables.trends import FEW, families
 
 PAPER = "Meister et al. 2021"
 ENTROPY, TAU = "importance_entropy", "attention_correlation"

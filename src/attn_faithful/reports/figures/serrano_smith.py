@@ -10,7 +10,7 @@ from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_
 from attn_faithful.reports.figures.distributions import Group, boxes, stacked
 from attn_faithful.reports.figures.relations import LN2, counts_by_bin, scatter_by_class
 from attn_faithful.reports.palette import hue_of, tint, title_of
-from attn_faithful.reports.tables import number
+from attn_faithful.reports.tables.table import number
 
 PAPER = "Serrano and Smith 2019"
 FRACTION, MASS, NEVER = "decision_flip", "flip_mass", "flip_never"

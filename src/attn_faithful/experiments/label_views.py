@@ -1,0 +1,89 @@
+"""The labels of a multi-label model, each asked by itself: tests about the decision need one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+
+from attn_faithful.attributions.base import Attribution, Request, attribute
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found
+from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
+from attn_faithful.models.label_view import Remembered, label_view, no_and_yes
+
+
+@dataclass
+class LabelSources:
+    """Importance by label, for the tests that ask each label, and what one label's leaves for the others.
+
+    Attributes:
+        found: label -> source -> its importance; of the sources that no site changes.
+        memory: see `Request`.
+    """
+
+    found: dict[int, dict[str, Attribution]] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, label: int, names: Sequence[str], request: Request, at_a_site: Sequence[str]) -> dict[str, Tensor]:
+        """Importance for the side of one half on which a label lies."""
+        own = replace(request, target=None, label=label, memory=self.memory)
+        known = self.found.setdefault(label, {})
+        values = {}
+        for name in names:
+            held = known.get(name) or attribute(name, own)
+            if name not in at_a_site:
+                known[name] = held
+            values[name] = held.values
+        return values
+
+
+def asks_labels(test: str, block: Block) -> bool:
+    """Whether a test asks the labels of a block one by one."""
+    return block.encoded.multi_label and EVALUATORS[test].of_label is not None
+
+
+def sources_by_label(settings: EvaluationSettings, tests: Sequence[str]) -> list[str]:
+    """The sources that tests which ask each label need."""
+    asking = [test for test in tests if EVALUATORS[test].of_label is not None]
+    needed = [source for test in asking for source in EVALUATORS[test].sources(settings.of(test))]
+    return [name for name in dict.fromkeys(needed) if name != GIVEN]
+
+
+def ask_labels(
+    evaluator: Evaluator, block: Block, settings: Any, names: Sequence[str], sources: Sequence[dict[str, Tensor]]
+) -> Found:
+    """What a test says of a multi-label model: of all labels together where it can, else label by label.
+
+    Args:
+        evaluator: with `of_label`.
+        block: of all labels.
+        settings: the test's.
+        names: of the labels.
+        sources: of each label, importance in the place of the block's.
+    """
+    asked = {metric.name for metric in evaluator.by_label}
+    found = Found()
+    if any(metric.name not in asked for metric in evaluator.metrics):
+        found.extend(evaluator.run(block, settings))
+        found.drop(asked)
+    decode = Remembered(block.encoded.decode)
+    for label, name in enumerate(names):
+        own = replace(
+            block, encoded=label_view(block.encoded, label, decode), label=name, labels=None,
+            sources={**block.sources, **sources[label]}, without=_without(block, label),
+        )  # fmt: skip
+        found.extend(evaluator.of_label(own, settings))
+    return found
+
+
+def _without(block: Block, label: int) -> Any:
+    given = block.without
+    if given is None:
+        return None
+
+    def without(keep: Tensor) -> Tensor:
+        return no_and_yes(given(keep), label)
+
+    return without

@@ -1,0 +1,232 @@
+"""The stages of one cell: train the base, encode, train the twins, evaluate, score. Each resumes where it stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attn_faithful._checks import InputError
+from attn_faithful.data.rows import Rows, Texts
+from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.earlier_runs import take_over
+from attn_faithful.experiments.grid import Cell
+from attn_faithful.experiments.prepare import Prepared, collator, prepare
+from attn_faithful.experiments.processes import SOLO, Team
+from attn_faithful.experiments.results import Writer, kept_tables, tidy
+from attn_faithful.experiments.run_tables import item_finder, long_history, meta_of, queries, token_finder
+from attn_faithful.experiments.run_tests import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
+from attn_faithful.experiments.threads import threads_for, weights_of
+from attn_faithful.experiments.trained_models import trained
+from attn_faithful.experiments.undefined_texts import failures, warn_of
+from attn_faithful.models.architectures import new_model
+from attn_faithful.models.inference import Outputs
+from attn_faithful.store import RunFolder, strict, weights
+from attn_faithful.training.base import train_base
+from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.numeric_settings import as_told
+from attn_faithful.training.trainer import seeded
+from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
+from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control
+
+Tell = Callable[[str, int, int, dict[str, Any]], None]
+
+
+def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> None:
+    """Carry out all stages of a cell whose folder is not done; what an earlier run finished is kept.
+
+    Args:
+        cell: what to do.
+        folder: where to.
+        tell: ``tell(stage, epoch, epochs, metrics)`` after every epoch.
+        team: the processes that do it together; the main one writes.
+    """
+    if folder.done:
+        tidy(folder)
+        return
+    start = time.time()
+    few = threads_for(weights_of(cell.recipe.model))
+    with quiet(), as_told(), few, team.writing(folder):
+        if folder.done:  # another process was faster
+            return
+        take_over(cell, folder)
+        tokenizer = _saved_tokenizer(folder / "model")
+        data = prepare(cell.recipe, tokenizer)
+        _check_selection(cell, data)
+        base, record = _base(cell, data, folder, tell, team)
+        history = {"base": record["history"]}
+        outputs = {split: team.run_over(base, rows, collator(rows)) for split, rows in data.rows.items()}
+        test = data.rows["test"]
+        summary: dict[str, Any] = {
+            "base": {
+                **_classified(outputs["test"], test, data),
+                "epoch": record["epoch"],
+                "seconds": record["seconds"],
+            },
+            "informative_mass": _informative_mass(outputs["test"], test),
+            "twins": {},
+            "controls": _controls(cell, data, outputs, folder, tell, team),
+        }
+        texts = Texts.of(data.texts.splits["test"], "text")
+        tokens = token_finder(data.tokenizer, texts, test)
+        items = item_finder(tokens, texts, test)
+        of = [weights(folder / "model"), asdict(cell.recipe.evaluation)]
+        writer = Writer(folder, test, items, queries(data.texts.splits["test"]), team, of=of)
+        for settings, seed in cell.twins:
+            twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)
+            name = f"{settings.variant}-{seed}"
+            history[name] = record["history"]
+            found = team.run_over(twin, test, collator(test))
+            columns = attefa.run(
+                test["example"],
+                (outputs["test"].probabilities, outputs["test"].attention),
+                (found.probabilities, found.attention),
+                name,
+                multi_label=data.config.multi_label,
+            )
+            if team.main:
+                writer.extend(attefa.per_example(columns), columns)
+            summary["twins"][name] = {
+                "variant": settings.variant,
+                "seed": seed,
+                "epoch": record["epoch"],
+                "seconds": record["seconds"],
+                **_classified(found, test, data),
+                **attefa.score(
+                    np.asarray(columns["output_tvd"]),
+                    np.asarray(columns["attention_jsd"]),
+                    outputs["test"].probabilities,
+                    settings.max_tvd if settings.objective == "constrained" else None,
+                    data.config.multi_label,
+                ),
+            }
+        evaluate_rows(
+            Subject(base, collator(test), data.texts.label_names, token_ids(data.tokenizer)), test,
+            cell.recipe.evaluation, writer, None, team, lambda done, of: tell("tests", done, of, {}),
+        )  # fmt: skip
+        writer.close()
+        if team.main:
+            names, many = data.texts.label_names, data.config.multi_label
+            with kept_tables(folder):
+                records = records_of(folder, test["example"], outputs["test"].probabilities, names, many)
+                facts = facts_of(folder, test["example"], names, many)
+            summary |= {"tests": records, "metrics": metric_facts(records), "facts": facts}
+            folder.write_table("history", long_history(history))
+            folder.write_summary(summary)
+            folder.write_meta(meta_of(cell, data, time.time() - start, team) | failures(writer.failed))
+            tidy(folder)
+            warn_of(writer.failed, len(test))
+        team.wait("cell")
+
+
+def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team) -> tuple[Any, dict[str, Any]]:
+    settings = cell.recipe.train
+    selection = data.rows[settings.select_on]
+
+    def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
+        tell("base", 0, settings.epochs, {})
+        with seeded(cell.seed_of("base", "weights")):
+            model = new_model(data.config)
+            if data.vectors is not None:
+                model.load_vectors(data.vectors)
+        history = train_base(
+            model, data.rows["train"], selection, collator(selection), settings, cell.seed_of("base"), checkpoints,
+            lambda epoch, epochs, metrics: tell("base", epoch, epochs, metrics),
+        )  # fmt: skip
+        return model, history
+
+    metric = f"eval_{settings.select_by}"
+    sign = 1 if settings.select_by == "loss" else -1
+    return trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], team, texts=data.texts)
+
+
+def _twin(
+    cell: Cell, data: Prepared, base: Any, outputs: dict[str, Outputs], settings: TwinSettings, seed: int,
+    folder: RunFolder, tell: Tell, team: Team,
+) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
+    columns = ("base_attention", "base_probabilities")
+
+    def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
+        tell(f"{name} {seed}", 0, settings.epochs, {})
+        twin = new_twin(base, cell.seed_of("twin", seed, "weights"), settings.start, data.vectors)
+        train, selection = (with_base(data.rows[s], outputs[s]) for s in ("train", settings.select_on))
+        history = train_twin(
+            twin, train, selection, collator(train, columns), settings, cell.seed_of("twin", seed), checkpoints,
+            lambda epoch, epochs, metrics: tell(f"{name} {seed}", epoch, epochs, metrics),
+        )  # fmt: skip
+        return twin, history
+
+    rank = "eval_selection"
+    return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row[rank], team, texts=data.texts)
+
+
+def _saved_tokenizer(path: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(path) if path.is_dir() else None
+
+
+def _controls(
+    cell: Cell, data: Prepared, outputs: dict[str, Outputs], folder: RunFolder, tell: Tell, team: Team
+) -> dict[str, Any]:
+    """Scores of the controls of Wiegreffe and Pinter (2019), kept beside the models they came from."""
+    results: dict[str, Any] = {}
+    for control in cell.recipe.controls:
+        path = folder / f"control-{control}.json"
+        if not path.is_file():
+            tell(control, 0, cell.recipe.train.epochs, {})
+            train = {"uniform": uniform_control, "imposed": imposed_control}[control]
+            chances = train(
+                data.config, data.vectors, data.rows, outputs, collator(data.rows["train"]), cell.recipe.train,
+                cell.seed_of("control", control), folder / f".{control}.checkpoints",
+                lambda epoch, epochs, metrics, control=control: tell(control, epoch, epochs, metrics),
+            )  # fmt: skip
+            found = classification_metrics(chances, np.asarray(data.rows["test"]["labels"]), data.config.multi_label)
+            text = json.dumps(strict(found), allow_nan=False)
+            if team.main:
+                folder.place(path, lambda target, text=text: target.write_text(text))
+            team.wait(control)
+        results[control] = json.loads(path.read_text())
+    return results
+
+
+def _check_selection(cell: Cell, data: Prepared) -> None:
+    for part, settings in (("train", cell.recipe.train), ("twin", cell.recipe.twin)):
+        if settings is not None and not len(data.rows[settings.select_on]):
+            raise InputError(f"{part}.select_on: the split {settings.select_on!r} of {data.texts.name} is empty.")
+
+
+def _classified(outputs: Outputs, rows: Rows, data: Prepared) -> dict[str, Any]:
+    return classification_metrics(outputs.probabilities, np.asarray(rows["labels"]), data.config.multi_label)
+
+
+def _informative_mass(outputs: Outputs, rows: Rows) -> float | None:
+    """Mean attention on planted words; None where nothing is known to be planted."""
+    if "informative" not in rows.column_names:
+        return None
+    pairs = [(a, i) for a, i in zip(outputs.attention, rows["informative"], strict=True) if len(a) == len(i) > 0]
+    return float(np.mean([float(a @ np.asarray(i, dtype=float)) for a, i in pairs])) if pairs else None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No bars and warnings of transformers but ours; its settings come back afterwards."""
+    from transformers.utils import logging
+
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()

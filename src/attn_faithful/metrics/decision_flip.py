@@ -1,0 +1,149 @@
+"""How many items a ranking removes until the decision changes, from lists: what a metric module holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError, check_choice, check_same_length
+from attn_faithful.functional.attention_removal import first_flip, prefix_logits, removal_order, removed_mass
+from attn_faithful.functional.flip_set import NEVER, smallest_flip_set
+from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, Array, Rows, _Flat, numbers
+from attn_faithful.functional.rankings import NAN_SCORES
+from attn_faithful.functional.summaries import summarize
+from attn_faithful.metrics.alternatives import Nested, _around
+
+ONE_ITEM = "one item"
+
+_CHUNK = 256  # texts padded together
+_COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal")
+
+
+def decision_flip_of_lists(
+    predictions: Rows, references: Rows, token_logits: Nested, biases: Rows, reduction: str = "mean"
+) -> dict[str, Any]:
+    r"""Fraction of the items that a ranking removes, the rest renormalized, until the decision changes, from lists.
+
+    The logits are ``sum_t a_t z_t + b``, and the bias alone where no weight is left. The decision is the argmax, the
+    lowest index on ties. Items of equal importance are removed in order of position. The set that a ranking removes
+    is itself one that changes the decision, so the smallest is never larger, whatever rounding says of a tie.
+
+    Args:
+        predictions: B rows of T importances, of the ranking that is judged: the largest is removed first. To judge
+            attention itself, pass it here too. T differs by row.
+        references: B rows of T attention weights of the items, which sum to 1.
+        token_logits: B lists of T rows of C, what each item alone would say, without the bias; C may differ by
+            example.
+        biases: B rows of C; -inf for a class that never counts.
+        reduction: "mean" for the data set, "none" for every example.
+
+    Returns:
+        for "mean" ``decision_flip``, the mean fraction removed until the decision changes (above 0 to 1, lower says
+        that the ranking finds what the decision rests on), its ``std`` over examples (ddof 0) and 95% bootstrap
+        interval ``low`` to ``high`` (NaN for fewer than two examples), ``n`` defined examples and ``n_undefined``,
+        their number by reason (``reasons``), why the mean is NaN (``reason``, else None). Means over the same texts:
+        ``mass``, the attention removed (0 to 1); ``smallest``, the fraction of the smallest set that changes the
+        decision, exact over all subsets; ``ratio``, the ranking's number of items over that (at least 1);
+        ``optimal``, the share where they are equal. ``single_flip`` is the share of all texts with 2 items or more,
+        also those that never flip, of which the first item alone changes the decision. For "none" lists of these six
+        and ``reason`` ("no content token", "one item", "nan in attention", "nan in scores", "never flips": the bias
+        keeps the decision; else None).
+
+    Raises:
+        InputError: an unknown reduction, unequal lengths, attention that is no distribution; the example is named.
+
+    Reference:
+        Serrano and Smith, sections 5.1 to 5.3 (appendix A.3 for the mass and single items); the smallest set is the
+        "gold standard" of section 5.2.
+
+    Example:
+        >>> result = decision_flip_of_lists(
+        ...     predictions=[[0.5, 0.3, 0.2], [1.0]], references=[[0.5, 0.3, 0.2], [1.0]],
+        ...     token_logits=[[[0.0, 1.0], [0.0, 4.0], [1.0, 0.0]], [[0.0, 1.0]]], biases=[[0.0, 0.0], [0.0, 0.0]])
+        >>> round(result["decision_flip"], 6), round(result["mass"], 6), round(result["smallest"], 6)
+        (0.666667, 0.8, 0.666667)
+        >>> result["n"], result["reasons"]
+        (1, {'one item': 1})
+    """
+    check_choice("reduction", reduction, ("mean", "none"))
+    names, columns = ("predictions", "references", "token_logits"), (predictions, references, token_logits)
+    check_same_length((*names, "biases"), (*columns, biases))
+    for i, rows in enumerate(zip(*columns, strict=True)):
+        check_same_length(names, rows, example=i)
+        _check_rows(i, token_logits[i], biases[i])
+    importance, attention = _Flat("predictions", predictions), _Flat("references", references)
+    n = attention.lengths
+    attention.check((n > 0) & ~attention.has_nan)
+    values = np.full((len(n), len(_COLUMNS)), math.nan)
+    finite = np.zeros(len(n), dtype=bool)
+    for start in range(0, len(n), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        readout = _readout(token_logits[part], biases[part], n[part])
+        stop = start + len(readout[1])
+        values[part], finite[part] = _flips(importance.padded(start, stop), attention.padded(start, stop), *readout)
+    reasons: list[str | None] = []
+    for i, count in enumerate(n.tolist()):
+        short = NO_TOKEN if count == 0 else ONE_ITEM if count == 1 else None
+        nan = NAN_ATTENTION if attention.has_nan[i] else NAN_SCORES if not finite[i] or importance.has_nan[i] else None
+        reasons.append(short or nan or (NEVER if np.isnan(values[i, 0]) else None))
+    values[[reason is not None and reason != NEVER for reason in reasons]] = math.nan
+    if reduction == "none":
+        return {**dict(zip(_COLUMNS, values.T.tolist(), strict=True)), "reason": reasons}
+    of_single = [None if reason == NEVER else reason for reason in reasons]
+    found = summarize(values, [of_single if name == "single_flip" else reasons for name in _COLUMNS])
+    whole, *others = found
+    means = {name: other.mean for name, other in zip(_COLUMNS[1:], others, strict=True)}
+    return {"decision_flip": whole.mean, **_around(whole), **means}
+
+
+def _flips(
+    importance: Tensor, attention: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor
+) -> tuple[Array, Array]:
+    """The columns (B, 6), NaN where the decision never changes, and whether the scores of a text are finite."""
+    log_weights = attention.log()
+    order = removal_order(importance, items)
+    after = prefix_logits(log_weights, order, items, token_logits, bias)
+    finite = ~after[:, 0].isnan().any(-1)
+    # numpy's argmax promises the lowest index on ties
+    size = first_flip(after, torch.from_numpy(after[:, 0].numpy().argmax(-1)))
+    mass = removed_mass(log_weights, order, items, size)
+    smallest = smallest_flip_set(log_weights, items, token_logits, bias).size
+    smallest = torch.where(size.isnan(), math.nan, torch.fmin(smallest, size))
+    n = items.sum(1)
+    optimal = torch.where(size.isnan(), math.nan, (size == smallest).double())
+    columns = (size / n, mass, (size == 1).double(), smallest / n, size / smallest, optimal)
+    return torch.stack(columns, 1).numpy(), finite.numpy()
+
+
+def _readout(token_logits: Nested, biases: Rows, lengths: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Padded: items (B, T), token logits (B, T, C), and biases (B, C) that are -inf where there is no such class."""
+    items = torch.arange(int(lengths.max(initial=0))) < torch.from_numpy(lengths)[:, None]
+    classes = max(map(len, biases))
+    z = np.zeros((*items.shape, classes))
+    b = np.full((len(biases), classes), -math.inf)
+    for i, (rows, bias) in enumerate(zip(token_logits, biases, strict=True)):
+        b[i, : len(bias)] = bias
+        if len(rows):
+            z[i, : len(rows), : len(bias)] = np.asarray(rows, dtype=np.float64)
+    return items, torch.from_numpy(z), torch.from_numpy(b)
+
+
+def _check_rows(example: int, rows: Rows, bias: Sequence[float]) -> None:
+    check_same_length((f"biases[{example}]",), (bias,))
+    numbers("biases", example, bias)
+    if not len(bias):
+        raise InputError(f"Expected `biases[{example}]` with one number a class, but got none.")
+    for t, row in enumerate(rows):
+        if not hasattr(row, "__len__"):
+            raise InputError(
+                f"Expected `token_logits[{example}]` to be a list of rows, one an item, but got one row of numbers; "
+                "a row holds one number a class."
+            )
+        if len(row) != len(bias):
+            check_same_length((f"token_logits[{example}][{t}]", f"biases[{example}]"), (row, bias))
+        numbers(f"token_logits[{example}]", t, row)

@@ -1,0 +1,274 @@
+"""The pooled attention classifier: embedding, encoder, attention, read-out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from attn_faithful import _auto
+from attn_faithful._checks import InputError, check_choice, check_shape
+from attn_faithful.models.attention import Attention
+from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier, looked_up
+from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.models.deletion import logits_without
+from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
+from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
+from attn_faithful.models.readout import TanhReadout, among, check_candidates, held
+
+
+class AttentionClassifier(EmbeddingClassifier):
+    """A text classifier that reads out the attention-weighted mean of its tokens' states.
+
+    Example:
+        >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=10, encoder="mlp"))
+        >>> output = model(torch.tensor([[2, 3, 4]]))
+        >>> output.attentions.shape, output.logits.shape
+        (torch.Size([1, 3]), torch.Size([1, 2]))
+    """
+
+    base_model_prefix = "attention_classifier"
+    sites = ("pool",)
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__(config)
+        self.encoder = ENCODERS[config.encoder](config)
+        query_width = None
+        if config.query:
+            self.query_embedding = nn.Embedding(config.vocab_size, config.embedding_size, config.pad_token_id)
+            self.query_encoder = ENCODERS[config.encoder](config)
+            query_width = self.query_encoder.width
+        self.attention = Attention(config, self.encoder.width, query_width)
+        rows = 1 if config.output == "sigmoid" else config.num_labels
+        if config.readout == "tanh":
+            self.readout = TanhReadout(self.encoder.width, query_width, rows)
+        else:
+            self.readout = nn.Linear(self.encoder.width, rows)
+        self.post_init()
+        self.freeze()
+
+    @property
+    def reads_alone(self) -> bool:
+        """Whether each token is read alone, so that a text is a bag of tokens to the model."""
+        return bool(self.encoder.reads_alone)
+
+    @property
+    def reach(self) -> int | None:
+        """How many tokens that are read, on each side, the state of a token depends on; None for all of the text."""
+        return self.encoder.reach
+
+    def embeddings(self) -> list[nn.Embedding]:
+        return [self.embedding, self.query_embedding] if self.config.query else [self.embedding]
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        special_tokens_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        attention_weights: Tensor | None = None,
+        query_input_ids: Tensor | None = None,
+        query_attention_mask: Tensor | None = None,
+        candidates: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> AttentionClassifierOutput | tuple[Tensor, ...]:
+        """Classify a batch.
+
+        Args:
+            input_ids: (B, T), or give `inputs_embeds` (B, T, E).
+            attention_mask: (B, T), 1 where the encoder reads; padding may stand on either side.
+            special_tokens_mask: (B, T), 1 at tokens that attention must not reach.
+            attention_weights: (B, T), used instead of the model's own attention.
+            query_input_ids: (B, Q), with `query_attention_mask`, for models with a query.
+            candidates: (B, C), 1 at the classes that may be the answer; the others' logits are -inf.
+            labels: (B,) class indices, or (B, C) of 0 and 1 for multi-label; negative: unknown, no loss.
+            output_hidden_states: also return the encoder's states.
+            return_dict: False for a tuple.
+        """
+        if attention_weights is not None:
+            check_shape("attention_weights", attention_weights, "B T", "pass attention[:, 0] of an Encoded")
+        if (
+            self._reads_words(input_ids)
+            and inputs_embeds is None
+            and query_input_ids is None
+            and not output_hidden_states
+        ):
+            states, query = None, None
+            attention, context = self._by_word(input_ids, attention_mask, special_tokens_mask, attention_weights)
+        else:
+            states, _, content, query = self._read(
+                input_ids, attention_mask, special_tokens_mask, inputs_embeds, query_input_ids, query_attention_mask
+            )
+            attention = self.attention(states, content, query)[0] if attention_weights is None else attention_weights
+            # attention is float32 at least, states have the precision of the weights
+            context = (attention[:, None].to(states.dtype) @ states).squeeze(1)  # (B, N)
+        logits = self.read_out(self.classifier_dropout(context), query, candidates)
+        output = AttentionClassifierOutput(
+            loss=self.loss_of(logits, labels),
+            logits=logits,
+            attentions=attention,
+            hidden_states=states if output_hidden_states else None,
+        )
+        return output.to_tuple() if return_dict is False else output
+
+    def _reads_words(self, ids: Tensor | None) -> bool:
+        """Whether the state and score of a token are those of its word, wherever it stands, and that saves time.
+
+        In training only: elsewhere a text's numbers must not hang on the words beside it, to the last bit. Finding
+        the words of a batch makes a GPU wait, which has less to gain.
+        """
+        alone = self.training and self.encoder.reads_alone and not self.config.query and self.dropout.p == 0
+        return alone and ids is not None and ids.dim() == 2 and ids.device.type == "cpu" and ids.numel() > 0
+
+    def _by_word(
+        self, ids: Tensor, attention_mask: Tensor | None, special_tokens_mask: Tensor | None, given: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Attention (B, T) and context (B, N) with each word of the batch embedded, encoded and scored once."""
+        words, place = ids.long().unique(return_inverse=True)
+        read, content = self.masks(ids, attention_mask, special_tokens_mask)
+        states = self.encoder(looked_up(self.embedding, words[None]), words[None] >= 0)  # (1, W, N), every word is read
+        if given is None:
+            scores = self.attention.scorer(states, None).expand(len(ids), -1).gather(1, place)
+            given = self.attention.project(scores, content)
+        weights = torch.where(read, given, 0.0)  # padding has no state
+        by_word = weights.new_zeros(len(ids), len(words)).scatter_add(1, place, weights)  # (B, W)
+        return given, by_word.to(states.dtype) @ states[0]
+
+    def _read(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        special_tokens_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        query_input_ids: Tensor | None = None,
+        query_attention_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """States (B, T, N), which tokens were read, which are content, and the query's vector."""
+        embedded, read, content = self.embed(input_ids, attention_mask, special_tokens_mask, inputs_embeds)
+        states = encode_padded(self.encoder, self.dropout(embedded), read)
+        return states, read, content, self._ask(query_input_ids, query_attention_mask)
+
+    def _ask(self, ids: Tensor | None, mask: Tensor | None) -> Tensor | None:
+        if not self.config.query:
+            if ids is not None:
+                raise InputError("The model has no query, but got `query_input_ids`; build it with query=True.")
+            return None
+        if ids is None:
+            raise InputError("The model has a query: expected `query_input_ids`.")
+        read = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+        compact, order = compaction(read)
+        embedded = self.dropout(looked_up(self.query_embedding, ids)).gather(1, wide(order, self.config.embedding_size))
+        return self.query_encoder.summary(self.query_encoder(embedded, compact), compact)
+
+    def cost(self, length: int) -> int:
+        """Cells that a text of so many tokens takes, see `blocks.CELLS`; in a transformer its attention counts."""
+        heads = self.config.num_heads if self.config.encoder == "transformer" else 0
+        return length * max(1, heads * length // 1024)
+
+    def read_out(self, context: Tensor, query: Tensor | None = None, candidates: Tensor | None = None) -> Tensor:
+        """Logits (B, C) of what was attended.
+
+        Args:
+            context: (B, N), the attention-weighted mean of the states.
+            query: (B, Nq), the query's vector.
+            candidates: (B, C), see `forward`.
+        """
+        values = self.readout(context, query) if self.config.readout == "tanh" else self.readout(context)
+        candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
+        return among(self.paired(values), candidates)
+
+    def encode(self, batch: Batch, site: str = "pool") -> Encoded:
+        """Run the model once in eval mode and return what its attention did.
+
+        Args:
+            batch: the forward's inputs; labels and other columns are ignored.
+            site: "pool".
+        """
+        check_choice("site", site, self.sites)
+        whole = self.in_full()
+        if whole is not self:
+            return whole.encode(batch, site)
+        # float32 whatever the caller's autocast
+        with evaluating(self), torch.autocast(self.device.type, enabled=False):
+            inputs = _inputs(batch)
+            candidates = inputs.pop("candidates", None)
+            states, _, content, query = self._read(**inputs)
+            attention, scores = self.attention(states, content, query)
+            states = states if states.dtype == torch.float64 else states.float()
+            query = None if query is None else query.to(states.dtype)
+            mapped, affine = self._mapped(states, query, candidates)
+        allowed = content[:, None]
+
+        def decode(weights: Tensor) -> Tensor:
+            check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+            return mapped(weights[:, :, 0])
+
+        attention = attention.to(states.dtype)[:, None]
+        return Encoded(
+            attention=attention,
+            allowed=allowed,
+            content=content,
+            items="token",
+            logits=decode(attention[:, None])[:, 0],
+            decode=decode,
+            scores=scores[:, None],
+            project=self.attention.project,
+            affine=affine,
+            multi_label=self.config.multi_label,
+            log_weights=self.attention.log_weights(scores, content),
+        )
+
+    def _mapped(
+        self, states: Tensor, query: Tensor | None, candidates: Tensor | None
+    ) -> tuple[Callable[[Tensor], Tensor], Affine | None]:
+        """Weights (B, K, T) -> logits (B, K, C), and what they are affine in, if they are.
+
+        All that is affine is worked out once a token, so that an alternative costs T times the classes.
+        """
+        candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
+        if self.config.readout == "tanh":
+            of_token, of_query, output = self.readout.parts(states, query)
+            return lambda weights: among(self.paired(output((weights @ of_token + of_query).tanh())), candidates), None
+        weight = self.paired(self.readout.weight.to(states.dtype).T)  # (N, C)
+        bias = among(self.paired(held(self.readout.bias, states.dtype)).expand(len(states), -1), candidates)
+        affine = Affine(states @ weight, bias)
+        return lambda weights: weights @ affine.token_logits + bias[:, None], affine
+
+    def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
+        """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.
+
+        No text is run again where less will do: see `attn_faithful.models.deletion`. Equal shortened texts have equal
+        logits.
+
+        Args:
+            batch: the forward's inputs.
+            keep: (B, K, T) bool.
+            rows: texts a forward at most; the result does not depend on it.
+        """
+        check_shape("keep", keep, "B K T")
+        whole = self.in_full()
+        if whole is not self:
+            return whole.without(batch, keep, rows)
+        with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+            return logits_without(self, _inputs(batch), keep, rows)
+
+
+_INPUTS = (
+    "input_ids",
+    "attention_mask",
+    "special_tokens_mask",
+    "inputs_embeds",
+    "query_input_ids",
+    "query_attention_mask",
+    "candidates",
+)
+
+
+def _inputs(batch: Batch) -> dict[str, Tensor]:
+    return {name: batch[name] for name in _INPUTS if batch.get(name) is not None}
+
+
+_auto.register_model()

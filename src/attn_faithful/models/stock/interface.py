@@ -1,0 +1,201 @@
+"""The attention function that stock transformers models call, so that their attention can be read and replaced.
+
+It is registered with transformers under a name of its own, with a mask that is always boolean. What is to be read and
+replaced travels through the forward's keyword arguments, so nothing global is set and no hook is left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attn_faithful._checks import InputError
+from attn_faithful.functional.projections import PROJECTIONS, project
+from attn_faithful.models.stock.thread_local import told
+
+TRACED = "attn_faithful"
+KEYWORD = "attention_trace"
+SPARSE = ("sparsemax", "sparsegen", "entmax15", "entmax")  # projections that are implementations of their own
+SOFTMAX = ("None", "eager", "sdpa", "flash", "flex")  # how the names of transformers' own begin
+SPARSEGEN_LAMBDA, ENTMAX_ALPHA = "sparsegen_lambda", "entmax_alpha"  # of a model's config
+
+Alter = Callable[[Tensor, Tensor], Tensor]  # weights, allowed (B, H, Q, T) -> weights
+
+
+@dataclass
+class Call:
+    """One call of the attention function: what a layer's heads did.
+
+    Attributes:
+        attention: (B, H, Q, T).
+        scores: before the projection, (B, H, Q, T).
+        allowed: bool (B, 1, Q, T), or with the heads.
+        value: value vectors, (B, H, T, D).
+        module: the layer's attention module.
+        parameters: of the projection.
+    """
+
+    attention: Tensor
+    scores: Tensor
+    allowed: Tensor
+    value: Tensor
+    module: nn.Module
+    parameters: Mapping[str, float]
+
+
+@dataclass
+class Trace:
+    """What to read and what to replace in one forward; calls are counted in their order.
+
+    Attributes:
+        read: calls to keep; None for all.
+        alter: call -> what becomes of its weights.
+        values: call -> its output (B, Q, H, D), whatever the layer gives.
+        projection: what makes weights of scores.
+        seen: the calls that were kept.
+        count: calls so far.
+        inside: whether the attention function is at work.
+    """
+
+    read: set[int] | None = field(default_factory=set)
+    alter: Mapping[int, Alter] = field(default_factory=dict)
+    values: Mapping[int, Callable[[], Tensor]] = field(default_factory=dict)
+    projection: str = "softmax"
+    seen: dict[int, Call] = field(default_factory=dict)
+    count: int = 0
+    inside: bool = False
+
+
+def register() -> None:
+    """Make transformers know the traced function and the sparse projections as attention implementations."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    for name in (TRACED, *SPARSE):
+        AttentionInterface.register(name, partial(_attend, projection=None if name == TRACED else name))
+        AttentionMaskInterface.register(
+            name, partial(_always, sdpa_mask)
+        )  # without a mask of its own padding would be read
+
+
+def _always(mask: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    """A boolean mask where transformers would leave it out."""
+    return mask(*args, **{**kwargs, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, Tensor]:
+    """The attention function of transformers: (B, H, Q, D) and so on -> output (B, Q, H, D), weights (B, H, Q, T)."""
+    if kwargs.get("s_aux") is not None:
+        raise InputError(
+            f"{type(module).__name__} has attention sinks, mass that goes to no token, and is not supported."
+        )
+    trace: Trace = kwargs.pop(KEYWORD, None) or Trace()
+    trace.inside = True
+    try:
+        return _weighed(trace, module, query, key, value, attention_mask, **kwargs)
+    finally:
+        trace.inside = False
+
+
+def _weighed(
+    trace: Trace, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
+    scaling: float | None = None, dropout: float = 0.0, softcap: float | None = None,
+    position_bias: Tensor | None = None, projection: str | None = None, **kwargs: Any,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    call, trace.count = trace.count, trace.count + 1
+    if call in trace.values:
+        output = trace.values[call]()
+        return output.to(value.dtype), output.new_empty(0)
+    groups = getattr(module, "num_key_value_groups", 1)
+    if groups > 1:
+        key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    projection = projection or trace.projection
+    read, altered = trace.read is None or call in trace.read, call in trace.alter
+    if (
+        not (read or altered)
+        and projection == "softmax"
+        and softcap is None
+        and not torch.is_grad_enabled()
+        and not dropout
+    ):
+        return _unseen(query, key, value, attention_mask, position_bias, scale), query.new_empty(0)
+    scores = query @ key.transpose(-1, -2) * scale
+    scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    if softcap is not None:
+        scores = (scores / softcap).tanh() * softcap
+    if position_bias is not None:
+        scores = scores + position_bias
+    allowed = _allowed(attention_mask, scores)
+    if attention_mask is not None and attention_mask.dtype != torch.bool:
+        scores = scores + torch.where(allowed, attention_mask[..., : scores.shape[-1]], 0.0)
+    parameters = parameters_of(projection, getattr(module, "config", None))
+    weights = project(projection, scores, allowed.expand_as(scores), **parameters)
+    if altered:
+        weights = torch.where(allowed, trace.alter[call](weights, allowed), 0.0)
+    if read:
+        trace.seen[call] = Call(weights, scores, allowed, value, module, parameters)
+    used = nn.functional.dropout(weights, dropout, module.training).to(value.dtype)
+    return (used @ value).transpose(1, 2).contiguous(), weights
+
+
+def _unseen(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
+    """The output (B, Q, H, D) of attention that nobody looks at, by torch's own kernel, several times as fast."""
+    every = query.new_empty(len(query), 1, query.shape[2], key.shape[2])
+    allowed = _allowed(mask, every)
+    none = ~allowed.any(-1, keepdim=True)  # such rows give zeros, of which kernels say different things
+    added: Tensor = allowed | none
+    if mask is not None and mask.dtype != torch.bool:
+        bias = mask[..., : key.shape[2]] if bias is None else bias + mask[..., : key.shape[2]]
+    if bias is not None:
+        added = torch.where(added, bias.to(query.dtype), -torch.inf)
+    output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=added, scale=scale)
+    return output.masked_fill(none, 0.0).transpose(1, 2).contiguous()
+
+
+def _allowed(mask: Tensor | None, scores: Tensor) -> Tensor:
+    """Where a mask lets attention go, bool (B, 1 or H, Q, T)."""
+    if mask is None:
+        return torch.ones_like(scores[:, :1], dtype=torch.bool)
+    mask = mask[..., : scores.shape[-1]]
+    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+
+
+def parameters_of(projection: str, config: Any) -> dict[str, float]:
+    """What a projection is told by a model's config: `sparsegen_lambda` (0) and `entmax_alpha` (1.5)."""
+    if projection == "sparsegen":
+        return {"lam": getattr(config, SPARSEGEN_LAMBDA, 0.0)}
+    return {"alpha": getattr(config, ENTMAX_ALPHA, 1.5)} if projection == "entmax" else {}
+
+
+def projection_of(implementation: str | None) -> str:
+    """The projection of an attention implementation: softmax for those of transformers."""
+    return implementation if implementation in PROJECTIONS else "softmax"
+
+
+def configs_of(model: nn.Module) -> list[Any]:
+    """Every config in a model that names an attention implementation, each once."""
+    found: dict[int, Any] = {}
+    waiting = [m.config for m in model.modules() if hasattr(m, "config")]
+    while waiting:
+        config = waiting.pop()
+        if id(config) not in found and hasattr(config, "_attn_implementation"):
+            found[id(config)] = config
+            waiting += [c for key in getattr(config, "sub_configs", {}) if (c := getattr(config, key, None))]
+    return list(found.values())
+
+
+def traced(configs: list[Any]) -> AbstractContextManager[None]:
+    """The traced function in place of the configs' own implementations inside, for this thread alone."""
+    # the private name: the public one passes a value on to every config below, and would not give each its own back
+    return told(configs, _attn_implementation_internal=TRACED)

@@ -1,0 +1,169 @@
+"""The blocks that a stock model is a stack of, and forwards that leave out those whose outputs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any
+
+from torch import Tensor, nn
+
+from attn_faithful.models.stock.interface import Trace
+
+Wrapped = Callable[[int, Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a block: its stack, and the attention calls from `first` to before `last` that it made."""
+
+    stack: int
+    first: int
+    last: int
+
+
+class Blocks:
+    """The blocks of a model's stacks: the members of its outermost module lists.
+
+    Args:
+        model: any.
+
+    Attributes:
+        steps: the calls of blocks with attention in one forward, in order; see `learn`.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.members: dict[nn.Module, int] = {}  # -> their stack
+        self._collect(model)
+        self.steps: list[Step] = []
+
+    def _collect(self, module: nn.Module) -> None:
+        for child in module.children():
+            if isinstance(child, nn.ModuleList):
+                for member in child:
+                    self.members.setdefault(member, id(child))
+            else:
+                self._collect(child)
+
+    @contextmanager
+    def learning(self, trace: Trace) -> Iterator[None]:
+        """Find out the steps in the one forward that is run inside."""
+        steps: list[Step] = []
+
+        def wrapped(stack: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                first = trace.count
+                found = forward(*args, **kwargs)
+                steps.append(Step(stack, first, trace.count))
+                return found
+
+            return called
+
+        with self._patched(wrapped):
+            yield
+        self.steps = steps
+
+    def before(self, call: int) -> int:
+        """How many steps are over when an attention call is made; 0 where a step's calls are not one after another."""
+        over = [step.last <= call for step in self.steps]
+        return over.index(False) if False in over else 0
+
+    @contextmanager
+    def keeping(self, count: int, kept: dict[int, Any]) -> Iterator[None]:
+        """Keep of each stack the output of its last block among the first ``count`` steps, in the forward inside."""
+        wanted = {step.stack: place for place, step in enumerate(self.steps[:count])}
+        place = -1
+
+        def wrapped(stack: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                nonlocal place
+                place += 1
+                found = forward(*args, **kwargs)
+                if place == wanted.get(stack):
+                    kept[stack] = found
+                return found
+
+            return called
+
+        with self._patched(wrapped) if count else nullcontext():
+            yield
+
+    @contextmanager
+    def skipping(self, count: int, known: dict[int, Any], trace: Trace) -> Iterator[None]:
+        """The first ``count`` steps give what is known of their stack's last block, in the forward inside."""
+        place = -1
+
+        def wrapped(stack: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                nonlocal place
+                place += 1
+                if place >= count:
+                    return forward(*args, **kwargs)
+                trace.count = self.steps[place].last
+                return known[stack]
+
+            return called
+
+        with self._patched(wrapped) if count else nullcontext():
+            yield
+
+    def _patched(self, wrapped: Wrapped) -> Any:
+        return patched(self.members, lambda member: wrapped(self.members[member], member.forward))
+
+
+@contextmanager
+def patched(modules: Iterable[nn.Module], wrapped: Callable[[nn.Module], Callable[..., Any]]) -> Iterator[None]:
+    """``wrapped(module)`` in place of each module's forward inside; afterwards the class's, or its own, is back.
+
+    Other threads that run the modules meanwhile meet their own forwards.
+    """
+    held = [(module, module.__dict__.get("forward")) for module in modules]
+    try:
+        for module, _ in held:
+            module.forward = _for_this_thread(wrapped(module), module.forward)
+        yield
+    finally:
+        for module, own in held:
+            if own is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.forward = own
+
+
+def _for_this_thread(given: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    thread = get_ident()
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return given(*args, **kwargs) if get_ident() == thread else own(*args, **kwargs)
+
+    return called
+
+
+def taken(output: Any, rows: Tensor, texts: int, place: Tensor | None = None) -> Any:
+    """What of a block's output belongs to some texts (R,) of the batch, or to one position ``place`` (R,) of each.
+
+    Args:
+        output: tensors, in tuples perhaps; those without an axis of the batch stay as they are.
+        rows: indices of texts.
+        texts: of the batch.
+        place: positions.
+    """
+    if isinstance(output, Tensor):
+        if output.dim() < 2 or output.shape[0] != texts:
+            return output
+        if place is None or output.dim() != 3:
+            return output[rows]
+        return output[rows, place][:, None]
+    if isinstance(output, Sequence) and not isinstance(output, str):
+        return type(output)(taken(part, rows, texts, place) for part in output)
+    return output
+
+
+def repeated(inputs: dict[str, Tensor], rows: Tensor, place: Tensor | None = None) -> dict[str, Tensor]:
+    """The forward's inputs (B, T) for some rows (R,) of the batch, or for one position of each, (R, 1)."""
+    found = {name: values[rows] for name, values in inputs.items()}
+    if place is None:
+        return found
+    return {name: values.gather(1, place[:, None]) for name, values in found.items()}

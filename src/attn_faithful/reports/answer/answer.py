@@ -1,0 +1,189 @@
+"""The answer of a run: how well the model predicts, the verdict or why there is none, and what each test says.
+
+`evaluate`, `attefa`, `run`, `explain`, `report`, the page, the model card and a notebook show it first, all from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from attn_faithful._checks import InputError
+from attn_faithful.reports.answer.about import about, distinct, doubts
+from attn_faithful.reports.answer.competence import Competence, competence_of
+from attn_faithful.reports.answer.findings import findings
+from attn_faithful.reports.answer.sentences import Sentence, plain, sentences
+from attn_faithful.reports.answer.verdict import ENOUGH, TEXTS, Verdict, verdict
+from attn_faithful.reports.characters import visible, writable
+from attn_faithful.reports.examples import sites_of
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.scores import Scores
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run says first.
+
+    Attributes:
+        title: the labels of the run's axes.
+        about: how many texts were tested, and which attention.
+        competence: how well the model predicts, one a seed.
+        verdict: what the tests say together; None where there is none.
+        reason: why there is no verdict; "" where there is one.
+        sentences: what each test says, with its n.
+        n: different texts of each seed.
+        doubts: what sets the texts apart from those of the training, and what was cut.
+    """
+
+    title: str
+    about: str
+    competence: Sequence[Competence]
+    verdict: Verdict | None
+    reason: str
+    sentences: Sequence[Sentence] = ()
+    n: int = 0
+    doubts: Sequence[str] = field(default=())
+
+    @property
+    def few(self) -> str:
+        """The mark of a small number of texts; empty where they are enough."""
+        return f"few texts: {self.n:,}" if self.n < ENOUGH else ""
+
+    @property
+    def competence_text(self) -> str:
+        """How well the model predicts, in words."""
+        if len(self.competence) == 1:
+            return self.competence[0].sentence
+        return " ".join(f"Seed {each.seed}: {each.sentence}" for each in self.competence)
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known how well the model predicts."""
+        return all(each.known for each in self.competence)
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict, or why there is none."""
+        if self.verdict is None:
+            alone = "; the numbers may be those of these texts alone" if self.few else ""
+            return f"No verdict: {self.reason}{alone}."
+        condition = "" if self.known else ", as far as the model predicts well, which is unknown"
+        return f"Verdict: {self.verdict.text}{condition}."
+
+    @property
+    def pill(self) -> str:
+        """The verdict as a badge."""
+        if self.verdict is None:
+            return "no verdict"
+        return self.verdict.text if self.known else f"{self.verdict.text}; competence unknown"
+
+    @property
+    def said(self) -> list[str]:
+        """The sentences of the tests without links."""
+        return [plain(sentence) for sentence in self.sentences]
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, a line each: what was tested, competence, verdict, marks, sentences."""
+        first = f"{self.title}: {self.about}" if self.title else self.about
+        return [first, self.competence_text, self.verdict_text, *self.doubts, *self.said]
+
+    @property
+    def short(self) -> str:
+        """One line: the verdict with the accuracy."""
+        known = [each for each in self.competence if each.known]
+        accuracy = "accuracy unknown"
+        if known:
+            values = sorted({f"{each.accuracy:.2f}" for each in known})
+            accuracy = f"accuracy {' to '.join([values[0], *values[1:][-1:]])} (majority {known[0].majority:.2f})"
+        return f"{self.title}: {accuracy}. {self.verdict_text}"
+
+    # renderings
+
+    def __str__(self) -> str:
+        return "\n".join(map(visible, self.lines))
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.text import Text
+
+        strong = (self.competence_text, self.verdict_text)
+        for line in self.lines:
+            yield Text(writable(line, options.encoding), style="bold" if line in strong else "")
+
+    def html(self) -> Markup:
+        """A fragment; whatever names hold is text and no markup."""
+        first, *rest = self.lines
+        marked = [
+            Markup("<p><b>{}</b></p>").format(line)
+            if line in (self.competence_text, self.verdict_text)
+            else Markup("<p>{}</p>").format(line)
+            for line in rest
+        ]
+        return Markup("<div><p>{}</p>{}</div>").format(first, Markup("").join(marked))
+
+    def _repr_html_(self) -> str:
+        return str(self.html())
+
+
+def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None = None) -> Answer:
+    """The answer of a run, or of the runs of one model over seeds.
+
+    Over several seeds a verdict needs the same one from each; the sentences are over the texts of all of them.
+
+    Args:
+        runs: one, or one a seed.
+        site: where in the model; None for the one nearest to the output that was tested.
+        title: what tells it from others; None for the labels of the run's axes.
+
+    Raises:
+        InputError: no run.
+    """
+    runs = [runs] if isinstance(runs, Run) else list(runs)
+    if not runs:
+        raise InputError("Expected at least one run, but got none.")
+    if site is None:
+        site = (sites_of(runs[0]) or [None])[-1]
+    found = [competence_of(run) for run in runs]
+    single = [_verdict(run, site, each) for run, each in zip(runs, found, strict=True)]
+    joint, reason = _together(runs, single)
+    return Answer(
+        title=runs[0].title if title is None else title,
+        about=about(runs, site),
+        competence=found,
+        verdict=joint,
+        reason=reason,
+        sentences=sentences(Scores(runs, site)),
+        n=min(distinct(run) for run in runs),
+        doubts=doubts(runs[0]),
+    )
+
+
+def _verdict(run: Run, site: str | None, competence: Competence) -> tuple[Verdict | None, str]:
+    if not run.records and not run.summary.get("twins"):
+        return None, "no test was run; attn-faithful evaluate MODEL --data DATA runs them"
+    return verdict(findings(Scores([run], site)), len(run.examples), competence.why_not, distinct(run))
+
+
+def _together(runs: Sequence[Run], single: Sequence[tuple[Verdict | None, str]]) -> tuple[Verdict | None, str]:
+    """The verdict of several seeds: none where one has none, mixed where they differ."""
+    reasons = {reason for _, reason in single}
+    if len(reasons) == 1 and single[0][0] is None:
+        return None, reasons.pop()
+    for run, (found, reason) in zip(runs, single, strict=True):
+        if found is None:
+            return None, f"seed {run.seed}: {reason}"
+    keys = {found.key for found, _ in single if found is not None}
+    key = keys.pop() if len(keys) == 1 else "mixed"
+    return Verdict(key, TEXTS[key]), ""
+
+
+def answers(records: Sequence[Mapping[str, Any]]) -> list[Answer]:
+    """One answer a record of `aggregate.aggregate`, from the runs behind it."""
+    found = []
+    for record in records:
+        title = " ".join(record["axes"].values()) if "axes" in record else None
+        found.append(answer([Run(path) for path in record["runs"]], title=title))
+    return found

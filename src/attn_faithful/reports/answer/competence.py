@@ -1,0 +1,240 @@
+"""How well does the model predict? The first question: the attention of a model that guesses explains nothing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attn_faithful.functional.summaries import wilson
+from attn_faithful.reports.run import Run
+
+RESAMPLES = 1000
+_TAILS = (0.025, 0.975)
+_HELD = 2**24  # numbers that are held at once
+
+
+@dataclass(frozen=True)
+class Competence:
+    """How well a model predicts the texts it was tested on, beside the best constant prediction.
+
+    Of one label a text the accuracy is the share of the texts that are right, and the majority is the largest class's
+    share of them. Of several labels a text the accuracy is the share of the labels that are right, a mean over labels
+    and texts, and the majority is what saying each label's commoner side gives.
+
+    Attributes:
+        accuracy, low, high: with its 95% interval: Wilson's, of several labels a text a bootstrap over texts.
+        majority: accuracy of the best constant prediction on the same texts.
+        constant: that prediction in words.
+        f1, f1_low, f1_high: with its 95% bootstrap interval over texts: of the second class of two, else the mean over
+            classes, as in `training.metrics`. Where all texts are right (or wrong) a bootstrap has no width, and
+            Wilson's interval of the accuracy stands in its place.
+        n: texts with a known label that the model could read.
+        n_texts: all texts.
+        multi_label: whether a text has several labels.
+        seed: of the run.
+        n_unread: texts that the model could not read.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+    majority: float
+    constant: str
+    f1: float
+    f1_low: float
+    f1_high: float
+    n: int
+    n_texts: int
+    multi_label: bool = False
+    seed: int = 0
+    n_unread: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether any text has a known label."""
+        return self.n > 0
+
+    @property
+    def competent(self) -> bool:
+        """Whether the lower end of the accuracy's interval lies above the majority."""
+        return self.known and self.low > self.majority
+
+    @property
+    def why_not(self) -> str | None:
+        """Why the tests give no verdict; None where the model is competent or that is unknown."""
+        if not self.known or self.competent:
+            return None
+        if self.majority == 1:
+            return f"all {_texts(self.n)} are of one class, so that no accuracy shows that the model predicts"
+        return (
+            f"the model is not shown to predict better than {self.constant} (accuracy {self.accuracy:.2f}, "
+            f"{self.low:.2f} to {self.high:.2f}, against {self.majority:.2f})"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """In words, with n."""
+        if not self.known:
+            which = "the text has no" if self.n_texts == 1 else f"none of {_texts(self.n_texts)} has a"
+            if self.n_unread:
+                which = f"of {_texts(self.n_texts)} the model could not read {self.n_unread:,}, and no other has a"
+            return f"How well the model predicts is unknown: {which} known label."
+        which = " with a known label"
+        if self.n_unread:
+            unlabelled = self.n + self.n_unread < self.n_texts
+            which = " that it could read" + (" and whose label is known" if unlabelled else "")
+        of = _texts(self.n) if self.n == self.n_texts else f"the {self.n:,} of {_texts(self.n_texts)}{which}"
+        what = "accuracy over labels" if self.multi_label else "accuracy"
+        return (
+            f"On {of} the model has {what} {self.accuracy:.2f} ({self.low:.2f} to {self.high:.2f}) and F1 "
+            f"{_with_interval(self.f1, self.f1_low, self.f1_high)}; {self.constant} has {what} {self.majority:.2f}."
+        )
+
+
+def _texts(n: int) -> str:
+    return "1 text" if n == 1 else f"{n:,} texts"
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.2f} ({low:.2f} to {high:.2f})"
+
+
+def competence_of(run: Run) -> Competence:
+    """The competence of a run's model, from its stored predictions and labels."""
+    return competence(run.probabilities, run.labels, run.label_names, run.seed)
+
+
+def competence(
+    probabilities: np.ndarray, labels: Sequence[Any], label_names: Sequence[str], seed: int = 0
+) -> Competence:
+    """How well probabilities predict labels.
+
+    Args:
+        probabilities: (B, C); NaN of a text that the model could not read, which counts nowhere.
+        labels: a class index a text, or a list of 0 and 1; negative where unknown.
+        label_names: of the classes.
+        seed: of the run, to be told.
+
+    Example:
+        >>> found = competence(np.array([[0.9, 0.1]] * 60 + [[0.2, 0.8]] * 40), [0] * 50 + [1] * 50, ["no", "yes"])
+        >>> found.accuracy, found.majority, found.constant, found.competent
+        (0.9, 0.5, 'always "no"', True)
+    """
+    several = any(np.ndim(label) for label in labels)
+    if several:
+        return _of_several(np.asarray(probabilities), labels, seed)
+    gold, chances = np.asarray(labels, dtype=int), np.asarray(probabilities)  # (B,), (B, C)
+    unread = np.isnan(chances).any(1)
+    known = (gold >= 0) & ~unread
+    n = int(known.sum())
+    if not n:
+        return _unknown(len(gold), False, seed, int(unread.sum()))
+    gold, predicted = gold[known], chances[known].argmax(1)
+    counts = Counter(gold.tolist())
+    largest = min(counts, key=lambda place: (-counts[place], place))
+    accuracy = float((gold == predicted).mean())
+    outcomes, weights = _outcomes(gold, predicted, len(label_names))
+    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, _binary if len(label_names) == 2 else _of_present)
+    name = label_names[largest] if largest < len(label_names) else str(largest)
+    return Competence(
+        accuracy, *wilson(accuracy, n), counts[largest] / n, f'always "{name}"', f1, f1_low, f1_high, n, len(known),
+        False, seed, int(unread.sum()),
+    )  # fmt: skip
+
+
+def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> Competence:
+    gold = np.asarray([np.asarray(label, dtype=int) for label in labels])  # (B, C)
+    unread = np.isnan(probabilities).any(1)
+    known = (gold >= 0).all(1) & ~unread
+    n = int(known.sum())
+    if not n:
+        return _unknown(len(gold), True, seed, int(unread.sum()))
+    gold, predicted = gold[known], (probabilities[known] > 0.5).astype(int)
+    right = (gold == predicted).mean(1)  # (B,)
+    share = gold.mean(0)  # (C,)
+    kinds = np.concatenate([gold & predicted, (1 - gold) & predicted, gold & (1 - predicted)], axis=1)  # (B, 3 C)
+    patterns, counts = np.unique(kinds, axis=0, return_counts=True)
+    outcomes = patterns.reshape(len(patterns), 3, -1)  # (P, 3, C)
+    f1, f1_low, f1_high = _f1_with_interval(outcomes, counts, _of_all)
+    low, high = _mean_interval(right)
+    majority = float(np.maximum(share, 1 - share).mean())
+    constant = "always each label's commoner side"
+    return Competence(
+        float(right.mean()), low, high, majority, constant, f1, f1_low, f1_high, n, len(known), True, seed,
+        int(unread.sum()),
+    )  # fmt: skip
+
+
+def _unknown(n_texts: int, multi_label: bool, seed: int, n_unread: int) -> Competence:
+    nan = math.nan
+    return Competence(nan, nan, nan, nan, "", nan, nan, nan, 0, n_texts, multi_label, seed, n_unread)
+
+
+def _outcomes(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct pairs of gold and predicted class as (P, 3, C), and how often each occurs.
+
+    The second axis is 1 for the class that was found, that was said wrongly, and that was missed.
+    """
+    pairs, counts = np.unique(np.stack([gold, predicted], axis=1), axis=0, return_counts=True)
+    found = np.zeros((len(pairs), 3, max(classes, int(pairs.max()) + 1)), dtype=int)
+    for row, (right, said) in enumerate(pairs):
+        if right == said:
+            found[row, 0, said] = 1
+        else:
+            found[row, 1, said] = 1
+            found[row, 2, right] = 1
+    return found, counts
+
+
+def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tuple[float, float, float]:
+    """F1 and its 95% percentile interval; to draw texts is to draw how often each outcome occurs."""
+    n, flat = int(counts.sum()), outcomes.reshape(len(outcomes), -1)
+    value = float(mean((counts @ flat).reshape(1, *outcomes.shape[1:]))[0])
+    generator = np.random.default_rng(0)
+    step = max(1, _HELD // max(len(counts), flat.shape[1]))
+    parts = []
+    for start in range(0, RESAMPLES, step):
+        drawn = generator.multinomial(n, counts / n, size=min(step, RESAMPLES - start))  # (R, P)
+        parts.append(mean((drawn @ flat).reshape(len(drawn), *outcomes.shape[1:])))
+    low, high = np.quantile(np.concatenate(parts), _TAILS)
+    return value, *_wide(value, float(low), float(high), n)
+
+
+def _each(totals: np.ndarray) -> np.ndarray:
+    """F1 of each class (R, C) from counts (R, 3, C); 0 where there is nothing to find and nothing was said."""
+    found, wrongly, missed = totals[:, 0], totals[:, 1], totals[:, 2]
+    whole = 2 * found + wrongly + missed
+    return np.where(whole > 0, 2 * found / np.maximum(whole, 1), 0.0)
+
+
+def _binary(totals: np.ndarray) -> np.ndarray:
+    return _each(totals)[:, 1]
+
+
+def _of_all(totals: np.ndarray) -> np.ndarray:
+    return _each(totals).mean(1)
+
+
+def _of_present(totals: np.ndarray) -> np.ndarray:
+    """The mean over the classes that are there or were said."""
+    there = totals.sum(1) > 0
+    return (_each(totals) * there).sum(1) / np.maximum(there.sum(1), 1)
+
+
+def _mean_interval(values: np.ndarray) -> tuple[float, float]:
+    """95% bootstrap interval of a mean over texts."""
+    distinct, counts = np.unique(values, return_counts=True)
+    generator = np.random.default_rng(0)
+    drawn = generator.multinomial(len(values), counts / len(values), size=RESAMPLES)  # (R, P)
+    low, high = np.quantile(drawn @ distinct / len(values), _TAILS)
+    return _wide(float(values.mean()), float(low), float(high), len(values))
+
+
+def _wide(value: float, low: float, high: float, n: int) -> tuple[float, float]:
+    """An interval, Wilson's where all of n texts are right or all are wrong and resampling shows no spread."""
+    return wilson(value, n) if low == high and value in (0.0, 1.0) else (low, high)

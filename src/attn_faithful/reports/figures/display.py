@@ -1,0 +1,86 @@
+"""Figures in a notebook, drawn when they are looked at."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from html import escape
+from typing import Any
+
+from attn_faithful._checks import check_choice
+from attn_faithful.reports.run import Run
+
+
+class Figures(Mapping[str, bytes]):
+    """The figures of some runs: name -> png; in a notebook all of them, with how to read each.
+
+    Args:
+        runs: finished runs.
+    """
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = list(runs)
+
+    @cached_property
+    def cells(self) -> list[Any]:
+        """The runs by what sets them apart beside their seeds."""
+        from attn_faithful.reports.figures import cells
+
+        return cells(self.runs)
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Any], dict[str, str]]:
+        from attn_faithful.reports.figures import FIGURES, Missing
+
+        panels, missing = {}, {}
+        for name, figure in FIGURES.items():
+            try:
+                panels[name] = figure.read(self.cells)
+            except Missing as why:
+                missing[name] = str(why)
+        return panels, missing
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """The figures that cannot be drawn from these runs, and why."""
+        return dict(self._read[1])
+
+    def draw(self, name: str) -> Any:
+        """A figure as matplotlib's, to go on with."""
+        from attn_faithful.reports.figures import FIGURES, common_title, draw, letters, style
+
+        panels = self._read[0][check_choice("figure", name, self)]
+        with style(letters(self.cells)):
+            return draw(FIGURES[name], panels, common_title(self.cells))
+
+    def __getitem__(self, name: str) -> bytes:
+        from attn_faithful.reports.figures import FIGURES, png
+
+        if name not in self._read[0]:
+            raise KeyError(name)
+        return png(FIGURES[name], self._read[0][name], self.cells)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read[0])
+
+    def __len__(self) -> int:
+        return len(self._read[0])
+
+    def __repr__(self) -> str:
+        return f"Figures({', '.join(self)})"
+
+    def _repr_html_(self) -> str:
+        from attn_faithful.reports.figures import FIGURES
+
+        shown = [figure_html(FIGURES[name], self[name]) for name in self]
+        told = [f"<li>{escape(FIGURES[name].title)} {escape(why)}</li>" for name, why in self.missing.items()]
+        return "\n".join([*shown, *(["<p>Not drawn:</p>", "<ul>", *told, "</ul>"] if told else [])])
+
+
+def figure_html(figure: Any, png: bytes) -> str:
+    """A figure as HTML: the picture, and how to read it."""
+    title = escape(figure.title)
+    told = f"{title} {escape(figure.reading)} ({escape(figure.paper)})"
+    picture = f'<img alt="{title}" src="data:image/png;base64,{b64encode(png).decode()}">'
+    return f"<figure>{picture}<figcaption>{told}</figcaption></figure>"

@@ -1,0 +1,210 @@
+"""The cards of the page: each one question of one test, its number with its texts, and how to read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from attn_faithful.reports.answer.findings import LN2, eps_of
+from attn_faithful.reports.answer.sentences import best_set, twins_of
+from attn_faithful.reports.answer.verdict import constant_base
+from attn_faithful.reports.examples import SETS, first_source
+from attn_faithful.reports.html.histogram import histogram
+from attn_faithful.reports.palette import title_of
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.scores import Scores, counts_of, interval_of, percent, same_texts, small
+from attn_faithful.reports.tables.table import number
+
+
+@dataclass(frozen=True)
+class Card:
+    """One question and its answer.
+
+    Attributes:
+        key: of its anchor.
+        hue: entry of the palette.
+        question: what the test asks.
+        value, beside: the number, and its interval.
+        chart: the distribution; empty where there are too few values.
+        reading: how to read it.
+        counts: n and how many are undefined, with the reasons.
+    """
+
+    key: str
+    hue: str
+    question: str
+    value: str
+    beside: str
+    chart: Markup
+    reading: str
+    counts: str
+
+
+def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]:
+    """The cards of a site; and why -> the tests of those that are left out."""
+    scores = Scores([run], site)
+    found: list[Card] = []
+    missing: dict[str, list[str]] = {}
+    for test, make in MAKERS.items():
+        card = make(scores)
+        if card is not None:
+            found.append(card)
+        elif test != "attefa":
+            why = f"no number at {site}" if test in scores.tests else "not run"
+            missing.setdefault(why, []).append(test)
+    return found, missing
+
+
+def _beside(first: np.ndarray, second: np.ndarray, name: str) -> str:
+    """A number beside another, both over the same texts; both and their n are told where these are not all of the
+    first's. Empty where they share none.
+
+    Example: "random attention 0.01", "random attention 0.01 against 0.20 in the same 12 texts".
+    """
+    both = same_texts(first, second)
+    if not both.n:
+        return ""
+    if both.n == int(np.isfinite(first).sum()):
+        return f"{name} {number(both.second, 2)}"
+    texts = "text" if both.n == 1 else "texts"
+    return f"{name} {number(both.second, 2)} against {number(both.first, 2)} in the same {both.n:,} {texts}"
+
+
+def _agreement(scores: Scores) -> Card | None:
+    source = first_source(scores.run, scores.site)
+    record = None if source is None else scores.record("attention_correlation", f"attention~{source}")
+    if record is None or source is None:
+        return None
+    title = title_of(source)
+    values = scores.values("attention_correlation", f"attention~{source}")
+    others = [text for text in _yardsticks(scores, source, values) if text]
+    least = float(np.nanmin(values)) if np.isfinite(values).any() else 0.0
+    low = next(edge for edge in (-0.2, -0.5, -1.0) if least >= edge or edge == -1)
+    return Card(
+        "agree", source, f"Does attention rank the {scores.noun}s as {title} does?",
+        number(scores.mean("attention_correlation", f"attention~{source}"), 2),
+        interval_of(record), histogram(values, low, 1, "Kendall's tau-b"),
+        "; ".join(["1: the same order, 0: no relation", *others]) + ".", counts_of(record),
+    )  # fmt: skip
+
+
+def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str]:
+    """What other pairs reach on the same texts: attention with the others, the importances among themselves, chance."""
+    pairs = [pair for pair in scores.run.scored("attention_correlation", scores.site) if pair.count("~") == 1]
+    for a, b in (pair.split("~") for pair in pairs):
+        if (a, b) == ("attention", source) or a == "uniform" or (a == "random" and b != source):
+            continue
+        names = {"random": "random attention", "attention": f"with {title_of(b)}"}
+        name = names.get(a, f"{title_of(a)} ~ {title_of(b)}")
+        yield _beside(values, scores.values("attention_correlation", f"{a}~{b}"), name)
+
+
+def _most_of(scores: Scores) -> str:
+    """What the largest JSD would be: less than ln 2 where special tokens keep some of the attention."""
+    reach = scores.values("jsd_reachable")
+    known = reach[np.isfinite(reach)]
+    layers = bool(scores.run.meta.get("attention"))  # of a transformers model, whose special tokens keep their weight
+    if layers and len(known) and known.mean() < LN2 - 0.01:
+        return f"{number(known.mean(), 2)} (mean) is the most that the {scores.noun}s' share of the attention can move"
+    return f"0.693 means wholly different {scores.noun}s"
+
+
+def _move(scores: Scores) -> Card | None:
+    record = scores.record("adversarial_attention")
+    if record is None:
+        return None
+    jsd, bound = scores.mean("adversarial_attention"), scores.mean("adversarial_upper")
+    exact = bound == bound and math.isclose(bound, jsd, abs_tol=1e-9)
+    kind = "exact" if exact else f"found; at most {number(bound, 2)}" if bound == bound else "the best found"
+    reading = f"{_most_of(scores)}, for p that changes by {eps_of(scores):g} at most"
+    distance = scores.record("flip_distance")
+    if distance is not None and distance["n"]:
+        reading += (
+            f"; the nearest attention that changes the decision lies {number(scores.mean('flip_distance'))} nats away "
+            f"(n {distance['n']:,})"
+        )
+    return Card(
+        "move", "adversarial", "How far can attention move while the answer stays?", number(jsd, 2),
+        ", ".join(filter(None, (interval_of(record), kind))),
+        histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"), reading + ".",
+        counts_of(record),
+    )  # fmt: skip
+
+
+def _shuffle(scores: Scores) -> Card | None:
+    record = scores.record("attention_permutation")
+    if record is None:
+        return None
+    certain, flips = (scores.record(name) for name in ("permutation_certified", "permutation_flips"))
+    values = scores.values("attention_permutation")
+    top = 0.25 if not np.isfinite(values).any() or np.nanmax(values) <= 0.25 else 1.0
+    reading = f"0: it does not matter which {scores.noun} has which weight"
+    if certain is not None and certain["n"] and not scores.single:
+        reading += f"; in {percent(certain['mean'])} of {scores.over(certain['n'])} no permutation flips the decision"
+    elif flips is not None and flips["n"]:
+        reading += f"; {percent(flips['mean'])} of the permutations flip the decision ({scores.over(flips['n'])})"
+    return Card(
+        "shuffle", "attention", f"What if the weights go to other {scores.noun}s?",
+        small(scores.mean("attention_permutation")), ", ".join(filter(None, (interval_of(record), "median TVD"))),
+        histogram(values, 0, top, "median change of p"), reading + ".", counts_of(record),
+    )  # fmt: skip
+
+
+def _removal(scores: Scores) -> Card | None:
+    record = scores.record("decision_flip")
+    if record is None:
+        return None
+    best, values = best_set(scores), scores.values("decision_flip")
+    fewest = np.full(0, math.nan) if best is None else scores.values("decision_flip", best)
+    possible = "best possible" if best == SETS[0] else "best found"
+    beside = [interval_of(record), "" if best is None else _beside(values, fewest, possible)]
+    reading = f"Share of the {scores.noun}s, most attention first"
+    reading += f"; outline: {possible}" if np.isfinite(fewest).sum() > 1 else ""
+    chance = _beside(values, scores.values("decision_flip", "random_ranking"), "in random order")
+    reading += f"; {chance}" if chance else ""
+    return Card(
+        "remove", "attention", "How much must go until the decision flips?", number(scores.mean("decision_flip"), 2),
+        "; ".join(filter(None, beside)),
+        histogram(values, 0, 1, "fraction removed", beside=fewest, name=possible), reading + ".", counts_of(record),
+    )  # fmt: skip
+
+
+def _twins(scores: Scores) -> Card | None:
+    twins = twins_of(scores)
+    if not twins:
+        return None
+    names = [name for name, twin in scores.run.summary["twins"].items() if "attefa" in twin]
+    twin = twins[0]
+    ratio = twin["attefa"]
+    listed = ", ".join(
+        f"{name} {number(each['attefa']['value'], 2)}{_mark(each)}" for name, each in zip(names, twins, strict=True)
+    )
+    reading = (
+        f"TVD {number(twin['tvd']['value'])} over JSD {number(twin['jsd']['value'])} / ln 2. Near 0: other attention, "
+        f"same predictions; high: none was found. Twins: {listed}."
+    )
+    return Card(
+        "twins", "adversarial", "Can a second model attend elsewhere and predict the same?",
+        number(ratio["value"], 2), ", ".join(filter(None, (interval_of(ratio), "AtteFa" + _mark(twin)))),
+        histogram(scores.values("jsd", names[0]), 0, LN2, "JSD of its attention, nats"), reading, counts_of(ratio),
+    )  # fmt: skip
+
+
+def _mark(twin: dict[str, dict[str, float | None]]) -> str:
+    """What takes a twin out of the verdict."""
+    if constant_base(twin):
+        return " (base constant)"
+    return " (collapsed)" if twin["collapsed"]["value"] else ""
+
+
+MAKERS: dict[str, Callable[[Scores], Card | None]] = {
+    "correlation": _agreement,
+    "adversarial": _move,
+    "permutation": _shuffle,
+    "flips": _removal,
+    "attefa": _twins,
+}

@@ -1,0 +1,134 @@
+"""The page of a run: one HTML file that answers first and lets every text be looked at. Needs no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from attn_faithful._checks import InputError
+from attn_faithful.reports.answer.answer import answer
+from attn_faithful.reports.examples import Examples, sites_of
+from attn_faithful.reports.html.cards import cards
+from attn_faithful.reports.html.packing import embedded, pack
+from attn_faithful.reports.palette import HUES, INK, MUTED, OTHER, PAPER, RULE
+from attn_faithful.reports.run import Run
+
+BUDGET = 5_000_000  # bytes of a page
+_OF_FIGURES = 0.4  # what figures may take of it
+_NOTE = 600  # bytes that are kept for the note on what was left out
+_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+_WIDTH, _HEAD = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"'), 1000  # where an SVG says how wide it is
+_WIDE = 450  # points, above which its letters would be too small in one column
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def write_page(
+    run: Run, path: str | Path, figures: Mapping[str, Path] | None = None, *, budget: int = BUDGET, seed: int = 0
+) -> Path:
+    """Write the page of a run.
+
+    The file holds all it needs. Where the texts do not fit into the budget, as many as do are taken in the order of a
+    hash of seed and content, and the page says so; cards and sentences are over all texts in any case.
+
+    Args:
+        run: a finished run.
+        path: of the file; its folder is made.
+        figures: caption -> an SVG or PNG file.
+        budget: bytes that the page may take.
+        seed: of the sample.
+
+    Returns:
+        ``path``.
+
+    Raises:
+        InputError: a figure is missing or neither SVG nor PNG.
+        OSError: the file cannot be written; nothing half-written stays behind.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    passing = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        passing.write_text(page(run, figures, budget=budget, seed=seed), encoding="utf-8")
+        os.replace(passing, target)
+    finally:
+        passing.unlink(missing_ok=True)
+    return target
+
+
+def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = BUDGET, seed: int = 0) -> str:
+    """The page of a run as a string; see `write_page`."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    css = environment.get_template("page.css.j2").render(
+        hues=HUES, other=OTHER, ink=INK, paper=PAPER, rule=RULE, muted=MUTED
+    )
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    images, left_out = _images(figures or {}, int(budget * _OF_FIGURES))
+    facts = {
+        "title": ", ".join(map(str, run.axes.values())) or run.name,
+        "version": _version(run), "single": len(run.examples) == 1,
+        "views": [_view(run, site) for site in sites_of(run) or [None]],
+        "images": images, "left_out": left_out, "notes": _notes(run),
+        "css": Markup(css), "script": Markup(script), "css_hash": _hash(css), "script_hash": _hash(script),
+    }  # fmt: skip
+    template = environment.get_template("page.html.j2")
+    empty = template.render(**facts, data=Markup("{}"), sample=None, several=False)
+    left = budget - len(empty.encode()) - _NOTE
+    packed = pack([Examples(run, site) for site in sites_of(run) or [None]], left, seed)
+    return template.render(
+        **facts, data=Markup(embedded(packed.data)), sample=packed.sample, several=len(facts["views"]) > 1
+    )
+
+
+def _view(run: Run, site: str | None) -> dict[str, Any]:
+    """What stands above the list of examples, of one site."""
+    found, missing = cards(run, site)
+    return {"site": site, "cards": found, "missing": missing, "answer": answer(run, site)}
+
+
+def _version(run: Run) -> str:
+    version = run.meta.get("versions", {}).get("attn_faithful")
+    return f"attn_faithful {version}." if version else ""
+
+
+def _notes(run: Run) -> list[str]:
+    """What was said of the data, without what is about other splits."""
+    split, data = run.meta.get("split") or "test", run.meta.get("data", {})
+    others = tuple(f"{name}:" for name in ("train", "validation", "test") if name != split)
+    return [note for note in data.get("notes", []) if not note.startswith(others)]
+
+
+def _images(figures: Mapping[str, Path], budget: int) -> tuple[list[tuple[str, str, bool]], list[str]]:
+    """Caption, data URI and whether it is wide, of the figures that fit, and the captions of those that do not."""
+    held: list[tuple[str, str, bool]] = []
+    left_out: Sequence[str] = []
+    for caption, path in figures.items():
+        kind = _TYPES.get(Path(path).suffix.lower())
+        if kind is None or not Path(path).is_file():
+            raise InputError(f"Expected the figure {caption!r} as an SVG or PNG file, but {path} is none.")
+        content = Path(path).read_bytes()
+        width = _WIDTH.search(content[:_HEAD])
+        uri = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+        if len(uri) <= budget:
+            budget -= len(uri)
+            held.append((caption, uri, width is not None and float(width[1]) > _WIDE))
+        else:
+            left_out = [*left_out, caption]
+    return held, list(left_out)
+
+
+def _hash(text: str) -> str:
+    """Of an inline style or script, for the page's content security policy."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,1 @@
+"""Tables: from records to rows of text for a terminal, Markdown, LaTeX or CSV."""

@@ -1,0 +1,147 @@
+"""The layers stay layers: who imports whom, how long a file is, what an import loads."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attn_faithful
+
+ROOT = Path(attn_faithful.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+MODULES = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+SMALL = {"_checks", "_registry", "_seeds", "names", "schema"}
+TESTS = {"functional", "models", *SMALL}
+# part of the package -> the parts that it may import, beside itself; __init__ hands out names lazily, from anywhere
+ALLOWED = {
+    "_checks": set(),
+    "_registry": {"_checks"},
+    "_seeds": set(),
+    "names": set(),
+    "schema": set(),
+    "_mapped": set(),
+    "store": {"schema", "_checks", "_shards"},
+    "_shards": {"_checks", "_mapped"},
+    "functional": {"_checks", "_registry", "schema"},
+    "models": {"", "functional", "_auto", "_checks", "_registry"},  # _auto tells transformers of them
+    "data": {"_mapped", *SMALL},
+    "attributions": TESTS,
+    "evaluators": {"metrics", *TESTS},
+    "training": TESTS,
+    "reports": {"store", "schema", "_checks", "functional"},  # of functional the statistics alone, see below
+    "hub": {"_checks"},
+    "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
+    "_auto": {"models", "data"},  # once transformers is loaded
+    "api": {"", "experiments", "reports", "data", "store", "hub", "attributions", "evaluators", "training", *TESTS},
+    "cli": {"", "api", "data", "experiments", "reports", "hub", "store", *SMALL},
+    "metrics": {"functional", "_checks"},
+    "evaluate_modules": {"functional", "metrics"},
+}
+
+
+def imported(name, tree):
+    """Every module that a file imports, also inside functions: dotted, from the package's root where it is ours."""
+    package = ["attn_faithful", *Path(name).parts[:-1]]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            own = module == "attn_faithful"
+            yield from ((f"{module}.{alias.name}" for alias in node.names) if own else [module])
+
+
+def part_of(dotted):
+    """ "" for the package itself, as in ``from attn_faithful import __version__``."""
+    part = dotted.split(".")[1] if "." in dotted else ""
+    return "" if part.startswith("__") else part
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n != "__init__.py"])
+def test_layers(name):
+    part = Path(name).parts[0].removesuffix(".py")
+    assert part in ALLOWED, f"{part} is not in the design's list of what may import what"
+    own = {part_of(m) for m in imported(name, MODULES[name]) if m.split(".")[0] == "attn_faithful"}
+    assert own - {part} <= ALLOWED[part]
+
+
+def test_no_cycles():
+    """Among the modules that a module loads as it is loaded itself; imports inside functions come later."""
+    known = {
+        ".".join(("attn_faithful", *Path(name).with_suffix("").parts)).removesuffix(".__init__"): name
+        for name in MODULES
+    }
+    needs = {}
+    for module, name in known.items():
+        top = ast.Module([n for n in MODULES[name].body if isinstance(n, ast.Import | ast.ImportFrom)], [])
+        needs[module] = {m for m in imported(name, top) if m in known}
+    while needs:
+        free = [module for module, others in needs.items() if not others & needs.keys()]
+        assert free, f"these import each other: {sorted(needs)}"
+        for module in free:
+            del needs[module]
+
+
+def test_nobody_imports_the_command_line():
+    others = {n: tree for n, tree in MODULES.items() if not n.startswith("cli/")}
+    assert not [n for n, tree in others.items() if any(m.startswith("attn_faithful.cli") for m in imported(n, tree))]
+
+
+# statistics in numpy and scipy: one implementation for the tests, which have torch, and for reports, which have not
+STATISTICS = {"attefa", "resampling", "summaries"}
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n.startswith("reports")])
+def test_reports_take_statistics_alone_from_functional(name):
+    taken = {m.split(".")[2] for m in imported(name, MODULES[name]) if m.startswith("attn_faithful.functional.")}
+    assert taken <= STATISTICS
+    assert "attn_faithful.functional" not in set(imported(name, MODULES[name]))
+
+
+@pytest.mark.parametrize("name", sorted(STATISTICS))
+def test_statistics_know_no_torch(name):
+    path = f"functional/{name}.py"
+    known = {"_checks", *STATISTICS}
+    for module in imported(path, MODULES[path]):
+        own = module.startswith("attn_faithful.")
+        assert module.rsplit(".", 1)[1] in known if own else module.split(".")[0] not in {"torch", "transformers"}
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n.startswith(("functional", "schema", "store", "reports"))])
+def test_light_parts_know_no_transformers(name):
+    heavy = {"transformers", "datasets", "captum", "evaluate", "accelerate"}
+    if not name.startswith("functional"):
+        heavy |= {"torch"}
+    assert not {module.split(".")[0] for module in imported(name, MODULES[name])} & heavy
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_files_are_short_and_plain(name):
+    lines = (ROOT / name).read_text(encoding="utf-8").count("\n")
+    assert lines <= 400
+    asserts = [node.lineno for node in ast.walk(MODULES[name]) if isinstance(node, ast.Assert)]
+    assert not asserts, f"assert in lines {asserts}: it vanishes under python -O; raise InputError"
+    assert Path(name).name not in ("utils.py", "helpers.py", "common.py")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "attn_faithful",
+        "attn_faithful.store",
+        "attn_faithful.reports.tables.table",
+        "attn_faithful.cli",
+        "attn_faithful.cli.early",
+        "attn_faithful.data.files.readers",
+        "attn_faithful.experiments.recipe_file",
+    ],
+)
+def test_light_imports(module):
+    heavy = "{'torch', 'transformers', 'datasets', 'sklearn', 'scipy', 'evaluate'}"
+    code = f"import sys, {module}; print(sorted({heavy} & sys.modules.keys()))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (run.stdout.strip(), run.stderr) == ("[]", "")

@@ -1,0 +1,197 @@
+"""Tables in a terminal of any width: nothing of a cell is lost, numbers stay whole, no line is too long."""
+
+import doctest
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.reports.result import Result
+from attn_faithful.reports.run import read_runs
+from attn_faithful.reports.tables import layout as table_layout
+from attn_faithful.reports.tables import table as tables
+from attn_faithful.reports.tables.by_metric import metric_tables, paired_tables
+from attn_faithful.reports.tables.by_test import tables_of_tests
+from attn_faithful.reports.tables.table import Table
+from attn_faithful.reports.tables.trends import trend_tables
+from attn_faithful.store import find_runs
+from tests.reports.altered import CELLS
+from tests.reports.tables.test_table import over, record, twin
+
+WIDTHS = (60, 72, 80, 100, 120, 160)
+LONG = "A class whose name goes on and on: politics, world/news_and-opinion"
+PATH = "runs/evaluate/a-data-set-with-a-long-name-bert-base-uncased-layer.11-test-0123abcd/model-of-the-second-seed"
+
+
+def printed(table, width, encoding="utf-8"):
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding)
+    Console(file=file, width=width, force_terminal=False).print(table.rich())
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def joined(text):
+    return "".join(text.split())
+
+
+def read_again(text, table):
+    """Head -> all that stands in its column, without blanks."""
+    lines = text.split("\n")
+    if not any(line.startswith(("┏", "+")) for line in lines):
+        return read_blocks(lines, table)
+    found, heads, columns, in_head = {}, [], [], False
+    for line in lines:
+        bars = re.split("[│┃]|^[|]| [|](?: |$)", line)[1:-1]
+        if line.startswith(("┏", "+")) and not columns:
+            heads, in_head = [], True
+        elif line.startswith(("┡", "|-", "|=")):
+            in_head, columns = False, [""] * len(heads)
+        elif line.startswith(("└", "+")):
+            for head, column in zip(heads, columns, strict=True):
+                assert found.setdefault(head, column) == column, "names that are repeated are the same"
+            columns = []
+        elif in_head:
+            heads = [head + joined(cell) for head, cell in zip(heads or [""] * len(bars), bars, strict=True)]
+        elif columns:
+            columns = [column + joined(cell) for column, cell in zip(columns, bars, strict=True)]
+    return found
+
+
+def read_blocks(lines, table):
+    start = next(i for i, line in enumerate(lines) if line and set(line) <= {"─", "-"})
+    end = len(lines) - 1 - next(i for i, line in enumerate(lines[::-1]) if line and set(line) <= {"─", "-"})
+    side = min(max(map(len, table.head)), cell_len(lines[start]) // 3)
+    found = {joined(head): "" for head in table.head}
+    for block in "\n".join(lines[start + 1 : end]).split(lines[start]):
+        head, rest, places = "", "", iter(table.head)
+        for line in block.strip("\n").split("\n"):
+            if not rest and line[:side].strip():  # the head before is complete: another begins
+                head = rest = joined(next(places))
+            rest = rest.removeprefix(joined(line[:side]))
+            found[head] += joined(line[side:])
+        assert next(places, None) is None, "every cell has its line"
+    return found
+
+
+def kinds():
+    """Every kind of table that is printed."""
+    runs = find_runs([CELLS])
+    records = aggregate(runs)
+    constrained = twin(jsd_at_tvd=over(0.61, 0.02, 3))
+    chance = {"tvd": over(0.02, 0.01, 3), "jsd": over(0.2, 0.1, 3)}
+    several = [
+        record("lstm", twins={"attefa": twin(seeds=(10, 50, 257)), "constrained-0.05": constrained}),
+        record("transformer", base_pairs=chance, controls={"uniform": over(0.6, 0.1, 2)}),
+    ]
+    moved = {"metric": "tau", "source": "attention~leave_one_out", "tau": 1.0, "p": 0.333, "n": 3}
+    moved["values"] = [0.1, 0.2, 0.3, float("nan")]
+    trend = {"axis": "lambda", "family": "sparsegen", "x": [-10.0, 0.0, 0.5, 0.9], "rows": [moved]}
+    return [
+        tables.runs_table(runs),
+        tables.attefa_table(records),
+        tables.base_table(records),
+        tables.data_table(records),
+        tables.seeds_table(records),
+        tables.plan_table("sst", [("sst lstm 10", "sst-lstm-10-0a1b2c3d", 12.3, 456.0)] * 3),
+        *Result(runs[0].path).tables(),
+        *metric_tables(records),
+        tables.attefa_table(several),
+        tables.constrained_table(several),
+        tables.pairs_table(several),
+        tables.base_table(several),
+        *trend_tables([trend], {"tau": "Kendall's tau-b"}),
+    ]
+
+
+@pytest.fixture(scope="module")
+def every_kind():
+    runs = read_runs([CELLS])
+    summary = runs[0].folder.read_summary()
+    by_site = [{**test, "site": site} for site in ("layer.0", "layer.1", "joint") for test in summary["tests"]]
+    layers = tables_of_tests(by_site, summary["metrics"], ["negative", "positive"], "bert")
+    records = aggregate([run.folder for run in runs])
+    found = [*kinds(), *layers, *paired_tables(records, {str(run.path): run for run in runs})]
+    return [replace(table, rows=table.rows[:6]) for table in found]
+
+
+ODD = [
+    Table("A path", ["data", "seed", "F1", "Folder"], [["sst", "1", "0.5", PATH], ["sst", "1", "0.6", PATH + "-2"]]),
+    Table("Classes", ["data", LONG, "n"], [["a", "0.123 ±0.456", "500"], ["b", "-", "1000000"]]),
+    Table("Names", ["data", "twin", "TVD"], [[LONG, LONG[::-1], "0.985 ±0.013"], ["x" * 70, "y z", "1.000"]]),
+    Table("Wide letters", ["data", "Classes"], [["非常に長い名前のデータセット" * 4, "好 250 / 坏 250"], ["é", "ü 1"]]),
+    Table("Nothing", ["data", "F1"], []),
+    Table("One column", ["Mean"], [["0.1"], ["0.2"]]),
+    Table("Many numbers", ["data", *(f"N{i}" for i in range(30))], [[n, *["[0.123, 0.456]"] * 30] for n in "ab"]),
+]
+
+
+def check(table, text, width):
+    too_long = [line for line in text.split("\n") if cell_len(line) > width]
+    assert not too_long
+    found = read_again(text, table)
+    expected = {}
+    for i, head in enumerate(table.head):
+        expected[joined(head)] = joined("".join(row[i] for row in table.rows))
+    assert found == expected
+    lines = text.split("\n")
+    for row in table.rows:
+        for cell in row[table.names :]:
+            if len(cell) <= 30:
+                assert any(cell in line for line in lines), f"{cell!r} is cut or wrapped"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_kind_of_table_is_whole(every_kind, width):
+    assert len({table.name for table in every_kind}) >= 12
+    for table in every_kind:
+        check(table, printed(table, width), width)
+
+
+@pytest.mark.parametrize("width", [24, *WIDTHS])
+@pytest.mark.parametrize("table", ODD, ids=lambda table: table.title)
+def test_odd_tables_are_whole(table, width):
+    check(table, printed(table, width), width)
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_ascii_has_the_same_tables(every_kind, width):
+    for table in every_kind:
+        text = printed(table, width, "ascii")
+        plain = Table(table.title, table.head, [[c.replace("±", "+-") for c in row] for row in table.rows])
+        check(plain, text, width)
+
+
+def test_what_fits_is_one_grid_and_else_names_are_repeated():
+    table = tables.attefa_table([record(), record("mlp")])
+    wide, narrow = printed(table, 160), printed(table, 80)
+    assert wide.count("┏") == 1
+    assert narrow.count("┏") > 1
+    assert narrow.count("encoder") == narrow.count("┏"), "each part names its rows"
+
+
+def test_rows_that_names_do_not_tell_apart_stand_by_themselves():
+    assert "┏" not in printed(ODD[0], 80)
+    assert PATH in joined(printed(ODD[0], 60))
+    assert any(PATH in line for line in printed(ODD[0], 160).split("\n"))
+
+
+def test_a_path_breaks_at_its_separators():
+    lines = table_layout.wrapped(PATH, 40)
+    assert "".join(lines) == PATH
+    assert all(line[-1] in "/-_." for line in lines[:-1])
+
+
+def test_control_characters_of_a_name_do_nothing():
+    table = Table("a\x1b[31m", ["data", "F1\x07"], [["b\x9b\x1b]0;title\x07", "0.5"]], ["c\x00\u202e"])
+    text = printed(table, 80)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert "b\\x9b␛]0;title␇" in text
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(table_layout).failed == 0
