@@ -35,9 +35,18 @@ import training
 
 MEANS = (19, 180, 2000)
 ORDER = (
-    "training step", "twin training step", "gradients", "leave-one-out", "permutations", "adversary", "flips",
-    "erasure", "hidden-state importance", "encode to disk", "report",
-)  # fmt: skip
+    "training step",
+    "twin training step",
+    "gradients",
+    "leave-one-out",
+    "permutations",
+    "adversary",
+    "flips",
+    "erasure",
+    "hidden-state importance",
+    "encode to disk",
+    "report",
+)
 EXAMPLES = {19: 32, 180: 16, 2000: 4}
 SLOW = ("leave-one-out", "hidden-state importance", "erasure")
 FEW = {19: 32, 180: 4, 2000: 1}  # texts that will do for these
@@ -106,17 +115,21 @@ def table(records: list[Record]) -> str:
 
 def recurrent_table(records: list[Record]) -> str:
     """The BiLSTM's encoder against packing, and its training step against matrix products."""
-    head = (
-        "tokens", "encoder", "packed", "ratio", "training step", "of products of like shape", "of a square product"
-    )  # fmt: skip
+    head = ("tokens", "encoder", "packed", "ratio", "training step", "of products of like shape", "of a square product")
     lines = []
     for r in records:
         rate = r["operations"] / r["step seconds"]
         times = [seconds_text(r[f"{name} seconds"]) for name in ("encoder", "packed", "step")]
-        lines.append([
-            str(r["length"]), *times[:2], f"{r['packed seconds'] / r['encoder seconds']:.2f}", times[2],
-            f"{rate / r['rate of like shape']:.2f}", f"{rate / r['rate of a square']:.2f}",
-        ])  # fmt: skip
+        lines.append(
+            [
+                str(r["length"]),
+                *times[:2],
+                f"{r['packed seconds'] / r['encoder seconds']:.2f}",
+                times[2],
+                f"{rate / r['rate of like shape']:.2f}",
+                f"{rate / r['rate of a square']:.2f}",
+            ]
+        )
     return markdown(head, lines)
 
 
@@ -124,12 +137,15 @@ def told(results: dict[str, Any]) -> str:
     """All tables."""
     over = results["trainer"]
     parts = [
-        "Stages", table(results["stages"]),
-        "BiLSTM, hidden 128, batch 32", recurrent_table(results["recurrent"]),
+        "Stages",
+        table(results["stages"]),
+        "BiLSTM, hidden 128, batch 32",
+        recurrent_table(results["recurrent"]),
         f"Trainer, MLP of embedding 50: {seconds_text(over['seconds'])} a step with all that is around it, "
         f"{1 / over['ratio']:.2f} times the bare step",
-        "Growth with the length, one text", growth.length_table(results["growth by length"]),
-    ]  # fmt: skip
+        "Growth with the length, one text",
+        growth.length_table(results["growth by length"]),
+    ]
     if results["growth by examples"]:
         parts += ["Growth with the examples, MLP", growth.examples_table(results["growth by examples"])]
     return "\n\n".join(parts)

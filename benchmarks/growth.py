@@ -27,8 +27,13 @@ ENCODERS = {
     "adversary": ("MLP",),
 }
 STOPPED = 10.0  # seconds: what takes longer is stopped, and its memory by then is told
-EXAMPLES = ((1000, "entropy"), (10_000, "entropy"), (100_000, "entropy"), (1000, "correlation,permutation"),
-            (10_000, "correlation,permutation"))  # fmt: skip
+EXAMPLES = (
+    (1000, "entropy"),
+    (10_000, "entropy"),
+    (100_000, "entropy"),
+    (1000, "correlation,permutation"),
+    (10_000, "correlation,permutation"),
+)
 
 _RUN = """
 import sys, time
@@ -69,7 +74,7 @@ def by_examples() -> list[Record]:
         data = {n: _texts(where / f"d{n}.jsonl", n) for n, _ in EXAMPLES[:3]}
         told = _command(
             where, "train", "--data", data[1000], "--encoder", "mlp", "--epochs", "1", "--output", where / "t"
-        )  # fmt: skip
+        )
         model = next((where / "t").rglob("model"), None)
         if model is None:
             raise SystemExit(f"training failed:\n{told['said']}")
@@ -104,7 +109,7 @@ def _command(where: Path, *arguments: Any) -> dict[str, Any]:
         # a fresh interpreter says its own peak: that of a child includes what its parent held
         process = subprocess.Popen(
             [sys.executable, "-c", _RUN, *map(str, arguments)], cwd=where, env=os.environ, stdout=said, stderr=wrong
-        )  # fmt: skip
+        )
         while process.poll() is None:
             own = max(own, _own(process.pid))
             time.sleep(0.02)
@@ -148,9 +153,11 @@ def examples_table(records: list[Record]) -> str:
     """A row a number of examples and tests."""
     rows = [
         [
-            f"{r['examples']:,}", r["tests"], seconds_text(r["seconds"]),
+            f"{r['examples']:,}",
+            r["tests"],
+            seconds_text(r["seconds"]),
             *(f"{r[name] / 2**20:.0f} MB" for name in ("own bytes", "bytes")),
         ]
         for r in records
-    ]  # fmt: skip
+    ]
     return markdown(["examples", "tests", "time", "peak memory", "with mapped files"], rows)

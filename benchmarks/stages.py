@@ -50,9 +50,11 @@ def gradients(setup: Setup) -> Case:
         return close(ours.nan_to_num(), theirs)
 
     return Case(
-        len(setup), lambda: source("input_x_gradient", setup, encoded), lambda: plain.gradients(model, setup.batch),
+        len(setup),
+        lambda: source("input_x_gradient", setup, encoded),
+        lambda: plain.gradients(model, setup.batch),
         check=same,
-    )  # fmt: skip
+    )
 
 
 @stage("leave-one-out")
@@ -68,9 +70,12 @@ def leave_one_out(setup: Setup) -> Case:
         return close(torch.stack([ours[row, item] for row, item in some]), theirs)
 
     return Case(
-        len(setup), lambda: source("leave_one_out", setup, encoded),
-        lambda: plain.leave_one_out(model, setup.batch, members, some), work, same,
-    )  # fmt: skip
+        len(setup),
+        lambda: source("leave_one_out", setup, encoded),
+        lambda: plain.leave_one_out(model, setup.batch, members, some),
+        work,
+        same,
+    )
 
 
 @stage("permutations")
@@ -101,9 +106,11 @@ def adversary(setup: Setup) -> Case:
     margins, items = logits[..., 1] - logits[..., 0], encoded.content
     steps = 50 if items.shape[1] < 1000 else 5
     return Case(
-        len(setup), lambda: exact_adversary(encoded.attention[:, 0], items, margins, 0.01),
-        lambda: plain.adversary(model, setup.batch, steps), steps / STEPS,
-    )  # fmt: skip
+        len(setup),
+        lambda: exact_adversary(encoded.attention[:, 0], items, margins, 0.01),
+        lambda: plain.adversary(model, setup.batch, steps),
+        steps / STEPS,
+    )
 
 
 def _descents(model: Any, setup: Setup, k: int) -> None:
@@ -162,9 +169,11 @@ def hidden(setup: Setup) -> Case:
     lengths = encoded.content.sum(1)
     work = sum(int(lengths[row]) for row, _ in some) / sum(int(lengths[row]) for row, _ in places)
     return Case(
-        len(setup), lambda: hidden_gradient_importance(setup.model, setup.batch, encoded),
-        lambda: plain.hidden(model, setup.batch, some), work,
-    )  # fmt: skip
+        len(setup),
+        lambda: hidden_gradient_importance(setup.model, setup.batch, encoded),
+        lambda: plain.hidden(model, setup.batch, some),
+        work,
+    )
 
 
 def close(ours: Tensor, theirs: Tensor) -> bool:

@@ -32,9 +32,13 @@ def trainer_of(kind: type[AttentionTrainer], model: Any, settings: Any, **furthe
     """Trainer as `attn-faithful train` makes it, with its optimizer."""
     rows = Rows({"input_ids": [np.zeros(1, dtype=int)], "length": [1], "labels": [0]})
     built = kind(
-        model=model, args=arguments(settings, 0, Path(tempfile.gettempdir()) / "unused", "eval_loss", False),
-        train_dataset=rows, eval_dataset=rows, settings=settings, **further,
-    )  # fmt: skip
+        model=model,
+        args=arguments(settings, 0, Path(tempfile.gettempdir()) / "unused", "eval_loss", False),
+        train_dataset=rows,
+        eval_dataset=rows,
+        settings=settings,
+        **further,
+    )
     built.create_optimizer()
     built.current_gradient_accumulation_steps = 1  # which its loop sets
     return built
@@ -107,9 +111,7 @@ def _stock_twin(given: Setup) -> Case:
     base: StockModel = given.model
     twin = StockModel(copy.deepcopy(base.model))
     settings = StockTwinSettings()
-    ours = stepping(
-        trainer_of(StockTwinTrainer, twin.model, settings, base=base, stock=twin), twin.model, given.batch
-    )  # fmt: skip
+    ours = stepping(trainer_of(StockTwinTrainer, twin.model, settings, base=base, stock=twin), twin.model, given.batch)
     first, theirs = copy.deepcopy(base.model), copy.deepcopy(base.model)
     for model in (first, theirs):
         model.set_attn_implementation("eager")
@@ -144,11 +146,16 @@ def recurrent(length: int, record: Record, enough: float = 1.5) -> None:
     square = torch.randn(1024, 1024)
     found = alternating(
         [
-            step, lambda: ours(inputs, mask).sum().backward(), lambda: packed(inputs, mask).sum().backward(),
-            lambda: [states @ inner for _ in range(100)], lambda: tokens @ outer, lambda: square @ square,
+            step,
+            lambda: ours(inputs, mask).sum().backward(),
+            lambda: packed(inputs, mask).sum().backward(),
+            lambda: [states @ inner for _ in range(100)],
+            lambda: tokens @ outer,
+            lambda: square @ square,
         ],
-        enough, 10,
-    )  # fmt: skip
+        enough,
+        10,
+    )
     whole, own, theirs, of_states, of_tokens, of_square = found
     operations = 3 * 2 * 2 * BATCH * length * 4 * HIDDEN * (EMBEDDING + HIDDEN)
     per_states = 2 * BATCH * HIDDEN * 4 * HIDDEN * 100 / of_states
@@ -156,19 +163,25 @@ def recurrent(length: int, record: Record, enough: float = 1.5) -> None:
     # of like shape: the tokens' products at their rate, the states' at theirs
     like = (EMBEDDING + HIDDEN) / (EMBEDDING / per_tokens + HIDDEN / per_states)
     record |= {
-        "step seconds": whole, "encoder seconds": own, "packed seconds": theirs, "operations": operations,
-        "rate of like shape": like, "rate of a square": 2 * 1024**3 / of_square,
-    }  # fmt: skip
+        "step seconds": whole,
+        "encoder seconds": own,
+        "packed seconds": theirs,
+        "operations": operations,
+        "rate of like shape": like,
+        "rate of a square": 2 * 1024**3 / of_square,
+    }
 
 
 def overhead(record: Record, count: int = 3200) -> None:
     """A Trainer step of the MLP against the same forward, backward and update in a bare loop."""
     generator = np.random.default_rng(0)
-    rows = Rows({
-        "input_ids": [generator.integers(2, VOCABULARY, 19) for _ in range(count)],
-        "length": [19] * count,
-        "labels": generator.integers(0, 2, count).tolist(),
-    })  # fmt: skip
+    rows = Rows(
+        {
+            "input_ids": [generator.integers(2, VOCABULARY, 19) for _ in range(count)],
+            "length": [19] * count,
+            "labels": generator.integers(0, 2, count).tolist(),
+        }
+    )
     config = AttentionClassifierConfig(vocab_size=VOCABULARY, embedding_size=50, encoder="mlp")
     model = type(classifier("MLP"))(config)
     theirs = copy.deepcopy(model)

@@ -123,16 +123,16 @@ def padding_changes_nothing(model: Any, batch: Batch, site: str) -> None:
 
 
 def batch_mates_change_nothing(model: Any, batch: Batch, site: str) -> None:
-    together = model.encode(batch, site)
-    order = torch.arange(len(together.logits)).flip(0)
+    all_gather = model.encode(batch, site)
+    order = torch.arange(len(all_gather.logits)).flip(0)
     turned = model.encode({name: value[order] for name, value in batch.items()}, site)
-    torch.testing.assert_close(turned.logits[order], together.logits, **BATCHED)
-    torch.testing.assert_close(turned.attention[order], together.attention, **BATCHED)
+    torch.testing.assert_close(turned.logits[order], all_gather.logits, **BATCHED)
+    torch.testing.assert_close(turned.attention[order], all_gather.attention, **BATCHED)
     for row, keep in enumerate(batch["attention_mask"].bool()):
         alone = model.encode(shortened(batch, row, keep), site)
-        torch.testing.assert_close(alone.logits[0], together.logits[row], **BATCHED)
-        if together.items == "token" and keep.any():
-            torch.testing.assert_close(alone.over_items[0], together.over_items[row, keep], **BATCHED)
+        torch.testing.assert_close(alone.logits[0], all_gather.logits[row], **BATCHED)
+        if all_gather.items == "token" and keep.any():
+            torch.testing.assert_close(alone.over_items[0], all_gather.over_items[row, keep], **BATCHED)
 
 
 def without_equals_the_shortened_text(model: Any, batch: Batch, site: str) -> None:

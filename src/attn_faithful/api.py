@@ -66,9 +66,13 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
 
 
 def wrap(
-    model: Any = None, *, encode: Callable[..., Any] | None = None, without: Callable[..., Any] | None = None,
-    sites: Sequence[str] = ("pool",), **chosen: Any,
-) -> Any:  # fmt: skip
+    model: Any = None,
+    *,
+    encode: Callable[..., Any] | None = None,
+    without: Callable[..., Any] | None = None,
+    sites: Sequence[str] = ("pool",),
+    **chosen: Any,
+) -> Any:
     """The protocol around a transformers classifier, or around a hand-written torch model.
 
     Args:
@@ -156,7 +160,7 @@ def evaluate_attention(
     settings: Mapping[str, Any] | None = None,
     source_file: str | Path | None = None,
     name: str | None = None,
-    held: int | None = None,
+    chunk_size: int | None = None,
     threads: int | None = None,
     progress: bool = True,
     **columns: Any,
@@ -224,9 +228,16 @@ def evaluate_attention(
     where = build(DataSettings, {"source": str(data) if named else "data", **columns}, "evaluate_attention")
     try:
         task = make_task(
-            model, tokenizer, where, asked, split, rows=None if named else data, name=name,
-            source_file=None if source_file is None else str(source_file), origin=origin,
-        )  # fmt: skip
+            model,
+            tokenizer,
+            where,
+            asked,
+            split,
+            rows=None if named else data,
+            name=name,
+            source_file=None if source_file is None else str(source_file),
+            origin=origin,
+        )
     except MissingSourceError as error:
         if not isinstance(data, str) or "/" in data.strip("/"):
             raise
@@ -236,7 +247,7 @@ def evaluate_attention(
             warnings.warn(note, TrainedOnWarning, stacklevel=2)
     title = f"{task.name} on {task.texts.name}"
     with asked_for(threads), Counter(title, shown=progress, quiet=QUIET) as counter:
-        return Result(evaluate_task(task, output, held=held, tell=counter.tell).path)
+        return Result(evaluate_task(task, output, chunk_size=chunk_size, on_progress=counter.update).path)
 
 
 def explain(
@@ -380,17 +391,17 @@ def carry_out(
     from dataclasses import asdict
 
     from attn_faithful.experiments.grid import expand
-    from attn_faithful.experiments.run_recipe import cost, mine, processes, run_cells
+    from attn_faithful.experiments.run_recipe import cost, mine, process_group, run_cells
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.progress.progress import Progress
     from attn_faithful.reports.run import write_recipe
 
-    with processes(world, parallel) as team:
+    with process_group(world, parallel) as processes:
         cells = expand(recipe, data_dir, only)
-        own = mine(cells, team)
-        with Progress(own, team.rank, team.world, cost, shown=progress, quiet=quiet) as told:
-            folders = run_cells(cells, Path(output), told.tell, team, told.lose, told.finish)
-        if team.main:
+        own = mine(cells, processes)
+        with Progress(own, processes.rank, processes.world, cost, shown=progress, quiet=quiet) as told:
+            folders = run_cells(cells, Path(output), told.update, processes, told.skip, told.finish)
+        if processes.main:
             for folder in folders:
                 write_recipe(folder, asdict(recipe))
-        return aggregate(folders), team.main
+        return aggregate(folders), processes.main

@@ -285,8 +285,9 @@ def test_a_coarse_way_is_told():  # C19
     with torch.no_grad():
         model.readout.weight.mul_(60)
         model.embedding.weight.mul_(3)
-    coarse, fine = (attribute("integrated_gradients", ask(model, batch, settings=replace(SIGNED, n_steps=n)))
-                    for n in (2, 300))  # fmt: skip
+    coarse, fine = (
+        attribute("integrated_gradients", ask(model, batch, settings=replace(SIGNED, n_steps=n))) for n in (2, 300)
+    )
     assert "raise n_steps" in coarse.reasons[0]
     assert coarse.reasons[2] is None
     assert fine.reasons == ()
@@ -306,8 +307,10 @@ def test_the_baseline_is_named():
         model.embedding.weight[0] = 0
     torch.testing.assert_close(
         values("integrated_gradients", model, batch, settings=settings, token_ids={"pad": 0}),
-        values("integrated_gradients", model, batch), equal_nan=True, **EXACT,
-    )  # fmt: skip
+        values("integrated_gradients", model, batch),
+        equal_nan=True,
+        **EXACT,
+    )
 
 
 def test_steps_that_are_run_together_change_nothing(monkeypatch):  # C19
@@ -325,13 +328,13 @@ def test_steps_that_are_run_together_change_nothing(monkeypatch):  # C19
 def test_neither_batch_mates_nor_padding_change_a_text(encoder, source):  # C16, C19
     model = small_model(encoder=encoder)
     batch, target = small_batch((7, 3, 1, 0)), torch.tensor([1, 0, 0, 1])
-    together = values(source, model, batch, target)
+    all_gather = values(source, model, batch, target)
     for row, length in enumerate((7, 3, 1, 0)):
         alone = {name: value[row : row + 1, :length] for name, value in batch.items()}
         found = values(source, model, alone, target[row : row + 1])
-        torch.testing.assert_close(found[0], together[row, :length], **EXACT)
+        torch.testing.assert_close(found[0], all_gather[row, :length], **EXACT)
     padded = values(source, model, pad(batch, 2, 1), target)
-    torch.testing.assert_close(padded[:, 2:9], together, equal_nan=True, **EXACT)
+    torch.testing.assert_close(padded[:, 2:9], all_gather, equal_nan=True, **EXACT)
     assert bool(padded[:, :2].isnan().all())
 
 

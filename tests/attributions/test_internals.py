@@ -27,10 +27,20 @@ def ask(model=None, batch=None, keys=KEYS, seed: int = 0, **more) -> Request:
 
 def test_the_sources():
     assert set(SOURCES) == {
-        "attention", "random", "saliency", "input_x_gradient", "integrated_gradients", "leave_one_out", "occlusion",
-        "attention_gradient", "attention_x_gradient", "state_saliency", "state_leave_one_out", "hidden_gradient",
+        "attention",
+        "random",
+        "saliency",
+        "input_x_gradient",
+        "integrated_gradients",
+        "leave_one_out",
+        "occlusion",
+        "attention_gradient",
+        "attention_x_gradient",
+        "state_saliency",
+        "state_leave_one_out",
+        "hidden_gradient",
         *LAYERED,
-    }  # fmt: skip
+    }
     assert set(base.AT_A_SITE) <= set(SOURCES)
     assert set(SOURCES) <= set(columns("tokens"))
 
@@ -158,9 +168,16 @@ def test_a_wrong_setting_is_named(name, value, message):
 
 def test_the_defaults_are_those_of_the_paper():
     assert asdict(SourceSettings()) == {
-        "reduction": "xxex", "attention_path": "auto", "operator": "delete", "sign": "magnitude",
-        "of": "probability", "baseline": "zero", "n_steps": 50, "heads": "mean", "layers": "last",
-    }  # fmt: skip
+        "reduction": "xxex",
+        "attention_path": "auto",
+        "operator": "delete",
+        "sign": "magnitude",
+        "of": "probability",
+        "baseline": "zero",
+        "n_steps": 50,
+        "heads": "mean",
+        "layers": "last",
+    }
 
 
 @pytest.mark.parametrize(

@@ -310,14 +310,14 @@ def test_chosen_layers_and_heads():
 @pytest.mark.parametrize("name", NAMES)
 def test_neither_padding_nor_batch_mates_change_a_text(name, source):  # C16
     model, batch, target = wrapped(name), texts(LENGTHS), torch.tensor([0, 2, 1, 0])
-    together = values(source, model, batch, target=target)
+    all_gather = values(source, model, batch, target=target)
     padded = values(source, model, texts(LENGTHS, padding=3), target=target)
-    torch.testing.assert_close(padded[:, : max(LENGTHS)], together, equal_nan=True, **CLOSE)
+    torch.testing.assert_close(padded[:, : max(LENGTHS)], all_gather, equal_nan=True, **CLOSE)
     assert bool(padded[:, max(LENGTHS) :].isnan().all())
     for row, length in enumerate(LENGTHS):
         alone = {n: v[row : row + 1, :length] for n, v in batch.items()}
         found = values(source, model, alone, target=target[row : row + 1])
-        torch.testing.assert_close(found[0], together[row, :length], equal_nan=True, **CLOSE)
+        torch.testing.assert_close(found[0], all_gather[row, :length], equal_nan=True, **CLOSE)
 
 
 @pytest.mark.parametrize("source", SOURCES)

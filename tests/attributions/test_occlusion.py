@@ -246,25 +246,25 @@ WAYS = [("leave_one_out", o) for o in ("delete", "mask", "unk", "pad", "zero")] 
 def test_neither_batch_mates_nor_padding_change_a_text(encoder, source, operator):  # C16
     model, settings = small_model(encoder=encoder), replace(SIGNED, operator=operator)
     batch, target = small_batch((7, 3, 1, 0)), torch.tensor([1, 0, 0, 1])
-    together = values(model, batch, settings, target, source=source)
+    all_gather = values(model, batch, settings, target, source=source)
     for row, length in enumerate((7, 3, 1, 0)):
         alone = {name: value[row : row + 1, :length] for name, value in batch.items()}
         found = values(model, alone, settings, target[row : row + 1], source=source)
-        torch.testing.assert_close(found[0], together[row, :length], **BATCHED)
+        torch.testing.assert_close(found[0], all_gather[row, :length], **BATCHED)
     padded = values(model, pad(batch, 2, 1), settings, target, source=source)
-    torch.testing.assert_close(padded[:, 2:9], together, equal_nan=True, **BATCHED)
+    torch.testing.assert_close(padded[:, 2:9], all_gather, equal_nan=True, **BATCHED)
 
 
 @pytest.mark.parametrize(("source", "operator"), WAYS)
 def test_what_is_run_together_changes_nothing(source, operator, monkeypatch):  # C27
     model, settings = small_model(encoder="cnn"), replace(SIGNED, operator=operator)
     batch = small_batch(special=((0, 2),))
-    together = values(model, batch, settings, source=source)
+    all_gather = values(model, batch, settings, source=source)
     for cells in (1, 60):
         monkeypatch.setattr(occlusion, "CELLS", cells)
         monkeypatch.setattr(occlusion, "KEPT", cells)
         found = values(model, batch, settings, source=source)
-        torch.testing.assert_close(found, together, equal_nan=True, **EXACT)
+        torch.testing.assert_close(found, all_gather, equal_nan=True, **EXACT)
 
 
 def test_a_text_of_n_tokens_takes_n_rows(monkeypatch):  # C27

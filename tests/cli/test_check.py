@@ -83,9 +83,11 @@ def test_all_faults_are_printed_at_once(capsys, tmp_path):
     assert main(["check", path, "--keep", "a,c", "--drop", "d"]) == 2
     faults = told(capsys)
     assert [("keep" in f, "drop." in f, "'text'" in f, "a label" in f) for f in faults[:4]] == [
-        (True, False, False, False), (False, True, False, False), (False, False, False, True),
+        (True, False, False, False),
+        (False, True, False, False),
+        (False, False, False, True),
         (False, False, True, False),
-    ]  # fmt: skip
+    ]
     assert "(5 more of this kind.)" in faults[3]
     assert main(["check", path, "--set", "data.kep=a", "--set", "twin.epoch=3", "--vectors", "none.txt"]) == 2
     assert len(told(capsys)) == 3

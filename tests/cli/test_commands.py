@@ -319,12 +319,12 @@ def test_run_smoke(capsys, tmp_path, recipe):
 def test_ctrl_c_and_the_same_command_again(capsys, tmp_path, recipe, monkeypatch):
     from attn_faithful.reports.progress.progress import Progress
 
-    tell = Progress.tell
+    on_progress = Progress.update
 
     def stop(self, cell, stage, epoch, *rest):
         if (cell.axes["encoder"], stage, epoch) == ("average", "twin 10", 2):
             raise KeyboardInterrupt
-        tell(self, cell, stage, epoch, *rest)
+        on_progress(self, cell, stage, epoch, *rest)
 
     arguments = ["run", recipe, "--seeds", "10", "--output", str(tmp_path / "out")]
     with monkeypatch.context() as patch:
@@ -338,7 +338,7 @@ def test_ctrl_c_and_the_same_command_again(capsys, tmp_path, recipe, monkeypatch
 
     def listen(self, cell, stage, epoch, *rest):
         told.append((cell.axes["encoder"], stage, epoch))
-        tell(self, cell, stage, epoch, *rest)
+        on_progress(self, cell, stage, epoch, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(Progress, "tell", listen)

@@ -55,9 +55,13 @@ class Slow(PreTrainedTokenizer):
     def __init__(self, **settings):
         self.entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "bad"]
         super().__init__(
-            pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-            special_tokens_pattern="cls_sep", **settings,
-        )  # fmt: skip
+            pad_token="[PAD]",
+            unk_token="[UNK]",
+            cls_token="[CLS]",
+            sep_token="[SEP]",
+            special_tokens_pattern="cls_sep",
+            **settings,
+        )
 
     @property
     def vocab_size(self):

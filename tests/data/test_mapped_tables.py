@@ -69,8 +69,8 @@ def test_lines_read_some_at_a_time_are_those_read_at_once(small, monkeypatch, tm
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
     found = []
-    for together in (3, 1000):
-        monkeypatch.setattr(json_rows, "TOGETHER", together)
+    for all_gather in (3, 1000):
+        monkeypatch.setattr(json_rows, "TOGETHER", all_gather)
         try:
             found.append(readers.read_file(path).to_dict())
         except InputError as error:

@@ -16,9 +16,7 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import load_texts
 from tests.data.test_sources import folder
 
-MASKED = [
-    {"id": f"t{i}", "text": f"it is\n w{i} .", "label": "yn"[i % 2], "mask": [0, i % 2, 1, 0]} for i in range(20)
-]  # fmt: skip
+MASKED = [{"id": f"t{i}", "text": f"it is\n w{i} .", "label": "yn"[i % 2], "mask": [0, i % 2, 1, 0]} for i in range(20)]
 SENTIMENT = {"text": "bad film , good end", "token_sentiment": [1, 2, 2, 3, 4]}
 BABI = {"passage": "Mary left . \nJohn ran .\n\nBoth slept", "question": "Who ?", "answer": "John"}
 
@@ -59,7 +57,7 @@ def test_rows_stay_aligned_when_others_go(tmp_path):
     """Each text tells its own number, and its mask follows from it."""
     rows = [
         {"text": f"w {i}", "label": "abc"[i % 3] if i % 7 else None, "mask": [i // 2 % 2, i % 2]} for i in range(60)
-    ]  # fmt: skip
+    ]
     whole = folder(tmp_path / "d", train=rows)
     data = load_texts(whole, rationale="mask", drop=["c"], drop_none=True, limit=8, seed=3)
     seen = [row for rows in data.splits.values() for row in rows]
@@ -75,8 +73,10 @@ def test_a_split_that_says_nothing_has_none(tmp_path):
     plain = [{"text": row["text"], "label": row["label"]} for row in MASKED]
     data = load_texts(folder(tmp_path / "d", train=plain, test=MASKED), rationale="mask")
     assert {split: "rationale" in rows.column_names for split, rows in data.splits.items()} == {
-        "train": False, "validation": False, "test": True
-    }  # fmt: skip
+        "train": False,
+        "validation": False,
+        "test": True,
+    }
     assert "train: nothing says what the rationale 'mask' is." in data.notes
 
 
@@ -94,8 +94,12 @@ def test_lines_that_prove_the_answer():
     rows = [{**BABI, "supporting": lines} for lines in ([1], [3, 0], [2], [], None)]
     data = evaluated(rows, "supporting")
     assert data.splits["test"]["rationale"][:] == [
-        [0, 0, 0, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 1, 1], [0] * 8, [0] * 8, [0] * 8
-    ]  # fmt: skip
+        [0, 0, 0, 1, 1, 1, 0, 0],
+        [1, 1, 1, 0, 0, 0, 1, 1],
+        [0] * 8,
+        [0] * 8,
+        [0] * 8,
+    ]
     assert data.splits["test"]["text"][0] == BABI["passage"]
 
 
@@ -124,9 +128,13 @@ def test_the_side_of_a_label_by_index_and_by_another_name():
 
 def test_words_that_the_other_text_of_a_pair_lacks():
     texts = {
-        (1, False): "a good film .", (2, True): "it is bad", (1, True): "a truly bad film .", (2, False): "it is",
-        (3, False): "alone", (None, True): "alone",
-    }  # fmt: skip
+        (1, False): "a good film .",
+        (2, True): "it is bad",
+        (1, True): "a truly bad film .",
+        (2, False): "it is",
+        (3, False): "alone",
+        (None, True): "alone",
+    }
     rows = [
         {"text": text, "label": "np"[i % 2], "pair_id": pair, "is_revised": revised}
         for i, ((pair, revised), text) in enumerate(texts.items())

@@ -83,9 +83,14 @@ def test_what_only_looks_like_a_number_stays_as_written(tmp_path):
     )
     rows = read_file(path)
     assert rows[0] == {
-        "zip": "007", "day": "2020-01-02", "label": "yes", "share": 0.5, "big": "12345678901234567890", "gap": 1,
+        "zip": "007",
+        "day": "2020-01-02",
+        "label": "yes",
+        "share": 0.5,
+        "big": "12345678901234567890",
+        "gap": 1,
         "text": "NA",
-    }  # fmt: skip
+    }
     assert rows[1]["gap"] is None
 
 
@@ -308,9 +313,11 @@ def test_lists_of_indices_are_no_indicators():
 
 def test_all_faults_are_told_together():
     rows = [
-        {"text": None, "label": "a"}, {"text": "b", "label": None}, {"text": None, "label": "b"},
+        {"text": None, "label": "a"},
+        {"text": "b", "label": None},
+        {"text": None, "label": "b"},
         {"text": "c", "label": "a"},
-    ]  # fmt: skip
+    ]
     with pytest.raises(SeveralFaultsError) as caught:
         load_texts("d", rows=rows, keep=["a", "bb"], faults=Faults(collect=True))
     told = caught.value.faults

@@ -47,8 +47,10 @@ def test_the_table_of_a_run_falls_into_the_same_parts_again(file, tmp_path):
     found.save(tmp_path)
     again = TrainingTexts.read(tmp_path / FILE)
     assert (again.prints.tolist(), again.parts.tolist(), again.single) == (
-        found.prints.tolist(), found.parts.tolist(), True,
-    )  # fmt: skip
+        found.prints.tolist(),
+        found.parts.tolist(),
+        True,
+    )
     assert b"text 1" not in (tmp_path / FILE).read_bytes()
 
 

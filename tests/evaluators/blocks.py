@@ -33,10 +33,15 @@ def random_block(lengths=(5, 1, 0, 7, 2), classes=2, seed=0, attention=None, mul
         return given[:, :, 0] @ token_logits + bias[:, None]
 
     encoded = Encoded(
-        attention=weights[:, None], allowed=allowed[:, None], content=allowed, items="token",
-        logits=decode(weights[:, None, None])[:, 0], decode=decode,
-        affine=Affine(token_logits, bias) if affine else None, multi_label=multi_label,
-    )  # fmt: skip
+        attention=weights[:, None],
+        allowed=allowed[:, None],
+        content=allowed,
+        items="token",
+        logits=decode(weights[:, None, None])[:, 0],
+        decode=decode,
+        affine=Affine(token_logits, bias) if affine else None,
+        multi_label=multi_label,
+    )
     names = [f"e{i}" for i in range(len(lengths))]
     return Block(names, [f"key-{seed}-{i}" for i in range(len(lengths))], 0, "pool", encoded)
 
@@ -58,18 +63,21 @@ def keeping(block: Block, kept, seed=0) -> Block:
     if affine is not None:
         affine = Affine(torch.cat([affine.token_logits, special], 1), affine.bias)
     encoded = replace(
-        old, attention=attention, allowed=allowed, content=content, decode=decode, affine=affine,
+        old,
+        attention=attention,
+        allowed=allowed,
+        content=content,
+        decode=decode,
+        affine=affine,
         logits=decode(attention[:, None])[:, 0],
-    )  # fmt: skip
+    )
     return replace(block, encoded=encoded)
 
 
 def values(found, metric, source=None):
     """example -> value of one metric, and example -> reason."""
     table = found.scores
-    rows = [
-        i for i, name in enumerate(table["metric"]) if name == metric and source in (None, table["source"][i])
-    ]  # fmt: skip
+    rows = [i for i, name in enumerate(table["metric"]) if name == metric and source in (None, table["source"][i])]
     return {table["example"][i]: table["value"][i] for i in rows}, {
         table["example"][i]: table["reason"][i] for i in rows
     }

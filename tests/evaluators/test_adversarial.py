@@ -148,7 +148,7 @@ def test_what_is_fast_finds_as_much_as_the_papers_search():
     fast, paper = (
         values(run(block, AdversarialSettings(method=method, eps=0.05)), "adversarial_attention")[0]
         for method in ("auto", "adam")
-    )  # fmt: skip
+    )
     assert sum(fast.values()) > sum(paper.values())
 
 
@@ -194,9 +194,7 @@ def test_accuracy_under_the_alternative_is_that_of_its_prediction():
     found = run(block, AdversarialSettings(eps=0.2))
     right, reasons = values(found, "adversarial_accuracy")
     listed = found.variants
-    best = next(
-        i for i, name in enumerate(listed["variant"]) if name == "exact-1" and listed["example"][i] == "e0"
-    )  # fmt: skip
+    best = next(i for i, name in enumerate(listed["variant"]) if name == "exact-1" and listed["example"][i] == "e0")
     chances = listed["probabilities"][best]
     assert right["e0"] == float(chances[1] > chances[0])
     assert (reasons["e1"], reasons["e2"]) == ("no known label", "no content token")

@@ -138,8 +138,8 @@ def test_noise_and_result_do_not_depend_on_batch_mates():
     block = random_block((4, 9, 3), seed=1)
     alone = random_block((4, 9, 3), seed=1)
     settings = SearchSettings(k=2, steps=20)
-    together = search(block, settings)
-    torch.testing.assert_close(search(alone, settings), together, rtol=0, atol=0)
+    all_gather = search(block, settings)
+    torch.testing.assert_close(search(alone, settings), all_gather, rtol=0, atol=0)
     noise = starting_noise(block, 2)
     one = Block(block.example[:1], block.keys[:1], 0, "pool", shortened(block, 5))
     torch.testing.assert_close(starting_noise(one, 2)[..., :4], noise[:1, ..., :4], rtol=0, atol=0)
@@ -149,9 +149,13 @@ def shortened(block, size):
     """The first example alone, without most of its padding."""
     whole = block.encoded
     return type(whole)(
-        attention=whole.attention[:1, :, :size], allowed=whole.allowed[:1, :, :size], content=whole.content[:1, :size],
-        items="token", logits=whole.logits[:1], decode=whole.decode,
-    )  # fmt: skip
+        attention=whole.attention[:1, :, :size],
+        allowed=whole.allowed[:1, :, :size],
+        content=whole.content[:1, :size],
+        items="token",
+        logits=whole.logits[:1],
+        decode=whole.decode,
+    )
 
 
 def test_alternatives_are_pushed_apart():

@@ -100,16 +100,19 @@ def test_neither_batch_mates_nor_padding_change_a_text():
     block = BLOCKS["affine"]()
     whole, row, n = block.encoded, 3, 5  # four tokens and one of padding
     one = replace(
-        whole, attention=whole.attention[row : row + 1, :, :n], allowed=whole.allowed[row : row + 1, :, :n],
-        content=whole.content[row : row + 1, :n], logits=whole.logits[row : row + 1],
+        whole,
+        attention=whole.attention[row : row + 1, :, :n],
+        allowed=whole.allowed[row : row + 1, :, :n],
+        content=whole.content[row : row + 1, :n],
+        logits=whole.logits[row : row + 1],
         decode=lambda given: whole.decode(
             torch.nn.functional.pad(given, (0, 13 - n)).expand(len(block), *given.shape[1:3], 13)
         )[row : row + 1],
-    )  # fmt: skip
+    )
     alone = replace(block, encoded=one, example=block.example[row : row + 1], keys=block.keys[row : row + 1])
     settings = SearchSettings(k=2, steps=5, eps=0.05)
-    together = farther(block, search(block, settings), 0.05)[row : row + 1, ..., :n]
-    torch.testing.assert_close(farther(alone, search(alone, settings), 0.05), together, rtol=0, atol=1e-9)
+    all_gather = farther(block, search(block, settings), 0.05)[row : row + 1, ..., :n]
+    torch.testing.assert_close(farther(alone, search(alone, settings), 0.05), all_gather, rtol=0, atol=1e-9)
 
 
 def test_texts_that_cannot_move():

@@ -33,9 +33,7 @@ def padded(rows, block):
 
 
 def one(attention, gradient, metric="attention_correlation"):
-    found, reasons = values(
-        run(block_with([attention], [gradient]), SETTINGS), metric, f"attention~{GRADIENT}"
-    )  # fmt: skip
+    found, reasons = values(run(block_with([attention], [gradient]), SETTINGS), metric, f"attention~{GRADIENT}")
     return found["e0"], reasons["e0"]
 
 
@@ -52,9 +50,10 @@ def test_known_values_alone_and_padded(attention, gradient, tau):
     assert one(attention, gradient)[0] == pytest.approx(tau, abs=1e-6)
     longer = [0.1] * 10
     found, _ = values(
-        run(block_with([attention, longer], [gradient, longer]), SETTINGS), "attention_correlation",
+        run(block_with([attention, longer], [gradient, longer]), SETTINGS),
+        "attention_correlation",
         f"attention~{GRADIENT}",
-    )  # fmt: skip
+    )
     assert found["e0"] == pytest.approx(tau, abs=1e-6)
 
 
@@ -96,9 +95,10 @@ def test_special_tokens_are_left_out():  # C05
     content = block.encoded.content.clone()
     content[0, [0, 4]] = False
     found, _ = values(
-        run(replace(block, encoded=replace(block.encoded, content=content)), SETTINGS), "attention_correlation",
+        run(replace(block, encoded=replace(block.encoded, content=content)), SETTINGS),
+        "attention_correlation",
         f"attention~{GRADIENT}",
-    )  # fmt: skip
+    )
     assert found["e0"] == pytest.approx(-1.0)
 
 
@@ -133,14 +133,16 @@ def test_every_slot_has_its_own_scores():
     block = block_with([[0.1, 0.2, 0.3, 0.4]], [[1, 2, 3, 4]])
     encoded = block.encoded
     two = replace(
-        encoded, attention=torch.cat([encoded.attention, encoded.attention.flip(-1).roll(-1, -1)], 1),
+        encoded,
+        attention=torch.cat([encoded.attention, encoded.attention.flip(-1).roll(-1, -1)], 1),
         allowed=encoded.allowed.expand(-1, 2, -1),
-    )  # fmt: skip
+    )
     found = run(replace(block, encoded=two), SETTINGS).scores
     slots = [
-        (found["slot"][i], found["value"][i]) for i, metric in enumerate(found["metric"])
+        (found["slot"][i], found["value"][i])
+        for i, metric in enumerate(found["metric"])
         if metric == "attention_correlation" and found["source"][i] == f"attention~{GRADIENT}"
-    ]  # fmt: skip
+    ]
     assert slots == [(0, pytest.approx(1.0)), (1, pytest.approx(-1.0))]
 
 

@@ -43,10 +43,12 @@ class Deleting:
         assert bool((keep | ~self.outside[:, None]).all())  # what is no content stays
         self.calls.append(keep)
         content = ~self.outside
-        return torch.stack([
-            torch.stack([self.logits(row, (mask & content[row]).nonzero()[:, 0].tolist()) for mask in masks])
-            for row, masks in enumerate(keep)
-        ])  # fmt: skip
+        return torch.stack(
+            [
+                torch.stack([self.logits(row, (mask & content[row]).nonzero()[:, 0].tolist()) for mask in masks])
+                for row, masks in enumerate(keep)
+            ]
+        )
 
 
 def deleted_block(seed=0, classes=3, lengths=LENGTHS):
@@ -78,7 +80,7 @@ def test_curves_equal_a_loop_over_sets(seed, shares):
     found = run(block, settings)
     changes = {
         (e, v): c for e, v, c in zip(*(found.variants[n] for n in ("example", "variant", "changes")), strict=True)
-    }  # fmt: skip
+    }
     assert set(found.variants["test"]) == {"erasure"}
     for name in RANKINGS:
         (lost, reasons), (kept, _) = (values(found, m, name) for m in ("comprehensiveness", "sufficiency"))
@@ -159,9 +161,11 @@ def test_a_model_s_own_deletion():
     with torch.no_grad():
         encoded = model.encode(batch)
     block = replace(
-        random_block((4, 2)), encoded=encoded, without=lambda keep: model.without(batch, keep),
+        random_block((4, 2)),
+        encoded=encoded,
+        without=lambda keep: model.without(batch, keep),
         sources={"first": torch.rand(2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)},
-    )  # fmt: skip
+    )
     found = run(block, ErasureSettings(rankings=["attention", "first"], shares=[0.2, 0.5]))
     for name in ("attention", "first"):
         (lost, _), (kept, _) = (values(found, m, name) for m in ("comprehensiveness", "sufficiency"))

@@ -143,9 +143,19 @@ def test_attention_times_gradient_is_the_best_ranking_for_two_classes():
 def test_a_single_removal_equals_a_loop():
     block = random_block((7, 5, 3), 3, 1)
     found = run(block, ATTENTION)
-    columns = {m: values(found, m, "attention")[0] for m in
-               ("single_js", "js_difference", "js_negative", "attention_difference", "flip_both", "flip_top_only",
-                "flip_random_only", "flip_neither")}  # fmt: skip
+    columns = {
+        m: values(found, m, "attention")[0]
+        for m in (
+            "single_js",
+            "js_difference",
+            "js_negative",
+            "attention_difference",
+            "flip_both",
+            "flip_top_only",
+            "flip_random_only",
+            "flip_neither",
+        )
+    }
     for row, n in enumerate((7, 5, 3)):
         logs, token_logits, bias = lists(block, row)
         order = slow.removal_order(logs)
@@ -239,10 +249,18 @@ def several_slots(seed=0):
     def decode(given):
         return (encoded.decode(given[:, :, :1]) + encoded.decode(given[:, :, 1:])).tanh()
 
-    return replace(block, encoded=replace(
-        encoded, attention=attention, allowed=allowed, logits=decode(attention[:, None])[:, 0], decode=decode,
-        affine=None, pooled=attention.sum(1) / 2,
-    ))  # fmt: skip
+    return replace(
+        block,
+        encoded=replace(
+            encoded,
+            attention=attention,
+            allowed=allowed,
+            logits=decode(attention[:, None])[:, 0],
+            decode=decode,
+            affine=None,
+            pooled=attention.sum(1) / 2,
+        ),
+    )
 
 
 def test_slots_are_renormalized_one_by_one():
@@ -278,12 +296,16 @@ def test_recompute_lets_others_into_a_sparse_support():
     bias = torch.tensor([[0.0, 0.1]], dtype=torch.float64)
     attention = sparsemax(scores[:, None], allowed)  # [1, 0, 0]
     encoded = replace(
-        block.encoded, attention=attention, allowed=allowed, content=allowed[:, 0], scores=scores[:, None],
+        block.encoded,
+        attention=attention,
+        allowed=allowed,
+        content=allowed[:, 0],
+        scores=scores[:, None],
         project=lambda s, a: sparsemax(s, a),
         affine=replace(block.encoded.affine, token_logits=token_logits, bias=bias),
         logits=attention[:, 0] @ token_logits[0] + bias,
         decode=lambda given: given[:, :, 0] @ token_logits + bias[:, None],
-    )  # fmt: skip
+    )
     block = replace(block, encoded=encoded)
     left = run(block, replace(ATTENTION, operator="renormalize"))
     again = run(block, replace(ATTENTION, operator="recompute"))
@@ -301,11 +323,17 @@ def test_peaked_attention_and_large_logits_stay_finite():
     bias = torch.zeros(1, 2, dtype=torch.float64)
     attention = scores.softmax(-1)[:, None].float()
     encoded = replace(
-        block.encoded, attention=attention, allowed=allowed, content=allowed[:, 0], log_weights=scores[:, None],
-        scores=scores[:, None], project=lambda s, a: s.masked_fill(~a, -math.inf).softmax(-1).nan_to_num(),
+        block.encoded,
+        attention=attention,
+        allowed=allowed,
+        content=allowed[:, 0],
+        log_weights=scores[:, None],
+        scores=scores[:, None],
+        project=lambda s, a: s.masked_fill(~a, -math.inf).softmax(-1).nan_to_num(),
         affine=replace(block.encoded.affine, token_logits=token_logits, bias=bias),
-        logits=torch.tensor([[0.0, 100.0]]), decode=lambda given: given[:, :, 0].double() @ token_logits,
-    )  # fmt: skip
+        logits=torch.tensor([[0.0, 100.0]]),
+        decode=lambda given: given[:, :, 0].double() @ token_logits,
+    )
     block = with_sources(replace(block, encoded=encoded))
     assert all(bool(v.isfinite().all()) for v in block.sources.values())
     assert bool((block.sources["attention_gradient"] != 0).any())  # 1 - p is not 0
@@ -334,10 +362,13 @@ def test_ties_are_broken_alike():
 
 def test_settings_are_checked():
     for wrong, message in (
-        ({"operator": "mask"}, "operator"), ({"random": -1}, "random"), ({"rankings": []}, "rankings"),
-        ({"rankings": ["attention", "attention"]}, "twice"), ({"single": ["saliency"]}, "single"),
+        ({"operator": "mask"}, "operator"),
+        ({"random": -1}, "random"),
+        ({"rankings": []}, "rankings"),
+        ({"rankings": ["attention", "attention"]}, "twice"),
+        ({"single": ["saliency"]}, "single"),
         ({"rankings": ["smallest_set"], "single": []}, "smallest_set"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=message):
             FlipSettings(**wrong)
     with pytest.raises(InputError, match="recompute"):
@@ -366,13 +397,21 @@ def test_facts_equal_what_is_counted_by_hand():
     }
     found = {fact["fact"]: fact for fact in flip_facts(columns)}
     assert found["flip_contingency"] == {
-        "fact": "flip_contingency", "site": "pool", "source": "attention", "flip_both": pytest.approx(1 / 3),
-        "flip_top_only": pytest.approx(1 / 3), "flip_random_only": 0, "flip_neither": pytest.approx(1 / 3), "n": 3,
-    }  # fmt: skip
+        "fact": "flip_contingency",
+        "site": "pool",
+        "source": "attention",
+        "flip_both": pytest.approx(1 / 3),
+        "flip_top_only": pytest.approx(1 / 3),
+        "flip_random_only": 0,
+        "flip_neither": pytest.approx(1 / 3),
+        "n": 3,
+    }
     bins = found["negative_js"]
     assert list(zip(bins["low"], bins["high"], bins["negative"], bins["of"], strict=True)) == [
-        (0.0, 0.1, 1, 1), (0.3, 0.4, 0, 1), (0.9, 1.0, 0, 1)
-    ]  # fmt: skip
+        (0.0, 0.1, 1, 1),
+        (0.3, 0.4, 0, 1),
+        (0.9, 1.0, 0, 1),
+    ]
     spread = found["flip_fractions"]
     assert (spread["fraction"], spread["mass"][1]) == (pytest.approx([0.15, 0.2, 0.4]), pytest.approx(0.6))
     assert (spread["never"], spread["n"], spread["optimal"]) == (0.25, 3, pytest.approx(1 / 3))

@@ -145,9 +145,13 @@ def test_several_slots_are_dealt_together():
         return torch.einsum("bkst,stc->bkc", given, token_logits)
 
     encoded = replace(
-        block.encoded, attention=attention, allowed=allowed, decode=decode, affine=None,
+        block.encoded,
+        attention=attention,
+        allowed=allowed,
+        decode=decode,
+        affine=None,
         logits=decode(attention[:, None])[:, 0],
-    )  # fmt: skip
+    )
     before = encoded.logits.softmax(-1)[0]
     expected = []
     for one, other in itertools.product(itertools.permutations(range(2)), itertools.permutations(range(3))):

@@ -104,8 +104,10 @@ def test_undefined_is_nan_with_its_reason():
     for metric in ("plausibility", "plausibility_f1", "plausibility_iou"):
         own, reasons = values(found, metric, "other")
         assert {row: reasons[f"e{row}"] for row in (0, 2, 4)} == {
-            0: "nan in scores", 2: "no content token", 4: "no rationale token"
-        }  # fmt: skip
+            0: "nan in scores",
+            2: "no content token",
+            4: "no rationale token",
+        }
         assert math.isnan(own["e0"])
 
 
@@ -123,9 +125,11 @@ def test_marks_outside_the_content_and_other_blocks_change_nothing():
     assert repr(run(outside, BOTH).scores) == repr(run(block, BOTH).scores)
     one = random_block(LENGTHS[:1])
     alone = replace(
-        one, sources={"other": block.sources["other"][:1, :6]}, rationale=block.rationale[:1, :6],
+        one,
+        sources={"other": block.sources["other"][:1, :6]},
+        rationale=block.rationale[:1, :6],
         encoded=replace(one.encoded, attention=block.encoded.attention[:1, :, :6]),
-    )  # fmt: skip
+    )
     first = run(alone, BOTH).scores
     whole = run(block, BOTH).scores
     kept = [i for i, example in enumerate(whole["example"]) if example == "e0"]
@@ -156,9 +160,14 @@ def tiny(texts, classes=2, **settings):
     tokenizer = train_tokenizer(texts)
     names = settings.pop("names", None) or [str(i) for i in range(classes)]
     config = AttentionClassifierConfig(
-        vocab_size=len(tokenizer), encoder="mlp", embedding_size=4, hidden_size=4, id2label=dict(enumerate(names)),
-        label2id={name: i for i, name in enumerate(names)}, **settings,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        encoder="mlp",
+        embedding_size=4,
+        hidden_size=4,
+        id2label=dict(enumerate(names)),
+        label2id={name: i for i, name in enumerate(names)},
+        **settings,
+    )
     torch.manual_seed(0)
     return AttentionClassifier(config).eval(), tokenizer
 
@@ -170,9 +179,7 @@ def test_rows_with_a_rationale(tmp_path):
         {"id": "c", "text": "a film", "label": "1", "rationale": [0, 0]},
     ]
     model, tokenizer = tiny([row["text"] for row in rows])
-    result = af.evaluate_attention(
-        model, tokenizer, rows, ["plausibility"], output=tmp_path, rationale="rationale"
-    )  # fmt: skip
+    result = af.evaluate_attention(model, tokenizer, rows, ["plausibility"], output=tmp_path, rationale="rationale")
     examples = result.examples.set_index("example")
     assert examples["rationale_share attention"].tolist()[:2] == pytest.approx([3 / 7, 1 / 3])
     tokens = result.folder.read_table("tokens").to_pylist()

@@ -10,8 +10,8 @@ import torch.distributed as dist
 
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
-from attn_faithful.experiments.processes import Team
-from attn_faithful.experiments.run_recipe import processes
+from attn_faithful.experiments.processes import ProcessGroup
+from attn_faithful.experiments.run_recipe import process_group
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.training.base import TrainSettings, train_base
@@ -21,27 +21,29 @@ from attn_faithful.training.trainer import seeded
 def rows(n: int) -> Rows:
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 9, n)
-    return Rows({
-        "example": [f"e{i}" for i in range(n)],
-        "input_ids": [generator.integers(2, 20, length) for length in lengths],
-        "length": lengths.tolist(),
-        "labels": generator.integers(0, 2, n).tolist(),
-    })  # fmt: skip
+    return Rows(
+        {
+            "example": [f"e{i}" for i in range(n)],
+            "input_ids": [generator.integers(2, 20, length) for length in lengths],
+            "length": lengths.tolist(),
+            "labels": generator.integers(0, 2, n).tolist(),
+        }
+    )
 
 
 def main(folder: Path, batch_size: int, numbers: list[int]) -> None:
-    with processes(parallel="data") as team:
+    with process_group(parallel="data") as processes:
         for n in numbers:
-            one(team, folder / str(n), batch_size, n)
+            one(processes, folder / str(n), batch_size, n)
 
 
-def one(team: Team, folder: Path, batch_size: int, n: int) -> None:
+def one(processes: ProcessGroup, folder: Path, batch_size: int, n: int) -> None:
     data = rows(n)
     with seeded(0):
         model = AttentionClassifier(AttentionClassifierConfig(vocab_size=20, embedding_size=8, hidden_size=8))
     settings = TrainSettings(epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2)
     history = train_base(model, data, data, Collator(), settings, 0, folder / "checkpoints")
-    outputs = team.run_over(model, data, Collator())
+    outputs = processes.run_over(model, data, Collator())
     report = {
         "world": dist.get_world_size() if dist.is_initialized() else 1,
         "backend": dist.get_backend() if dist.is_initialized() else "",
@@ -50,7 +52,7 @@ def one(team: Team, folder: Path, batch_size: int, n: int) -> None:
         "probabilities": outputs.probabilities.tolist(),
         "attention": [weights.tolist() for weights in outputs.attention],
     }
-    if team.main:
+    if processes.main:
         (folder / "report.json").write_text(json.dumps(report))
 
 

@@ -25,10 +25,11 @@ def tokenizer():
     [
         ("user/roberta-nli", "user/roberta-nli"),
         ("runs/train/reviews-lstm-10-ab12cd34/model", "reviews-lstm-10-ab12cd34"),
-        ("out/checkpoint-500", "out/checkpoint-500"), ("./bert-finetuned/", "bert-finetuned"),
+        ("out/checkpoint-500", "out/checkpoint-500"),
+        ("./bert-finetuned/", "bert-finetuned"),
         ("runs/attefa/cell/twin-10", "cell/twin-10"),
     ],
-)  # fmt: skip
+)
 def test_names_of_places(tokenizer, place, name):
     model = af.wrap(bert(tokenizer))
     assert model_name(model, place).rsplit(" ", 1)[0] == name

@@ -34,12 +34,12 @@ def test_seconds_are_measured_and_scaled(monkeypatch, tmp_path):
     task = make_task(model, tokenizer, DataSettings(source="data"), settings, rows=texts)
     seen = {}
 
-    def timed(few, folder, tell):
+    def timed(few, folder, on_progress):
         seen["lengths"] = [len(text.split()) for text in few.texts.splits[few.split]["text"]]
         seen["folder"] = folder
         for done, now in ((0, 100.0), (8, 101.0), (16, 104.0)):
             monkeypatch.setattr(estimate_tests.time, "perf_counter", lambda now=now: now)
-            tell(done, 16)
+            on_progress(done, 16)
 
     real = estimate_tests.evaluate_task
     monkeypatch.setattr(estimate_tests, "evaluate_task", timed)

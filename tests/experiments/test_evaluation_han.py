@@ -71,9 +71,13 @@ def test_every_test_says_something_at_both_sites(evaluated):
     table = evaluated.table()
     assert set(table["site"]) == {"word", "sentence"}
     metrics = {
-        "attention_correlation", "attention_permutation", "adversarial_attention", "decision_flip", "comprehensiveness",
+        "attention_correlation",
+        "attention_permutation",
+        "adversarial_attention",
+        "decision_flip",
+        "comprehensiveness",
         "importance_entropy",
-    }  # fmt: skip
+    }
     for metric in sorted(metrics):
         for site in ("word", "sentence"):
             found = table[(table.metric == metric) & (table.site == site)]

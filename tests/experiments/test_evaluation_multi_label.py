@@ -46,9 +46,15 @@ def model(request, tokenizer):
         found = AttentionClassifier(config)
     else:
         config = BertConfig(
-            hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, pad_token_id=0,
-            max_position_embeddings=16, problem_type="multi_label_classification", **given,
-        )  # fmt: skip
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=8,
+            pad_token_id=0,
+            max_position_embeddings=16,
+            problem_type="multi_label_classification",
+            **given,
+        )
         found = BertForSequenceClassification(config)
     with torch.no_grad():
         for value in found.parameters():
@@ -60,9 +66,14 @@ def model(request, tokenizer):
 def result(model, tokenizer, tmp_path_factory):
     wrapped = model if hasattr(model, "sites") else af.wrap(model)
     return af.evaluate_attention(
-        wrapped, tokenizer, ROWS, ["permutation", "adversarial", "flips", "erasure"], settings=SETTINGS,
-        output=tmp_path_factory.mktemp("runs"), multi_label=True,
-    )  # fmt: skip
+        wrapped,
+        tokenizer,
+        ROWS,
+        ["permutation", "adversarial", "flips", "erasure"],
+        settings=SETTINGS,
+        output=tmp_path_factory.mktemp("runs"),
+        multi_label=True,
+    )
 
 
 def run(model, tokenizer, text, kept, label):
@@ -122,9 +133,7 @@ def test_records_by_label_and_of_all(result):
 def test_numbers_of_all_labels_together_stay_so(result):
     assert {label for _, label in values(result, "attention_permutation", "attention")} == {None}
     chances = result.folder.read_table("predictions").to_pandas()["probabilities"]
-    records = {
-        r["class"]: r for r in result.folder.read_summary()["tests"] if r["metric"] == "attention_permutation"
-    }  # fmt: skip
+    records = {r["class"]: r for r in result.folder.read_summary()["tests"] if r["metric"] == "attention_permutation"}
     for c, name in NAMES.items():
         given = sum(row[c] > 0.5 for row in chances)
         assert records[name]["n"] + records[name]["n_undefined"] == given

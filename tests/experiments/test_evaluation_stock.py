@@ -32,10 +32,15 @@ def bert(tokenizer, **settings):
     torch.manual_seed(0)
     model = BertForSequenceClassification(
         BertConfig(
-            vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-            intermediate_size=16, pad_token_id=tokenizer.pad_token_id, **settings,
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=16,
+            pad_token_id=tokenizer.pad_token_id,
+            **settings,
         )
-    )  # fmt: skip
+    )
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(5 if weight.dim() > 1 else 1)  # attention that is far from uniform
@@ -188,9 +193,11 @@ def test_a_model_without_padding_and_without_names(tmp_path):
         GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=2, n_head=2, n_positions=64)
     )
     chinese = [
-        {"id": "zh", "text": "我喜欢电影", "label": "positive"}, {"id": "ar", "text": "مرحبا", "label": "negative"},
-        {"id": "en", "text": "a 😀 b", "label": "positive"}, {"id": "none", "text": "", "label": "negative"},
-    ]  # fmt: skip
+        {"id": "zh", "text": "我喜欢电影", "label": "positive"},
+        {"id": "ar", "text": "مرحبا", "label": "negative"},
+        {"id": "en", "text": "a 😀 b", "label": "positive"},
+        {"id": "none", "text": "", "label": "negative"},
+    ]
     result = evaluate((af.wrap(model), tokenizer), tmp_path, chinese, ["correlation", "permutation", "erasure"])
     assert "have no names" in " ".join(result.meta["data"]["notes"])
     rows = result.tokens.set_index("example")

@@ -41,9 +41,16 @@ def tokenizer():
 def bert(tokenizer):
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8,
-        max_position_embeddings=16, pad_token_id=0, id2label={0: "neg", 1: "pos"}, label2id={"neg": 0, "pos": 1},
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=16,
+        pad_token_id=0,
+        id2label={0: "neg", 1: "pos"},
+        label2id={"neg": 0, "pos": 1},
+    )
     return BertForSequenceClassification(config).eval()
 
 
@@ -96,7 +103,7 @@ OF_THE_MODEL = {
     "layers": lambda m: StockModel(m, layers=[0]),
     "heads": lambda m: StockModel(m, heads=[1]),
     "queries": lambda m: StockModel(m, queries="mean"),
-}  # fmt: skip
+}
 OF_THE_TOKENIZER = {
     "vocabulary": lambda t: in_vocabulary(t, swapped),
     "normalisation": lambda t: in_vocabulary(t, lambda d: d.update(normalizer=None)),
@@ -177,7 +184,7 @@ def test_what_changes_no_number_gives_the_same_name(bert, tokenizer, tmp_path):
     assert name(model, used) == first
     task = make_task(model, tokenizer, DataSettings(source="films"), SETTINGS, rows=[dict(row) for row in ROWS])
     for place, held in (("one", 1), ("two", None)):
-        assert evaluate_task(task, tmp_path / place, held=held).path.name == first
+        assert evaluate_task(task, tmp_path / place, chunk_size=held).path.name == first
     assert name(model, tokenizer) == first  # a model that was run is still the same
     twice = []
     for number in range(2):
@@ -264,10 +271,15 @@ def test_slow_tokenizers_are_told_apart(tmp_path):
 
         return BertJapaneseTokenizer(str(path), word_tokenizer_type="basic", **given)
 
-    names = [named.tokenizer_digest(t) for t in (
-        slow(["good", "bad"]), slow(["bad", "good"]), slow(["good", "bad"], do_lower_case=True),
-        slow(["good", "bad"], truncation_side="left"),
-    )]  # fmt: skip
+    names = [
+        named.tokenizer_digest(t)
+        for t in (
+            slow(["good", "bad"]),
+            slow(["bad", "good"]),
+            slow(["good", "bad"], do_lower_case=True),
+            slow(["good", "bad"], truncation_side="left"),
+        )
+    ]
     assert len(set(names)) == 4
     assert named.tokenizer_digest(slow(["good", "bad"])) == names[0]
 

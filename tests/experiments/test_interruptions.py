@@ -53,9 +53,7 @@ def everything(path):
     folder = run(cell, path / "runs" / "cell")
     model, tokenizer = load(folder / "model")
     texts = [{"text": text, "label": label} for text, label in (("a b c d", 0), ("good film", 1), ("b a", 0), ("", 1))]
-    evaluate_attention(
-        model, tokenizer, texts, ["correlation"], output=path / "runs" / "evaluate", name="mlp"
-    )  # fmt: skip
+    evaluate_attention(model, tokenizer, texts, ["correlation"], output=path / "runs" / "evaluate", name="mlp")
     report([path / "runs"], path / "report", pages=False)
 
 
@@ -64,9 +62,14 @@ class Keeper:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", KEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [sys.executable, "-c", KEEPER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.DEVNULL,
+        )
         assert self.process.stdout.readline() == "ready\n"
 
     def start(self, path):

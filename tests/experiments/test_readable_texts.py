@@ -42,10 +42,19 @@ def bart():
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
     return BartForSequenceClassification(
         BartConfig(
-            vocab_size=8, d_model=8, encoder_ffn_dim=8, decoder_ffn_dim=8, max_position_embeddings=20, num_labels=2,
-            pad_token_id=1, bos_token_id=0, eos_token_id=2, id2label={0: "neg", 1: "pos"}, **sizes,
+            vocab_size=8,
+            d_model=8,
+            encoder_ffn_dim=8,
+            decoder_ffn_dim=8,
+            max_position_embeddings=20,
+            num_labels=2,
+            pad_token_id=1,
+            bos_token_id=0,
+            eos_token_id=2,
+            id2label={0: "neg", 1: "pos"},
+            **sizes,
         )
-    ).eval()  # fmt: skip
+    ).eval()
 
 
 def labelled(texts):

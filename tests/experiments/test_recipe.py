@@ -350,7 +350,7 @@ def test_what_goes_with_one_value_of_the_grid():
     data = [
         {"name": "a", "source": "mock-1", "with": {"train.epochs": 3, "model.hidden_size": 6}},
         {"name": "b", "source": "mock-2"},
-    ]  # fmt: skip
+    ]
     raw = {**RAW, "grid": {"data": data}, "train": {"epochs": 5}}
     first, second = expand(make_recipe(raw, "x"))
     assert (first.recipe.train.epochs, second.recipe.train.epochs) == (3, 5)

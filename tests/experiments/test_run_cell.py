@@ -52,9 +52,14 @@ def test_files(whole):
     folder, _ = whole
     twins = [f"twin{variant}-{seed}" for variant in ("", "-constrained-0.2") for seed in (5, 6)]
     assert {path.name for path in folder.path.iterdir()} == {
-        "meta.json", "summary.json", "model", *twins, "control-uniform.json", "control-imposed.json",
+        "meta.json",
+        "summary.json",
+        "model",
+        *twins,
+        "control-uniform.json",
+        "control-imposed.json",
         *(f"{name}.parquet" for name in ("predictions", "tokens", "variants", "history", "scores")),
-    }  # fmt: skip
+    }
     for name in ("model", *twins):
         assert {"config.json", "model.safetensors", "tokenizer.json", "training.json"} <= {
             path.name for path in (folder / name).iterdir()
@@ -163,8 +168,14 @@ def test_a_twin_starts_from_weights_of_its_own(tmp_path):
 def test_told_of_every_epoch(whole):
     assert whole[1][:3] == [("base", 0, 2), ("base", 1, 2), ("base", 2, 2)]
     assert list(dict.fromkeys(stage for stage, *_ in whole[1])) == [
-        "base", "uniform", "imposed", "twin 5", "twin 6", "twin-constrained-0.2 5", "twin-constrained-0.2 6",
-    ]  # fmt: skip
+        "base",
+        "uniform",
+        "imposed",
+        "twin 5",
+        "twin 6",
+        "twin-constrained-0.2 5",
+        "twin-constrained-0.2 6",
+    ]
 
 
 # --- stopped and resumed

@@ -37,9 +37,7 @@ def texts():
     generator = np.random.default_rng(0)
     words = ["good", "awful", "something", "superb", "great", "horrible"]
     said = [" ".join(generator.choice(words, n)) for n in generator.integers(1, 12, 40)] + ["", "good awful good"] * 2
-    return [
-        {"id": f"t{i}", "text": text, "label": ("negative", "positive")[i % 2]} for i, text in enumerate(said)
-    ]  # fmt: skip
+    return [{"id": f"t{i}", "text": text, "label": ("negative", "positive")[i % 2]} for i, text in enumerate(said)]
 
 
 def written(rows, path):
@@ -67,16 +65,12 @@ def by_example(folder, table):
 def test_tables_and_records(whole, texts):
     assert whole.done
     meta, summary = whole.read_meta(), whole.read_summary()
-    assert meta["evaluation"]["tests"] == [
-        "correlation", "permutation", "adversarial", "flips", "erasure", "entropy"
-    ]  # fmt: skip
+    assert meta["evaluation"]["tests"] == ["correlation", "permutation", "adversarial", "flips", "erasure", "entropy"]
     assert {"torch", "captum", "scipy"} <= set(meta["versions"])
     assert whole.read_table("predictions").column("example").to_pylist() == [row["id"] for row in texts]
     tokens = whole.read_table("tokens").to_pydict()
     assert {"input_x_gradient", "leave_one_out"} <= set(tokens)
-    for words, weights, gradient in zip(
-        tokens["tokens"], tokens["attention"], tokens["input_x_gradient"], strict=True
-    ):  # fmt: skip
+    for words, weights, gradient in zip(tokens["tokens"], tokens["attention"], tokens["input_x_gradient"], strict=True):
         assert len(words) == len(weights) == len(gradient)
     assert tokens["tokens"][texts.index(texts[-1])] == ["good", "awful", "good"]  # C26: three entries, in order
     for record in summary["tests"]:
@@ -85,9 +79,10 @@ def test_tables_and_records(whole, texts):
     classes = {record["class"] for record in summary["tests"]}
     assert classes == {"all", "negative", "positive"}
     taus = [
-        r for r in summary["tests"]
+        r
+        for r in summary["tests"]
         if r["metric"] == "attention_correlation" and r["source"] == "attention~leave_one_out"
-    ]  # fmt: skip
+    ]
     every = next(r for r in taus if r["class"] == "all")
     assert every["n"] + every["n_undefined"] == 44
     assert every["reasons"]["no content token"] == 2
@@ -304,7 +299,7 @@ def test_the_recipe_of_meister_in_its_smoke_form(tmp_path, capsys):
 def test_progress_is_told_within_a_block(model, texts, tmp_path, monkeypatch):
     told = []
     monkeypatch.setattr(
-        "attn_faithful.reports.progress.progress.Counter.tell", lambda self, done, of: told.append((done, of))
+        "attn_faithful.reports.progress.progress.Counter.update", lambda self, done, of: told.append((done, of))
     )
     data = written(texts, tmp_path / "a.parquet")
     given = ["--data", data, "--tests", "entropy,correlation,permutation", "--output", str(tmp_path)]

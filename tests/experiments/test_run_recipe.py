@@ -4,7 +4,7 @@ import pytest
 
 from attn_faithful._checks import InputError, MissingSourceError
 from attn_faithful.api import run_recipe
-from attn_faithful.experiments.run_recipe import PARALLEL, processes
+from attn_faithful.experiments.run_recipe import PARALLEL, process_group
 from tests.experiments.tiny import RAW
 
 AWAY = {"name": "Away", "source": "./nowhere/at-all"}
@@ -48,7 +48,7 @@ def test_variables_that_another_program_left_behind_are_told(monkeypatch, variab
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     for parallel in PARALLEL:
-        with pytest.raises(InputError, match=message), processes(None, parallel):
+        with pytest.raises(InputError, match=message), process_group(None, parallel):
             pass
 
 
@@ -58,5 +58,5 @@ def test_one_process_needs_no_launcher(monkeypatch):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        with processes() as team:
-            assert (team.rank, team.world) == (0, 1)
+        with process_group() as processes:
+            assert (processes.rank, processes.world) == (0, 1)

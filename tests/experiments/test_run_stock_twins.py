@@ -40,9 +40,16 @@ def tokenizer():
 def model(tokenizer):
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=12,
-        max_position_embeddings=16, pad_token_id=0, id2label={0: "neg", 1: "pos"}, label2id={"neg": 0, "pos": 1},
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=12,
+        max_position_embeddings=16,
+        pad_token_id=0,
+        id2label={0: "neg", 1: "pos"},
+        label2id={"neg": 0, "pos": 1},
+    )
     found = BertForSequenceClassification(config).eval()
     with torch.no_grad():
         for value in found.parameters():
@@ -125,7 +132,7 @@ def test_a_finished_run_is_not_made_again(folder, model, tokenizer):
         folder.path.parent,
         seeds=[3, 4],
         name="tiny",
-        tell=lambda *args: told.append(args),
+        on_progress=lambda *args: told.append(args),
     )
     assert again.path == folder.path
     assert not told
@@ -137,9 +144,9 @@ def test_a_stopped_run_goes_on(folder, model, tokenizer, tmp_path):
             raise Stopped
 
     with pytest.raises(Stopped):
-        run(model, tokenizer, tmp_path, seeds=[4], tell=stop)
+        run(model, tokenizer, tmp_path, seeds=[4], on_progress=stop)
     told = []
-    again = run(model, tokenizer, tmp_path, seeds=[4], tell=lambda *args: told.append(args[:2]))
+    again = run(model, tokenizer, tmp_path, seeds=[4], on_progress=lambda *args: told.append(args[:2]))
     assert told == [("twin-4", 0), ("twin-4", 2)]
     expected = numbers(folder.read_summary())["twins"]["attefa-4"]
     assert numbers(again.read_summary())["twins"] == {"attefa-4": expected}

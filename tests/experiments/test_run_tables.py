@@ -9,9 +9,17 @@ from attn_faithful.experiments.run_tables import item_finder, token_finder
 from tests.data.pieces import KINDS, Slow, bytes_of, wordpiece
 
 TEXTS = [
-    "unbelievably good, movies!", "a \U0001f600 b", "我喜欢 电影", "مرحبا نوعا\u064b", "", "a  b ", "don't\n\nstop <s>",
-    " \n ", "[SEP]", "cafe\u0301 \u2764\ufe0f",
-]  # fmt: skip
+    "unbelievably good, movies!",
+    "a \U0001f600 b",
+    "我喜欢 电影",
+    "مرحبا نوعا\u064b",
+    "",
+    "a  b ",
+    "don't\n\nstop <s>",
+    " \n ",
+    "[SEP]",
+    "cafe\u0301 \u2764\ufe0f",
+]
 
 
 def finders(tokenizer, texts, queries=None, words=True, **settings):

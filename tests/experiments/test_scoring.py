@@ -26,9 +26,11 @@ def found(records, source, group="all", metric=TAU):
 def test_classes_against_loops():
     values = np.random.default_rng(0).random(4)
     records = score_records(
-        table(*((e, 0, "x", TAU, float(v), None) for e, v in zip(EXAMPLES, values, strict=True))), EXAMPLES, PREDICTED,
+        table(*((e, 0, "x", TAU, float(v), None) for e, v in zip(EXAMPLES, values, strict=True))),
+        EXAMPLES,
+        PREDICTED,
         NAMES,
-    )  # fmt: skip
+    )
     assert found(records, "x")["mean"] == pytest.approx(sum(values) / 4)
     for c, name in enumerate(NAMES):
         own = [v for v, p in zip(values, PREDICTED, strict=True) if p == c]

@@ -14,7 +14,7 @@ from attn_faithful.cli import main
 from attn_faithful.experiments import results as writing
 from attn_faithful.experiments import run_block as testing
 from attn_faithful.experiments import run_evaluation as evaluate
-from attn_faithful.experiments.processes import Team
+from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.models import blocks
 from attn_faithful.store import RunFolder, find_runs
 from tests.experiments.tiny import cells, run
@@ -220,17 +220,15 @@ def test_scoring_that_fails_leaves_the_tables_and_goes_on_there(model, data, und
     check_same(tmp_path / "out", undisturbed)
 
 
-def test_another_number_of_processes_goes_on_with_what_one_of_two_left(
-    model, data, undisturbed, tmp_path, monkeypatch
-):  # fmt: skip
+def test_another_number_of_processes_goes_on_with_what_one_of_two_left(model, data, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "SECONDS", 0.0)
     loaded, tokenizer = af.load(model)
     asked = evaluate.EvaluationSettings(tests=["correlation", "flips"])
     task = evaluate.make_task(loaded, tokenizer, evaluate.DataSettings(source=str(data)), asked, origin=str(model))
-    half = Team(0, 2, wait=lambda name: raising(KeyboardInterrupt())() if name == "parts" else None)
+    half = ProcessGroup(0, 2, wait=lambda name: raising(KeyboardInterrupt())() if name == "parts" else None)
     first = Measuring(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        evaluate.evaluate_task(task, tmp_path / "out", team=half)
+        evaluate.evaluate_task(task, tmp_path / "out", processes=half)
     assert first.blocks == [0, 2, 4]
     again = Measuring(monkeypatch)
     evaluate.evaluate_task(task, tmp_path / "out")

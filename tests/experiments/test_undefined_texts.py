@@ -117,9 +117,10 @@ def test_a_text_that_a_source_or_a_test_cannot_take(model, tmp_path, monkeypatch
     if part == "source":
         source = SOURCES["leave_one_out"]
         monkeypatch.setitem(
-            SOURCES._entries, "leave_one_out",
+            SOURCES._entries,
+            "leave_one_out",
             lambda request: 1 / 0 if holds(request.batch) else source(request),
-        )  # fmt: skip
+        )
     else:
         evaluator = EVALUATORS["permutation"]
         broken = lambda block, settings: (  # noqa: E731
@@ -187,10 +188,18 @@ def test_an_end_of_text_within_a_text_under_bart(tmp_path):
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
     bart = BartForSequenceClassification(
         BartConfig(
-            vocab_size=8, d_model=8, encoder_ffn_dim=8, decoder_ffn_dim=8, max_position_embeddings=20, num_labels=2,
-            pad_token_id=1, bos_token_id=0, eos_token_id=2, **sizes,
+            vocab_size=8,
+            d_model=8,
+            encoder_ffn_dim=8,
+            decoder_ffn_dim=8,
+            max_position_embeddings=20,
+            num_labels=2,
+            pad_token_id=1,
+            bos_token_id=0,
+            eos_token_id=2,
+            **sizes,
         )
-    ).eval()  # fmt: skip
+    ).eval()
     texts = ["good film", "a bad film", "good </s> film bad", "bad", "a good film a"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

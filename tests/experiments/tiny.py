@@ -26,9 +26,9 @@ def cells(**changes):
     return expand(make_recipe({**RAW, **changes}, "tiny"))
 
 
-def run(cell, path, tell=None):
+def run(cell, path, on_progress=None):
     folder = RunFolder(path)
-    run_cell(cell, folder, tell or (lambda *args: None))
+    run_cell(cell, folder, on_progress or (lambda *args: None))
     return folder
 
 

@@ -160,12 +160,12 @@ def test_padding_batch_mates_and_chunks_change_nothing(monkeypatch):
         places = torch.arange(len(attention)) + row  # padding on both sides
         weights[row, places], values[row, places] = torch.tensor(attention), torch.tensor(margins)
         allowed[row, places] = True
-    together = exact_adversary(weights, allowed, values, 0.05, k=2)
+    all_gather = exact_adversary(weights, allowed, values, 0.05, k=2)
     monkeypatch.setattr(adversary, "_CELLS", 7)
     chunked = exact_adversary(weights, allowed, values, 0.05, k=2)
     for row, (attention, margins) in enumerate(problems):
         alone = solve(attention, margins, 0.05, k=2)
-        for found in (together, chunked):
+        for found in (all_gather, chunked):
             torch.testing.assert_close(found.jsd[row], alone.jsd[0], rtol=0, atol=1e-14, equal_nan=True)
             held = found.attention[row][:, allowed[row]]
             torch.testing.assert_close(held, alone.attention[0], rtol=0, atol=1e-14, equal_nan=True)
@@ -202,9 +202,11 @@ def test_long_texts():
 )
 def test_bad_input(given, message):
     usual = {
-        "attention": torch.tensor([[0.5, 0.5]]), "allowed": torch.ones(1, 2, dtype=torch.bool),
-        "margins": torch.ones(1, 2), "eps": 0.01,
-    }  # fmt: skip
+        "attention": torch.tensor([[0.5, 0.5]]),
+        "allowed": torch.ones(1, 2, dtype=torch.bool),
+        "margins": torch.ones(1, 2),
+        "eps": 0.01,
+    }
     with pytest.raises(InputError, match=message):
         exact_adversary(**{**usual, **given})
 

@@ -238,16 +238,19 @@ def test_masked_classes_do_not_count():
 
 def test_padding_and_batch_mates_change_nothing():
     attention, allowed, logits, bias = problem(7, 3, 4, batch=3)
-    together = adversary_interval(attention, allowed, logits, bias, 0.05)
+    all_gather = adversary_interval(attention, allowed, logits, bias, 0.05)
     padded = adversary_interval(
-        torch.nn.functional.pad(attention, (2, 3)), torch.nn.functional.pad(allowed, (2, 3)),
-        torch.nn.functional.pad(logits, (0, 0, 2, 3), value=5.0), bias, 0.05,
-    )  # fmt: skip
-    torch.testing.assert_close(padded.lower, together.lower)
-    torch.testing.assert_close(padded.upper, together.upper)
+        torch.nn.functional.pad(attention, (2, 3)),
+        torch.nn.functional.pad(allowed, (2, 3)),
+        torch.nn.functional.pad(logits, (0, 0, 2, 3), value=5.0),
+        bias,
+        0.05,
+    )
+    torch.testing.assert_close(padded.lower, all_gather.lower)
+    torch.testing.assert_close(padded.upper, all_gather.upper)
     alone = adversary_interval(attention[1:2], allowed[1:2], logits[1:2], bias[1:2], 0.05)
-    torch.testing.assert_close(alone.lower[0], together.lower[1])
-    torch.testing.assert_close(alone.attention[0], together.attention[1])
+    torch.testing.assert_close(alone.lower[0], all_gather.lower[1])
+    torch.testing.assert_close(alone.attention[0], all_gather.attention[1])
 
 
 def test_without_a_search_the_upper_bound_alone():

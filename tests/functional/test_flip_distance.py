@@ -37,9 +37,7 @@ def problems(n=60, longest=9, classes=2, seed=0, sparse=None, peak=1.5):
 def single(attention, margins):
     """One example of two classes in which class 1 leads class 0 by these margins."""
     token_logits = torch.stack([torch.zeros(len(margins)).double(), t(*margins)], dim=-1)[None]
-    return flip_distance(
-        t(attention), torch.ones(1, len(margins), dtype=torch.bool), token_logits, torch.zeros(1, 2)
-    )  # fmt: skip
+    return flip_distance(t(attention), torch.ones(1, len(margins), dtype=torch.bool), token_logits, torch.zeros(1, 2))
 
 
 def rows(attention, allowed, token_logits, bias):
@@ -328,9 +326,11 @@ def test_attention_proof_looks_at_single_tokens():
 def test_no_examples_and_no_tokens():
     for n, tokens in ((0, 3), (2, 0), (0, 0)):
         found = flip_distance(
-            torch.zeros(n, tokens), torch.zeros(n, tokens, dtype=torch.bool), torch.zeros(n, tokens, 2),
+            torch.zeros(n, tokens),
+            torch.zeros(n, tokens, dtype=torch.bool),
+            torch.zeros(n, tokens, 2),
             torch.zeros(n, 2),
-        )  # fmt: skip
+        )
         assert found.reason == ["no content token"] * n
         assert found.attention.shape == (n, tokens)
 

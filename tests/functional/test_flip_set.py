@@ -237,8 +237,12 @@ def test_no_ranking_is_faster(seed):
 
 def test_undefined_is_nan_with_a_reason():
     generator = np.random.default_rng(4)
-    given = w, items, z, b = batch([([1.0, 2.0, 3.0], *(x.tolist() for x in (
-        generator.standard_normal((3, 3)), generator.standard_normal(3)))) for _ in range(8)])  # fmt: skip
+    given = w, items, z, b = batch(
+        [
+            ([1.0, 2.0, 3.0], *(x.tolist() for x in (generator.standard_normal((3, 3)), generator.standard_normal(3))))
+            for _ in range(8)
+        ]
+    )
     plain = smallest_flip_set(*given)
     items[0] = False
     w[1, 1], w[2, 0], z[3, 0, 0], z[4, 1, 2], b[5, 1], b[6, 0] = nan, inf, nan, inf, nan, inf

@@ -174,9 +174,7 @@ def test_padding_decides_no_tie():
 def test_single_precision():
     attention, allowed, z, _ = problems()
     for function in (P.permutation_extremes, P.permutation_moments):
-        for x, y in zip(
-            function(attention.float(), allowed, z.float()), function(attention, allowed, z), strict=True
-        ):  # fmt: skip
+        for x, y in zip(function(attention.float(), allowed, z.float()), function(attention, allowed, z), strict=True):
             assert x.dtype == torch.float64
             torch.testing.assert_close(x, y, atol=1e-6, rtol=0)
 

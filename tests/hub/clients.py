@@ -15,10 +15,11 @@ TEXTS = ["a good film . not bad at all", "a bad film"]
 MODELS = {"pooled": "user/pooled", "han": "user/han"}
 PLAIN = {"pooled": "user/plain", "han": "user/plain-han"}  # by transformers' own push_to_hub
 ATTEFA = {
-    "predictions": [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]], "references": [[0.9, 0.1], [0.4, 0.6], [0.6, 0.4]],
+    "predictions": [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]],
+    "references": [[0.9, 0.1], [0.4, 0.6], [0.6, 0.4]],
     "prediction_attentions": [[0.0, 1.0], [0.5, 0.5], [0.3, 0.7]],
     "reference_attentions": [[1.0, 0.0], [0.1, 0.9], [0.9, 0.1]],
-}  # fmt: skip
+}
 
 
 def push(folder):
@@ -96,9 +97,15 @@ def train(model, tokenizer, folder):
 
     rows = datasets.Dataset.from_dict({**tokenizer(TEXTS), "labels": [1, 0]})
     arguments = TrainingArguments(
-        str(folder), max_steps=1, use_cpu=True, report_to=[], save_strategy="no", disable_tqdm=True,
-        push_to_hub=True, hub_model_id="user/trained",
-    )  # fmt: skip
+        str(folder),
+        max_steps=1,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        push_to_hub=True,
+        hub_model_id="user/trained",
+    )
     trainer = Trainer(
         model,
         arguments,

@@ -253,10 +253,12 @@ class _Handler(BaseHTTPRequestHandler):
         held = {path: content for path, content in repository.files.items() if path.startswith(start)}
         if start and not held:
             return self._fail(404, "no such folder", "EntryNotFound")
-        self._json([
-            {"type": "file", "path": path, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
-            for path, content in held.items()
-        ])  # fmt: skip
+        self._json(
+            [
+                {"type": "file", "path": path, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+                for path, content in held.items()
+            ]
+        )
 
     def resolve(self, plural: str | None, name: str, revision: str, path: str) -> None:
         repository = self._repository((plural or "models")[:-1], name)

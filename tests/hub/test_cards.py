@@ -29,10 +29,17 @@ def write_run(path, mean, **meta):
     run.write_summary({"base": {"accuracy": 0.5}, "twins": {}, "metrics": ABOUT, "tests": [{**record, **numbers}]})
     facts = {"n": 1, "tokens_mean": 2.0, "classes": {"bad": 0, "good": 1}}
     notes = ["train: 1 of 9 texts taken.", "test: 1 of 9 texts taken."]
-    run.write_meta({
-        "axes": {"data": "Films", "model": "bert"}, "seed": 1, "label_names": ["bad", "good"], "split": "test",
-        "data": {"test": facts, "notes": notes}, "versions": VERSIONS, **meta,
-    })  # fmt: skip
+    run.write_meta(
+        {
+            "axes": {"data": "Films", "model": "bert"},
+            "seed": 1,
+            "label_names": ["bad", "good"],
+            "split": "test",
+            "data": {"test": facts, "notes": notes},
+            "versions": VERSIONS,
+            **meta,
+        }
+    )
     return Run(path)
 
 
@@ -118,17 +125,44 @@ def test_a_model_goes_with_the_card_in_its_folder(tmp_path, model):
 
 
 LEFT_BESIDE = (
-    "training_args.bin", "training.json", "trainer_state.json", "optimizer.pt", "optimizer.bin",
-    "optimizer.safetensors", "scheduler.pt", "scaler.pt", "rng_state.pth",
-    "rng_state_0.pth", "all_results.json", "events.out.tfevents.1.host",
-    "train.py", "notes.txt", "predictions.parquet", ".secret", "tokens.env",
-)  # fmt: skip
+    "training_args.bin",
+    "training.json",
+    "trainer_state.json",
+    "optimizer.pt",
+    "optimizer.bin",
+    "optimizer.safetensors",
+    "scheduler.pt",
+    "scaler.pt",
+    "rng_state.pth",
+    "rng_state_0.pth",
+    "all_results.json",
+    "events.out.tfevents.1.host",
+    "train.py",
+    "notes.txt",
+    "predictions.parquet",
+    ".secret",
+    "tokens.env",
+)
 OF_THE_MODEL = (
-    "config.json", "model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json",
-    "pytorch_model.bin", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt",
-    "special_tokens_map.json", "added_tokens.json", "merges.txt", "spiece.model", "source.spm", "LICENSE", "NOTICE.txt",
-    "own.py", "helper.py",
-)  # fmt: skip
+    "config.json",
+    "model.safetensors",
+    "model-00001-of-00002.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "merges.txt",
+    "spiece.model",
+    "source.spm",
+    "LICENSE",
+    "NOTICE.txt",
+    "own.py",
+    "helper.py",
+)
 
 
 def test_what_training_left_beside_a_model_is_not_pushed(tmp_path, model):
@@ -243,11 +277,14 @@ def test_front_matter_gives_everything_back():
 @pytest.mark.parametrize(
     ("own", "given", "expected"),
     [
-        (None, None, "unknown"), (None, "mit", "mit"), ("---\nlicense: gpl-3.0\n---\n# x\n", None, "gpl-3.0"),
-        ("---\nlicense: gpl-3.0\n---\n# x\n", "mit", "mit"), ("---\ntags: [\n---\n", None, "unknown"),
+        (None, None, "unknown"),
+        (None, "mit", "mit"),
+        ("---\nlicense: gpl-3.0\n---\n# x\n", None, "gpl-3.0"),
+        ("---\nlicense: gpl-3.0\n---\n# x\n", "mit", "mit"),
+        ("---\ntags: [\n---\n", None, "unknown"),
         ("no metadata", None, "unknown"),
     ],
-)  # fmt: skip
+)
 def test_the_licence_is_the_one_given_or_that_of_the_model_s_own_card(tmp_path, model, own, given, expected):
     if own is not None:
         (model / "README.md").write_text(own, encoding="utf-8")

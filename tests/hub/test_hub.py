@@ -25,9 +25,14 @@ def client(what, folder, environment, python=sys.executable):
     if python == sys.executable:
         environment = {"PYTHONPATH": str(ROOT / "src"), **environment}
     run = subprocess.run(
-        [str(python), str(CLIENTS), what, str(folder)], env={**own_environment(), **environment},
-        cwd=folder, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        [str(python), str(CLIENTS), what, str(folder)],
+        env={**own_environment(), **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     return json.loads(run.stdout.splitlines()[-1])
 
@@ -48,13 +53,17 @@ def folder(tmp_path_factory):
     numbers = {"mean": TAU, "std": 0.0, "low": 0.25, "high": 0.5, "n": 2, "n_undefined": 0, "reasons": {}}
     nothing = dict.fromkeys(("mean", "std", "low", "high")) | {"n": 0, "n_undefined": 2, "reasons": {"constant": 2}}
     about = {"title": "tau-b", "meaning": "rank correlation", "direction": "higher", "shown": True}
-    run.write_summary({
-        "base": {"accuracy": 0.5}, "twins": {}, "metrics": {"tau": about},
-        "tests": [
-            {**record, "source": "attention~saliency", **numbers},
-            {**record, "source": "attention~leave_one_out", **nothing},
-        ],
-    })  # fmt: skip
+    run.write_summary(
+        {
+            "base": {"accuracy": 0.5},
+            "twins": {},
+            "metrics": {"tau": about},
+            "tests": [
+                {**record, "source": "attention~saliency", **numbers},
+                {**record, "source": "attention~leave_one_out", **nothing},
+            ],
+        }
+    )
     axes = {"data": "Mock-1", "encoder": "lstm"}
     local = {"data": {"source": "/home/somebody/mock-1", "name": "Mock-1"}}
     run.write_meta({"axes": axes, "seed": 10, "label_names": ["negative", "positive"], "recipe": local})
@@ -107,9 +116,19 @@ def held(server, name, kind="model"):
 
 
 def test_addresses(server, pushed):
-    ends = ("user/pooled", "user/han", "spaces/user/attefa", "spaces/user/my-erasure", "spaces/user/tau",
-            "spaces/user/entropy", "datasets/user/tables",
-            "spaces/user/report", "user/drop-once", "user/old-han", "user/headless")  # fmt: skip
+    ends = (
+        "user/pooled",
+        "user/han",
+        "spaces/user/attefa",
+        "spaces/user/my-erasure",
+        "spaces/user/tau",
+        "spaces/user/entropy",
+        "datasets/user/tables",
+        "spaces/user/report",
+        "user/drop-once",
+        "user/old-han",
+        "user/headless",
+    )
     assert pushed["urls"] == [f"{server.url}/{end}" for end in ends]
 
 
@@ -310,12 +329,19 @@ def test_card(server, pushed):
 def test_refusals(refused):
     assert all(text.startswith("InputError: ") and "\n" not in text for text in refused.values()), refused
     says = {
-        "taken": "other/taken is taken by somebody else", "not_yours": "choose a name of your own",
-        "public": "is public", "bad_token": "does not know this token", "name": '"user/name"',
-        "metric": "Did you mean 'attefa'", "no_model": "no saved model", "no_run": "no finished run",
-        "no_page": "found 0", "nan": "not finite (x[0].value)", "partial": "metadata cannot be read",
+        "taken": "other/taken is taken by somebody else",
+        "not_yours": "choose a name of your own",
+        "public": "is public",
+        "bad_token": "does not know this token",
+        "name": '"user/name"',
+        "metric": "Did you mean 'attefa'",
+        "no_model": "no saved model",
+        "no_run": "no finished run",
+        "no_page": "found 0",
+        "nan": "not finite (x[0].value)",
+        "partial": "metadata cannot be read",
         "no_token": "hf auth login",
-    }  # fmt: skip
+    }
     assert not {key: refused[key] for key, words in says.items() if words not in refused[key]}
 
 

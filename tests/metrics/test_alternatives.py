@@ -17,9 +17,21 @@ nan = math.nan
 
 PERMUTATION = ("attention_permutation", "std", "low", "high", "n", "n_undefined", "reasons", "reason", "flips")
 ADVERSARIAL = (
-    "adversarial_attention", "std", "low", "high", "n", "n_undefined", "reasons", "reason", "n_none", "jsd_reachable",
-    "ratio", "n_ratio", "reason_ratio", "tvd",
-)  # fmt: skip
+    "adversarial_attention",
+    "std",
+    "low",
+    "high",
+    "n",
+    "n_undefined",
+    "reasons",
+    "reason",
+    "n_none",
+    "jsd_reachable",
+    "ratio",
+    "n_ratio",
+    "reason_ratio",
+    "tvd",
+)
 
 
 def distributions(generator, k, size):
@@ -93,8 +105,14 @@ def test_adversarial_equals_the_reference(seed, eps):
     expected = reference.adversarial(*columns, eps)
     each = F.adversarial_of_lists(*columns, eps=eps, reduction="none")
     assert list(each) == [
-        "adversarial_attention", "jsd_reachable", "ratio", "tvd", "n_within", "reason", "reason_ratio"
-    ]  # fmt: skip
+        "adversarial_attention",
+        "jsd_reachable",
+        "ratio",
+        "tvd",
+        "n_within",
+        "reason",
+        "reason_ratio",
+    ]
     best, reach, cost, within = zip(*expected, strict=True)
     ratio = [b / r for b, r in zip(best, reach, strict=True)]
     for name, values in (("adversarial_attention", best), ("jsd_reachable", reach), ("ratio", ratio), ("tvd", cost)):
@@ -131,9 +149,11 @@ def test_the_own_attention_as_an_alternative_changes_no_value(seed):
     """It keeps every limit at a JSD of 0, so it says what "none within eps" means: 0."""
     predictions, references, attentions, own = random_lists(seed)
     with_own = (
-        [[*rows, row] for rows, row in zip(predictions, references, strict=True)], references,
-        [[*rows, row] for rows, row in zip(attentions, own, strict=True)], own,
-    )  # fmt: skip
+        [[*rows, row] for rows, row in zip(predictions, references, strict=True)],
+        references,
+        [[*rows, row] for rows, row in zip(attentions, own, strict=True)],
+        own,
+    )
     found, expected = (F.adversarial_of_lists(*c) for c in (with_own, (predictions, references, attentions, own)))
     assert expected["n_none"] > 0
     assert found == {**expected, "n_none": 0}
@@ -299,9 +319,16 @@ def both(p):
 
 
 MODELS = (
-    "", "_lstm_dot", "_average_tanh", "_average_dot", "_cnn_tanh", "_edge_flat", "_edge_saturated", "_edge_eps",
+    "",
+    "_lstm_dot",
+    "_average_tanh",
+    "_average_dot",
+    "_cnn_tanh",
+    "_edge_flat",
+    "_edge_saturated",
+    "_edge_eps",
     "_edge_short",
-)  # fmt: skip
+)
 
 
 @WITH_FIXTURES

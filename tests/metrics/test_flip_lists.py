@@ -58,9 +58,11 @@ def test_equals_the_reference(seed):
         same(whole[name], np.nanmean(values))
     same(whole["single_flip"], expected[:, 2].mean())  # over all, also those that never flip
     same(whole["std"], np.nanstd(expected[:, 0]))
-    assert (whole["n"], whole["n_undefined"], whole["reasons"]) == (40 - never.sum(), never.sum(), {
-        "never flips": never.sum()
-    })  # fmt: skip
+    assert (whole["n"], whole["n_undefined"], whole["reasons"]) == (
+        40 - never.sum(),
+        never.sum(),
+        {"never flips": never.sum()},
+    )
     own = summarize(expected[:, :1], [each["reason"]])[0]
     assert (whole["low"], whole["high"]) == pytest.approx((own.low, own.high), abs=1e-10)
     assert whole["low"] < whole["decision_flip"] < whole["high"]
@@ -87,8 +89,12 @@ def test_undefined_texts_have_a_reason_and_stay_out_of_the_mean():
     whole = decision_flip_of_lists(*columns)
     assert (whole["n"], whole["n_undefined"]) == (1, 7)
     assert whole["reasons"] == {
-        "nan in attention": 1, "nan in scores": 3, "never flips": 1, "no content token": 1, "one item": 1
-    }  # fmt: skip
+        "nan in attention": 1,
+        "nan in scores": 3,
+        "never flips": 1,
+        "no content token": 1,
+        "one item": 1,
+    }
     assert (whole["decision_flip"], whole["single_flip"], whole["optimal"]) == (0.5, 0.5, 1.0)
     assert np.isnan([whole["low"], whole["high"]]).all()
 

@@ -16,9 +16,12 @@ from attn_faithful.models.stock.model import StockModel
 PAD, BOS, EOS, VOCABULARY = 1, 0, 2, 60
 COMMON = {"vocab_size": VOCABULARY, "num_labels": 3, "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 WIDTH = {
-    "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
     "max_position_embeddings": 40,
-}  # fmt: skip
+}
 LENGTHS = (9, 6, 3, 1)
 
 
@@ -82,14 +85,27 @@ DECODED = {"reads": "last", "encoder": 2, "shifted": (2, 4)}
 CROSSED = (Reach(), Reach(), *(Reach(causal=True, padding=True), Reach()) * 2)
 NEAR, WINDOW = Reach(behind=2, ahead=2), Reach(causal=True, behind=3)
 BART = {
-    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_position_embeddings": 40,
-    "decoder_start_token_id": EOS, "forced_eos_token_id": EOS, "scale_embedding": True,
-}  # fmt: skip
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 40,
+    "decoder_start_token_id": EOS,
+    "forced_eos_token_id": EOS,
+    "scale_embedding": True,
+}
 T5 = {
-    "d_model": 32, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "d_kv": 8, "d_ff": 48,
+    "d_model": 32,
+    "num_layers": 2,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "d_kv": 8,
+    "d_ff": 48,
     "decoder_start_token_id": PAD,
-}  # fmt: skip
+}
 FAMILIES = {
     "bert": Family("Bert", WIDTH),
     "roberta": Family("Roberta", WIDTH),
@@ -101,19 +117,29 @@ FAMILIES = {
     "modernbert": Family(
         "ModernBert",
         {**WIDTH, "local_attention": 4, "global_attn_every_n_layers": 2, "cls_token_id": BOS, "sep_token_id": EOS},
-        (Reach(), NEAR, Reach()), **SINGLE,
+        (Reach(), NEAR, Reach()),
+        **SINGLE,
     ),
     "gpt2": Family("GPT2", {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 40}, CAUSAL, **LAST),
     "llama": Family("Llama", {**WIDTH, "num_key_value_heads": 2}, CAUSAL, **LAST, **SINGLE),
     "gemma2": Family(
         "Gemma2",
-        {**WIDTH, "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 4,
-         "attn_logit_softcapping": 5.0},
-        (WINDOW, CAUSAL[0], WINDOW), **LAST, **SINGLE, own="eager",
+        {
+            **WIDTH,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "query_pre_attn_scalar": 8,
+            "sliding_window": 4,
+            "attn_logit_softcapping": 5.0,
+        },
+        (WINDOW, CAUSAL[0], WINDOW),
+        **LAST,
+        **SINGLE,
+        own="eager",
     ),
     "bart": Family("Bart", BART, CROSSED, **DECODED),
     "t5": Family("T5", T5, CROSSED, **DECODED, scale=1.5),
-}  # fmt: skip
+}
 NAMES = tuple(FAMILIES)
 DECODER_ONLY = ("gpt2", "llama", "gemma2")
 

@@ -37,9 +37,13 @@ def saved(tmp_path_factory):
     tokenizer = train_tokenizer(TEXTS)
     torch.manual_seed(0)
     config = AttentionClassifierConfig(
-        vocab_size=len(tokenizer), embedding_size=6, hidden_size=4, projection="sparsegen", sparsegen_lambda=0.3,
+        vocab_size=len(tokenizer),
+        embedding_size=6,
+        hidden_size=4,
+        projection="sparsegen",
+        sparsegen_lambda=0.3,
         id2label={0: "bad", 1: "good"},
-    )  # fmt: skip
+    )
     model = AttentionClassifier(config).eval()
     path = tmp_path_factory.mktemp("model")
     model.save_pretrained(path)

@@ -18,10 +18,14 @@ from tests.models.examples import SMALL, small_batch, small_model
 THREE = {0: "a", 1: "b", 2: "c"}
 INVERSE = {"a": 0, "b": 1, "c": 2}
 GIVEN = [
-    {"id2label": THREE}, {"id2label": {"2": "c", "0": "a", "1": "b"}}, {"id2label": ["a", "b", "c"]},
-    {"label2id": INVERSE}, {"label2id": INVERSE, "num_labels": 3}, {"id2label": THREE, "label2id": INVERSE},
+    {"id2label": THREE},
+    {"id2label": {"2": "c", "0": "a", "1": "b"}},
+    {"id2label": ["a", "b", "c"]},
+    {"label2id": INVERSE},
+    {"label2id": INVERSE, "num_labels": 3},
+    {"id2label": THREE, "label2id": INVERSE},
     {"id2label": THREE, "label2id": {"LABEL_0": 0, "LABEL_1": 1}},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("given", GIVEN)

@@ -63,9 +63,13 @@ def test_kernels_and_heads_matter_to_those_encoders_only():
 
 @pytest.mark.parametrize(
     ("settings", "output"),
-    [({}, "sigmoid"), ({"num_labels": 5}, "softmax"), ({"num_labels": 1, "output": "multi_label"}, "multi_label"),
-     ({"id2label": {0: "a", 1: "b", 2: "c"}}, "softmax")],
-)  # fmt: skip
+    [
+        ({}, "sigmoid"),
+        ({"num_labels": 5}, "softmax"),
+        ({"num_labels": 1, "output": "multi_label"}, "multi_label"),
+        ({"id2label": {0: "a", 1: "b", 2: "c"}}, "softmax"),
+    ],
+)
 def test_the_output_follows_from_the_labels(settings, output):
     assert AttentionClassifierConfig(**settings).output == output
 

@@ -132,13 +132,13 @@ def test_what_is_run_together_changes_nothing(encoder, monkeypatch):
     model, batch = small_model(encoder=encoder), awkward_batch()
     several = torch.rand(7, 4, 12, generator=torch.Generator().manual_seed(0)) < 0.5
     keep = torch.cat([leave_one_out(batch), several], dim=1)
-    together = model.without(batch, keep)
+    all_gather = model.without(batch, keep)
     for states, weights, scored in ((1, 1, 1), (12 * 8 * 5, 12 * 7 * 3, 7)):
         monkeypatch.setattr(removal, "STATES", states)
         monkeypatch.setattr(removal, "WEIGHTS", weights)
         monkeypatch.setattr(removal, "SCORED", scored)
-        torch.testing.assert_close(model.without(batch, keep), together, **EXACT)
-    torch.testing.assert_close(model.without(batch, keep, rows=3), together, **EXACT)
+        torch.testing.assert_close(model.without(batch, keep), all_gather, **EXACT)
+    torch.testing.assert_close(model.without(batch, keep, rows=3), all_gather, **EXACT)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

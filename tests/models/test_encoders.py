@@ -103,10 +103,15 @@ def test_a_summary_reads_the_text_and_nothing_else(name):
         torch.testing.assert_close(summary[1], states[1, :3].mean(0), **EXACT)
 
 
-@pytest.mark.parametrize(("name", "activation", "expected"), [
-    ("mlp", "tanh", torch.tanh), ("mlp", "relu", torch.tanh),
-    ("average", "tanh", torch.tanh), ("average", "relu", torch.relu),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "activation", "expected"),
+    [
+        ("mlp", "tanh", torch.tanh),
+        ("mlp", "relu", torch.tanh),
+        ("average", "tanh", torch.tanh),
+        ("average", "relu", torch.relu),
+    ],
+)
 def test_activations_of_the_encoders_that_read_alone(name, activation, expected):
     module = encoder(name, activation=activation)
     by_hand = expected(embedded() @ module.projection.weight.T + module.projection.bias)

@@ -144,9 +144,7 @@ def test_twins_of_what_wrap_was_told_and_cannot_hold_are_refused(plain, pieces):
         with pytest.raises(InputError, match="all heads of a layer in all rows"):
             stock_attefa(af.wrap(plain, **given), pieces, DataSettings(source="mock-1"))
     with pytest.raises(InputError, match=r"wrapped with layers=\[0\], but the settings ask for \[1\]"):
-        stock_attefa(
-            af.wrap(plain, layers=[0]), pieces, DataSettings(source="mock-1"), StockTwinSettings(layers=[1])
-        )  # fmt: skip
+        stock_attefa(af.wrap(plain, layers=[0]), pieces, DataSettings(source="mock-1"), StockTwinSettings(layers=[1]))
 
 
 def test_choices_of_a_transformers_model_are_refused_of_others(words, tmp_path):
@@ -162,9 +160,14 @@ def test_settings_of_tests_hold_beside_defaults(plain, pieces, tmp_path):
     ).meta["evaluation"]
     assert meta["tests"] == ["permutation"]
     found = af.explain(
-        plain, pieces, TEXTS[0], output=tmp_path / "explained", sources="saliency",
-        tests=["correlation", "permutation"], settings=settings,
-    )  # fmt: skip
+        plain,
+        pieces,
+        TEXTS[0],
+        output=tmp_path / "explained",
+        sources="saliency",
+        tests=["correlation", "permutation"],
+        settings=settings,
+    )
     assert {line.kind.key for line in found[0].lines} >= {"attention", "saliency"}
     (path,) = (tmp_path / "explained").glob("*/meta.json")
     told = json.loads(path.read_text())["evaluation"]
@@ -190,9 +193,15 @@ def test_a_flag_and_a_set_that_differ_are_refused(folder, tmp_path, capsys):
 
 def test_models_of_every_kind_are_taken(plain, pieces, folder, expected, tmp_path):
     pipe = pipeline("text-classification", model=plain, tokenizer=pieces)
-    for place, (model, tokenizer) in enumerate((
-        (plain, pieces), (torch.nn.DataParallel(plain), pieces), (pipe, None), (folder, None), (str(folder), pieces),
-    )):  # fmt: skip
+    for place, (model, tokenizer) in enumerate(
+        (
+            (plain, pieces),
+            (torch.nn.DataParallel(plain), pieces),
+            (pipe, None),
+            (folder, None),
+            (str(folder), pieces),
+        )
+    ):
         same(run(model, tokenizer, tmp_path / str(place), tests="permutation"), expected)
     same(
         af.evaluate_attention(pipe, TEXTS, tests="permutation", output=tmp_path / "p", settings={"controls": []}),
@@ -356,8 +365,13 @@ def test_a_wrapped_function_is_tested_as_the_model_behind_it(words, tmp_path):
     assert direct
     for key, value in direct.items():
         assert wrapped[key] == pytest.approx(value, abs=1e-6, nan_ok=True), key
-    again = run(af.wrap(encode=model.encode, without=model.without, labels=CLASSES, name="mine"), words, tmp_path,
-                data=frame(), tests=None)  # fmt: skip
+    again = run(
+        af.wrap(encode=model.encode, without=model.without, labels=CLASSES, name="mine"),
+        words,
+        tmp_path,
+        data=frame(),
+        tests=None,
+    )
     assert again.path == result.path  # a finished run is taken for what it is
     with torch.no_grad():
         model.readout.weight += 1

@@ -106,8 +106,12 @@ def test_sentences_come_back_as_they_went():
     content = read.clone()
     content[0, 3] = False  # the second sentence has no content
     sentences = split_sentences(batch["sentence_ids"], read, content)
-    assert sentences.present.tolist() == [[True, False, True, False], [True, False, False, False],
-                                          [True, True, False, True], [False] * 4]  # fmt: skip
+    assert sentences.present.tolist() == [
+        [True, False, True, False],
+        [True, False, False, False],
+        [True, True, False, True],
+        [False] * 4,
+    ]
     values = torch.randn(4, 7, 2, generator=torch.Generator().manual_seed(0))
     there = read & ~torch.tensor([[0, 0, 0, 1, 0, 0, 0], [0] * 7, [0] * 7, [0] * 7]).bool()
     torch.testing.assert_close(sentences.unpack(sentences.pack(values)), values * there[:, :, None], rtol=0, atol=0)

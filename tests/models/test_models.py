@@ -87,8 +87,11 @@ def test_a_word_read_once_is_read_as_each_of_its_tokens(encoder, attention, give
 def test_words_are_read_one_by_one_where_that_matters():
     ids = small_batch()["input_ids"]
     assert not small_model(encoder="mlp", dropout=0.0)._reads_words(ids)  # not training
-    for settings in ({"encoder": "mlp", "dropout": 0.5}, {"encoder": "lstm", "dropout": 0.0},
-                     {"encoder": "mlp", "dropout": 0.0, "query": True}):  # fmt: skip
+    for settings in (
+        {"encoder": "mlp", "dropout": 0.5},
+        {"encoder": "lstm", "dropout": 0.0},
+        {"encoder": "mlp", "dropout": 0.0, "query": True},
+    ):
         assert not small_model(**settings).train()._reads_words(ids)
 
 

@@ -103,10 +103,12 @@ def test_no_forward_of_shortened_texts_holds_a_text_twice(encoder, monkeypatch):
     model, batch, asked = small_model(encoder=encoder), batch_of(), []
     forward = AttentionClassifier.forward
     monkeypatch.setattr(
-        AttentionClassifier, "forward",
-        lambda self, **inputs: asked.append(read(inputs["input_ids"], inputs["attention_mask"]))
-        or forward(self, **inputs),
-    )  # fmt: skip
+        AttentionClassifier,
+        "forward",
+        lambda self, **inputs: (
+            asked.append(read(inputs["input_ids"], inputs["attention_mask"])) or forward(self, **inputs)
+        ),
+    )
     keep = torch.ones(4, 9, 8, dtype=torch.bool)
     keep[:, 0, :2] = keep[:, 1, 1:3] = keep[:, 2, :3] = keep[:, 3, 4:] = keep[:, 4, 2:4] = False
     model.without(batch, keep)
@@ -119,10 +121,12 @@ def test_no_forward_of_a_stock_model_holds_a_text_twice(monkeypatch):
     model, batch, asked = wrapped("bert"), batch_of(), []
     run = StockModel.run
     monkeypatch.setattr(
-        StockModel, "run",
-        lambda self, inputs, trace: asked.append(read(inputs["input_ids"], inputs["attention_mask"]))
-        or run(self, inputs, trace),
-    )  # fmt: skip
+        StockModel,
+        "run",
+        lambda self, inputs, trace: (
+            asked.append(read(inputs["input_ids"], inputs["attention_mask"])) or run(self, inputs, trace)
+        ),
+    )
     model.without(batch, one_left_out(batch))
     assert sum(map(len, asked)) > 10
     for texts in asked:
@@ -146,9 +150,13 @@ def test_texts_that_differ_in_anything_a_model_reads_are_two():
     same = {"input_ids": [[5, 6], [5, 6]]}
     assert [block.copies for block in distinct_blocks(Rows(same))] == [[[0, 1]]]
     for name, values in {
-        "sentence_ids": [[0, 0], [0, 1]], "special_tokens_mask": [[0, 0], [1, 0]], "token_type_ids": [[0, 0], [0, 1]],
-        "word_ids": [[0, 0], [0, 1]], "query_input_ids": [[7], [8]], "candidates": [[1, 0], [0, 1]],
-    }.items():  # fmt: skip
+        "sentence_ids": [[0, 0], [0, 1]],
+        "special_tokens_mask": [[0, 0], [1, 0]],
+        "token_type_ids": [[0, 0], [0, 1]],
+        "word_ids": [[0, 0], [0, 1]],
+        "query_input_ids": [[7], [8]],
+        "candidates": [[1, 0], [0, 1]],
+    }.items():
         (block,) = distinct_blocks(Rows(same | {name: values}))
         assert sorted(block.copies) == [[0], [1]], name
 
@@ -163,9 +171,10 @@ def test_copies_change_no_bit_of_a_pass(encoder):
     collate = Collator()
     places = [i for i in range(len(texts)) for _ in range(i % 4 + 1)][::-1]
     many = run_over(
-        model, Rows({"input_ids": [texts[i] for i in places]}),
+        model,
+        Rows({"input_ids": [texts[i] for i in places]}),
         lambda rows: asked.append([tuple(row["input_ids"]) for row in rows]) or collate(rows),
-    )  # fmt: skip
+    )
     np.testing.assert_array_equal(many.probabilities, once.probabilities[places])
     for weights, i in zip(many.attention, places, strict=True):
         np.testing.assert_array_equal(weights, once.attention[i])

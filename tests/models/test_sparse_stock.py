@@ -129,9 +129,16 @@ def test_the_ordinary_trainer_trains_it(family, name, tmp_path):
     batch = read(texts((6, 6, 6, 6)))
     rows = [{"labels": b % 3, **{n: v[b] for n, v in batch.items()}} for b in range(4)]
     arguments = transformers.TrainingArguments(
-        str(tmp_path), max_steps=2, per_device_train_batch_size=2, use_cpu=True, report_to=[], save_strategy="no",
-        logging_steps=1, learning_rate=1e-2, disable_tqdm=True,
-    )  # fmt: skip
+        str(tmp_path),
+        max_steps=2,
+        per_device_train_batch_size=2,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        logging_steps=1,
+        learning_rate=1e-2,
+        disable_tqdm=True,
+    )
     trainer = transformers.Trainer(model, arguments, train_dataset=rows)
     assert np.isfinite(trainer.train().training_loss)
     changed = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}

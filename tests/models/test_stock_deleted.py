@@ -102,28 +102,28 @@ def test_company_and_order_change_nothing(name):
     model, batch = wrapped(name), texts()
     site, lengths = model.sites[-2], batch["attention_mask"].sum(1).tolist()
     with torch.no_grad():
-        together = model.encode(batch, site)
-        many = alternatives(together)
-        decoded, order = together.decode(many), torch.tensor([2, 0, 3, 1])
+        all_gather = model.encode(batch, site)
+        many = alternatives(all_gather)
+        decoded, order = all_gather.decode(many), torch.tensor([2, 0, 3, 1])
         turned = model.encode({n: v[order] for n, v in batch.items()}, site)
-        check_close(turned.logits, together.logits[order])
-        check_close(turned.attention, together.attention[order])
+        check_close(turned.logits, all_gather.logits[order])
+        check_close(turned.attention, all_gather.attention[order])
         check_close(turned.decode(many[order]), decoded[order])
         alone = [model.encode({n: v[b : b + 1, :t] for n, v in batch.items()}, site) for b, t in enumerate(lengths)]
-    check_close(torch.cat([each.logits for each in alone]), together.logits)
+    check_close(torch.cat([each.logits for each in alone]), all_gather.logits)
     for b, t in enumerate(lengths):
-        check_close(alone[b].attention[0], together.attention[b, :, :t])
+        check_close(alone[b].attention[0], all_gather.attention[b, :, :t])
 
 
 @pytest.mark.parametrize("name", ["bart", "t5"])
 def test_a_decoder_starts_at_the_end_of_each_text(name):
     """Not at the end of the batch, where it would be padding in one batch and a token in another."""
     model, batch = wrapped(name, "mean"), texts()
-    together = model.encode(batch, "layer.2")
-    assert not bool((together.allowed.any(1) & ~batch["attention_mask"].bool()).any())
+    all_gather = model.encode(batch, "layer.2")
+    assert not bool((all_gather.allowed.any(1) & ~batch["attention_mask"].bool()).any())
     for b, t in enumerate(batch["attention_mask"].sum(1).tolist()):
         alone = model.encode({n: v[b : b + 1, :t] for n, v in batch.items()}, "layer.2")
-        check_close(alone.attention[0].detach(), together.attention[b, :, :t].detach())
+        check_close(alone.attention[0].detach(), all_gather.attention[b, :, :t].detach())
 
 
 def test_a_model_without_a_padding_id_reads_several_texts():

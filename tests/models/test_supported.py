@@ -103,9 +103,18 @@ def test_attention_past_the_interface_is_refused_by_the_name_of_its_layer(change
 
 def test_a_family_that_uses_the_interface_in_its_decoder_alone_is_refused():
     config = transformers.BigBirdPegasusConfig(
-        **COMMON, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
-        encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=40, block_size=4, num_random_blocks=1,
-    )  # fmt: skip
+        **COMMON,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=40,
+        block_size=4,
+        num_random_blocks=1,
+    )
     model = transformers.BigBirdPegasusForSequenceClassification(config).eval()
     with pytest.raises(InputError, match=r"past it goes model\.encoder\.layers\.0\.self_attn"):
         StockModel(model)
@@ -156,9 +165,12 @@ def test_wrappers_that_change_no_number_are_taken_off(wrapper):
 
 def test_adapters_inside_of_the_layers_stay_active():
     settings = peft.LoraConfig(
-        task_type="SEQ_CLS", r=4, target_modules=["query", "value"], init_lora_weights=False,
+        task_type="SEQ_CLS",
+        r=4,
+        target_modules=["query", "value"],
+        init_lora_weights=False,
         modules_to_save=["classifier"],
-    )  # fmt: skip
+    )
     adapted = peft.get_peft_model(build("bert"), settings).eval()
     model = StockModel(adapted)
     check_same_logits(model, adapted)
@@ -256,9 +268,15 @@ def test_the_list_says_what_a_model_is_what_is_supported_and_what_would_be_next(
 def test_a_layer_that_is_called_attention_and_weighs_nothing_is_no_attention():
     """MobileBERT's bottlenecks are."""
     config = transformers.MobileBertConfig(
-        **COMMON, hidden_size=32, embedding_size=16, intra_bottleneck_size=16, num_hidden_layers=1,
-        intermediate_size=16, num_attention_heads=4, max_position_embeddings=40,
-    )  # fmt: skip
+        **COMMON,
+        hidden_size=32,
+        embedding_size=16,
+        intra_bottleneck_size=16,
+        num_hidden_layers=1,
+        intermediate_size=16,
+        num_attention_heads=4,
+        max_position_embeddings=40,
+    )
     torch.manual_seed(0)
     model = transformers.MobileBertForSequenceClassification(config).eval()
     check_same_logits(StockModel(model), model)

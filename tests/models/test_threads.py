@@ -30,7 +30,7 @@ def impatient():
     sys.setswitchinterval(before)
 
 
-def together(works: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[list[Any]]:
+def all_gather(works: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[list[Any]]:
     """What each work gives in a thread of its own, several times; the first error is raised here."""
     found: list[list[Any]] = [[] for _ in works]
     errors: list[BaseException] = []
@@ -56,7 +56,7 @@ def together(works: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[list[
 def check_together(works: list[Callable[[], torch.Tensor]], rounds: int = ROUNDS) -> None:
     """Each work gives in threads what it gives alone, bit for bit."""
     alone = [work() for work in works]
-    for expected, found in zip(alone, together(works, rounds), strict=True):
+    for expected, found in zip(alone, all_gather(works, rounds), strict=True):
         assert all(torch.equal(each, expected) for each in found)
 
 
@@ -80,15 +80,17 @@ def test_threads_that_share_a_wrapped_model_get_the_numbers_of_one(name):
         many = encoded.attention.detach()[:, None].requires_grad_()
         return torch.autograd.grad(encoded.decode(many).sum(), many)[0]
 
-    check_together([
-        lambda: first.encode(one, "layer.1").logits.detach(),
-        lambda: first.choosing(heads=[0]).encode(two, "joint").attention.detach(),
-        lambda: first.without(one, keep),
-        lambda: first(**one, inputs_embeds=embedded).logits.detach(),
-        lambda: plain(**alone).logits.detach(),
-        lambda: StockModel(plain, layers=[1]).encode(alone, "joint").attention.detach(),
-        gradient,
-    ])  # fmt: skip
+    check_together(
+        [
+            lambda: first.encode(one, "layer.1").logits.detach(),
+            lambda: first.choosing(heads=[0]).encode(two, "joint").attention.detach(),
+            lambda: first.without(one, keep),
+            lambda: first(**one, inputs_embeds=embedded).logits.detach(),
+            lambda: plain(**alone).logits.detach(),
+            lambda: StockModel(plain, layers=[1]).encode(alone, "joint").attention.detach(),
+            gradient,
+        ]
+    )
     check_untouched(plain, before)
 
 
@@ -122,7 +124,7 @@ def test_an_error_in_one_thread_frees_the_model_for_the_others():
         return True
 
     right = model.encode(batch, "layer.1").logits
-    found = together([wrong, lambda: model.encode(batch, "layer.1").logits])
+    found = all_gather([wrong, lambda: model.encode(batch, "layer.1").logits])
     assert all(found[0])
     assert all(torch.equal(each, right) for each in found[1])
     assert model.model.config._attn_implementation == "sdpa"

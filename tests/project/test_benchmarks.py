@@ -36,8 +36,16 @@ def test_a_row_has_times_ratio_and_memory(modules, monkeypatch):
     records = bench.rows(["MLP"], [19], ["adversary", "leave-one-out"], enough=0.0)
     for record in records:
         assert set(record) == {
-            "stage", "model", "mean length", "examples", "bytes", "seconds", "plain seconds", "plain share", "ratio"
-        }  # fmt: skip
+            "stage",
+            "model",
+            "mean length",
+            "examples",
+            "bytes",
+            "seconds",
+            "plain seconds",
+            "plain share",
+            "ratio",
+        }
         assert record["examples"] == 2
         assert record["bytes"] > 2**20  # the embeddings alone are more
         assert record["ratio"] == pytest.approx(record["plain seconds"] / record["seconds"])

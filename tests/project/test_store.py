@@ -159,15 +159,30 @@ def test_a_shard_that_is_missing(run):
 
 def test_json_is_strict():  # C33
     value = {
-        "tau": float("nan"), "top": np.float32("inf"), "n": np.int64(3), "share": np.float32(0.5),
+        "tau": float("nan"),
+        "top": np.float32("inf"),
+        "n": np.int64(3),
+        "share": np.float32(0.5),
         "row": np.array([1.0, np.nan]),
-        "path": Path("a/b"), "seeds": (1, 2), 5: None, "deep": [{"x": -float("inf")}], "yes": np.bool_(True),
-    }  # fmt: skip
+        "path": Path("a/b"),
+        "seeds": (1, 2),
+        5: None,
+        "deep": [{"x": -float("inf")}],
+        "yes": np.bool_(True),
+    }
     got = strict(value)
     assert json.loads(json.dumps(got, allow_nan=False)) == {
-        "tau": None, "top": None, "n": 3, "share": 0.5, "row": [1.0, None], "path": "a/b", "seeds": [1, 2], "5": None,
-        "deep": [{"x": None}], "yes": True,
-    }  # fmt: skip
+        "tau": None,
+        "top": None,
+        "n": 3,
+        "share": 0.5,
+        "row": [1.0, None],
+        "path": "a/b",
+        "seeds": [1, 2],
+        "5": None,
+        "deep": [{"x": None}],
+        "yes": True,
+    }
     assert type(got["n"]) is int
 
 

@@ -62,14 +62,42 @@ FILES = {
     "words.txt": b"good\t1.5\nbad\t-2\nfine\t3\nawful\t-1\n",
     "scores.json": json.dumps(_SCORES).encode(),
     "scores.jsonl": "".join(json.dumps(row) + "\n" for row in _TIDY).encode(),
-}  # fmt: skip
+}
 PIECES = st.binary(max_size=12) | st.sampled_from(
     (
-        b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r\n", b"\r", b'"', b"1" * 5000, b"[" * 3000, b"{", b"\\ud800", b"NaN",
-        b"1e400", b"-1", b"null", b",", b"\t", b"\n", b"true", b"9" * 30, b"{}", b": ", b"- ", b"&a ", b"*a", b"!!set ",
-        b"2001-99-99", b"~nobody/x", b"..", b"0x_", b".nan", b"<<: ",
+        b"\x00",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"\r\n",
+        b"\r",
+        b'"',
+        b"1" * 5000,
+        b"[" * 3000,
+        b"{",
+        b"\\ud800",
+        b"NaN",
+        b"1e400",
+        b"-1",
+        b"null",
+        b",",
+        b"\t",
+        b"\n",
+        b"true",
+        b"9" * 30,
+        b"{}",
+        b": ",
+        b"- ",
+        b"&a ",
+        b"*a",
+        b"!!set ",
+        b"2001-99-99",
+        b"~nobody/x",
+        b"..",
+        b"0x_",
+        b".nan",
+        b"<<: ",
     )
-)  # fmt: skip
+)
 
 
 @st.composite

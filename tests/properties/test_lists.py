@@ -195,10 +195,15 @@ ANYTHING = st.recursive(
     max_leaves=6,
 )
 OF_LISTS = {
-    rankings.correlation_of_lists: 2, importance_entropy_of_lists: 1, ragged.attefa_of_lists: 4,
-    permutation_of_lists: 2, adversarial_of_lists: 4, decision_flip_of_lists: 4, plausibility_of_lists: 2,
+    rankings.correlation_of_lists: 2,
+    importance_entropy_of_lists: 1,
+    ragged.attefa_of_lists: 4,
+    permutation_of_lists: 2,
+    adversarial_of_lists: 4,
+    decision_flip_of_lists: 4,
+    plausibility_of_lists: 2,
     erasure_of_lists: 3,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("measure", OF_LISTS, ids=lambda measure: measure.__name__)

@@ -108,8 +108,10 @@ def test_idempotent_on_the_simplex_and_limits(drawn):
     )
     one = top.double() / top.sum(-1, keepdim=True).clamp(min=1)
     gap = torch.where(allowed & ~top, scores, -math.inf)
-    clear = [not inside.any() or float(z[t].max() - g.max()) > 1e-3 if t.any() else True
-             for z, t, g, inside in zip(scores, top, gap, allowed, strict=True)]  # fmt: skip
+    clear = [
+        not inside.any() or float(z[t].max() - g.max()) > 1e-3 if t.any() else True
+        for z, t, g, inside in zip(scores, top, gap, allowed, strict=True)
+    ]
     for rows in (P.softmax(scores, allowed, 1e-5), P.sparsegen(scores, allowed, 1 - 1e-5)):
         assert same(rows[clear], one[clear], 1e-6)
 

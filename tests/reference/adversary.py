@@ -70,9 +70,14 @@ def general_solver(attention, token_logits, bias, eps, starts):
     for start in range(starts):
         begin = generator.dirichlet(np.full(n, 0.5)) if start else attention
         found = minimize(
-            lambda weights: -jsd(np.maximum(weights, 0), attention), begin, jac=slope, bounds=[(0, 1)] * n,
-            constraints=constraints, method="SLSQP", options={"maxiter": 200},
-        )  # fmt: skip
+            lambda weights: -jsd(np.maximum(weights, 0), attention),
+            begin,
+            jac=slope,
+            bounds=[(0, 1)] * n,
+            constraints=constraints,
+            method="SLSQP",
+            options={"maxiter": 200},
+        )
         point = np.maximum(found.x, 0) / np.maximum(found.x, 0).sum()
         for share in np.linspace(1, 0, 2001):  # back to where the limit is kept
             other = attention + share * (point - attention)

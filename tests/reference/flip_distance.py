@@ -18,9 +18,7 @@ def margins_by_class(token_logits, bias, y):
 
 
 def decision(attention, token_logits, bias):
-    logits = [
-        sum(a * z[c] for a, z in zip(attention, token_logits, strict=True)) + bias[c] for c in range(len(bias))
-    ]  # fmt: skip
+    logits = [sum(a * z[c] for a, z in zip(attention, token_logits, strict=True)) + bias[c] for c in range(len(bias))]
     return logits.index(max(logits))
 
 

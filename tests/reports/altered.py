@@ -62,9 +62,10 @@ def older(path) -> Path:
     """A copy without the columns and entries that came later than the first version of the schema."""
     target = copied(path)
     lacking = {
-        "scores": ["slot", "reason"], "variants": ["slot", "exact", "removed", "changes", "probabilities"],
+        "scores": ["slot", "reason"],
+        "variants": ["slot", "exact", "removed", "changes", "probabilities"],
         "tokens": ["slot", "offsets", "attention_gradient", "informative"],
-    }  # fmt: skip
+    }
     for name, columns in lacking.items():
         table = pq.read_table(target / f"{name}.parquet")
         pq.write_table(table.drop_columns(columns), target / f"{name}.parquet")

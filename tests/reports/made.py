@@ -24,9 +24,22 @@ ARABIC, CHINESE = "هذا الفيلم جميل جدا جدا", "这 部 电影 
 
 
 def made(
-    path: str | Path, texts: list[str], *, sites=("pool",), tests=TESTS, labels=("negative", "positive"),
-    gold=None, right=False, undefined=None, twins=False, constant=0.4, queries=None, shift=0.0, seed=0, **axes,
-) -> Run:  # fmt: skip
+    path: str | Path,
+    texts: list[str],
+    *,
+    sites=("pool",),
+    tests=TESTS,
+    labels=("negative", "positive"),
+    gold=None,
+    right=False,
+    undefined=None,
+    twins=False,
+    constant=0.4,
+    queries=None,
+    shift=0.0,
+    seed=0,
+    **axes,
+) -> Run:
     """A finished run.
 
     Args:
@@ -52,22 +65,43 @@ def made(
         gold = [int(c) if i % 10 else int(c + 1) % len(labels) for i, c in enumerate(said)]
     spans = [[match.span() for match in re.finditer(r"\S+", text)] for text in texts]
     words = [[text[a:b] for a, b in held] for text, held in zip(texts, spans, strict=True)]
-    folder.write_table("predictions", {
-        "example": ids, "label": [i % len(labels) for i in range(n)] if gold is None else gold,
-        "probabilities": chances.tolist(), **({} if queries is None else {"query": queries}),
-    })  # fmt: skip
+    folder.write_table(
+        "predictions",
+        {
+            "example": ids,
+            "label": [i % len(labels) for i in range(n)] if gold is None else gold,
+            "probabilities": chances.tolist(),
+            **({} if queries is None else {"query": queries}),
+        },
+    )
     tokens, variants, scores = _columns("tokens"), _columns("variants"), _columns("scores")
     for site in sites:
         for i, held in enumerate(words):
             weights = {name: _shares(rng, len(held)) for name in ("attention", *SOURCES)}
             signed = (rng.normal(size=len(held)) / 10).tolist()
-            _put(tokens, example=ids[i], site=site, slot=0, tokens=held, offsets=[x for span in spans[i] for x in span],
-                 **weights, attention_gradient=signed)  # fmt: skip
+            _put(
+                tokens,
+                example=ids[i],
+                site=site,
+                slot=0,
+                tokens=held,
+                offsets=[x for span in spans[i] for x in span],
+                **weights,
+                attention_gradient=signed,
+            )
             for test, name, source, value in _found(rng, len(held), shift):
                 if test in tests:
                     gone = undefined is not None
-                    _put(scores, example=ids[i], site=site, slot=0, source=source, metric=name,
-                         value=math.nan if gone else value, reason=undefined)  # fmt: skip
+                    _put(
+                        scores,
+                        example=ids[i],
+                        site=site,
+                        slot=0,
+                        source=source,
+                        metric=name,
+                        value=math.nan if gone else value,
+                        reason=undefined,
+                    )
             other = _shares(rng, len(held), 0.2)
             row = {"example": ids[i], "site": site, "slot": 0}
             moved = {"attention_jsd": 0.6, "output_tvd": 0.009, "attention": other}
@@ -87,19 +121,38 @@ def made(
             folder.write_table(name, kept)
     counts = {"n": n, "n_undefined": 0, "reason": None}
     twin = {
-        "variant": "attefa", "seed": 10, "epoch": 1, "f1": 0.8, "collapsed": {"value": False},
-        "attefa": {"value": 0.03, "low": 0.02, "high": 0.04, **counts}, "tvd": {"value": 0.01, **counts},
-        "jsd": {"value": 0.6, **counts}, "constant_tvd": {"value": constant, **counts},
-    }  # fmt: skip
-    folder.write_summary({
-        "base": {"accuracy": 0.8, "f1": 0.82, "roc_auc": None}, "twins": {"attefa-10": twin} if twins else {},
-        "tests": _records(scores), "metrics": {}, "facts": [], "informative_mass": None, "controls": {},
-    })  # fmt: skip
-    folder.write_meta({
-        "axes": {"data": "reviews", "model": "lstm", **axes}, "seed": seed, "label_names": list(labels), "split": "test",  # noqa: E501
-        "evaluation": {"tests": list(tests), "units": "word", "settings": {}}, "versions": {"attn_faithful": "0.1.0"},
-        "data": {"notes": [], "fingerprint": "none", "vocabulary": 9, "vector_coverage": None},
-    })  # fmt: skip
+        "variant": "attefa",
+        "seed": 10,
+        "epoch": 1,
+        "f1": 0.8,
+        "collapsed": {"value": False},
+        "attefa": {"value": 0.03, "low": 0.02, "high": 0.04, **counts},
+        "tvd": {"value": 0.01, **counts},
+        "jsd": {"value": 0.6, **counts},
+        "constant_tvd": {"value": constant, **counts},
+    }
+    folder.write_summary(
+        {
+            "base": {"accuracy": 0.8, "f1": 0.82, "roc_auc": None},
+            "twins": {"attefa-10": twin} if twins else {},
+            "tests": _records(scores),
+            "metrics": {},
+            "facts": [],
+            "informative_mass": None,
+            "controls": {},
+        }
+    )
+    folder.write_meta(
+        {
+            "axes": {"data": "reviews", "model": "lstm", **axes},
+            "seed": seed,
+            "label_names": list(labels),
+            "split": "test",
+            "evaluation": {"tests": list(tests), "units": "word", "settings": {}},
+            "versions": {"attn_faithful": "0.1.0"},
+            "data": {"notes": [], "fingerprint": "none", "vocabulary": 9, "vector_coverage": None},
+        }
+    )
     return Run(path)
 
 
@@ -112,8 +165,11 @@ def _found(rng, n, shift):
     yield "correlation", "attention_correlation", "random~input_x_gradient", float(rng.normal(0, 0.1))
     jsd = float(np.clip(rng.beta(6, 2) * LN2 + shift, 0, LN2))
     for name, value in (
-        ("adversarial_attention", jsd), ("adversarial_upper", jsd), ("jsd_reachable", LN2), ("attention_proof", 0.0)
-    ):  # fmt: skip
+        ("adversarial_attention", jsd),
+        ("adversarial_upper", jsd),
+        ("jsd_reachable", LN2),
+        ("attention_proof", 0.0),
+    ):
         yield "adversarial", name, "attention", value
     yield "permutation", "attention_permutation", "attention", float(rng.beta(1, 8)) * max(0.0, 1 - 2 * shift)
     yield "permutation", "permutation_certified", "attention", float(rng.random() < 0.5)
@@ -137,11 +193,20 @@ def _records(scores):
         known = [value for value in values if not math.isnan(value)]
         mean, error = (np.mean(known), 2 * np.std(known) / math.sqrt(len(known))) if known else (math.nan, math.nan)
         gone = len(values) - len(known)
-        records.append({
-            "metric": metric, "site": site, "source": source, "class": "all", "mean": mean, "low": mean - error,
-            "high": mean + error, "n": len(known), "n_undefined": gone,
-            "reasons": {"constant attention": gone} if gone else {},
-        })  # fmt: skip
+        records.append(
+            {
+                "metric": metric,
+                "site": site,
+                "source": source,
+                "class": "all",
+                "mean": mean,
+                "low": mean - error,
+                "high": mean + error,
+                "n": len(known),
+                "n_undefined": gone,
+                "reasons": {"constant attention": gone} if gone else {},
+            }
+        )
     return records
 
 

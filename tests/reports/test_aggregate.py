@@ -74,15 +74,23 @@ def test_tests_over_seeds(tmp_path):
     def tested(mean, n, n_undefined=0, **reasons):
         where = {"test": "correlation", "metric": "tau", "site": "pool", "source": "a~b", "class": "all"}
         return [
-            {**where, "mean": mean, "std": 0.1, "low": 0.0, "high": 1.0, "n": n, "n_undefined": n_undefined,
-             "reasons": reasons}
-        ]  # fmt: skip
+            {
+                **where,
+                "mean": mean,
+                "std": 0.1,
+                "low": 0.0,
+                "high": 1.0,
+                "n": n,
+                "n_undefined": n_undefined,
+                "reasons": reasons,
+            }
+        ]
 
     runs = [
         finished(tmp_path / "a", 1, tests=tested(0.2, 3, 1, short=1)),
         finished(tmp_path / "b", 2, tests=tested(0.4, 4)),
         finished(tmp_path / "c", 3, tests=tested(None, 0, 4, short=4)),
-    ]  # fmt: skip
+    ]
     (record,) = aggregate(runs)
     (found,) = record["tests"]
     assert found["mean"] == pytest.approx(0.3)
@@ -103,8 +111,11 @@ def test_means_over_seeds(tmp_path):
     (record,) = aggregate(runs)
     assert record["seeds"] == [1, 2, 3]
     assert record["base"]["f1"] == {
-        "mean": pytest.approx(np.mean(values)), "std": pytest.approx(np.std(values, ddof=0)), "n": 3, "n_undefined": 0,
-    }  # fmt: skip
+        "mean": pytest.approx(np.mean(values)),
+        "std": pytest.approx(np.std(values, ddof=0)),
+        "n": 3,
+        "n_undefined": 0,
+    }
     assert math.isnan(record["base"]["roc_auc"]["mean"])
     assert record["base"]["roc_auc"]["n_undefined"] == 3
     twin = record["twins"]["attefa"]

@@ -15,11 +15,32 @@ from tests.reports.altered import EVIL, FOREIGN
 from tests.reports.latex import faults
 
 TEXTS = [
-    *EVIL, *FOREIGN, "a|b", "a\\|b", "**bold** _it_ a_b _x", "`code`", "<script>alert(1)</script>", "&lt;", "~~gone~~",
-    "[x](http://y)", "[x]: http://y", "[x][y]", "![x](y)", "[0.1, 0.2]", "# head", "- list", "> quote", "$x$ $$y$$",
-    "a  b\nc\td\x00e", "--- '' ,, \"q\"", "é ß ł ± τ \u2013 … “x” \u2019", "emoji 😀", "\u202egnp.exe",
-    "http://x.y", "1 < 2 > 0",
-]  # fmt: skip
+    *EVIL,
+    *FOREIGN,
+    "a|b",
+    "a\\|b",
+    "**bold** _it_ a_b _x",
+    "`code`",
+    "<script>alert(1)</script>",
+    "&lt;",
+    "~~gone~~",
+    "[x](http://y)",
+    "[x]: http://y",
+    "[x][y]",
+    "![x](y)",
+    "[0.1, 0.2]",
+    "# head",
+    "- list",
+    "> quote",
+    "$x$ $$y$$",
+    "a  b\nc\td\x00e",
+    "--- '' ,, \"q\"",
+    "é ß ł ± τ \u2013 … “x” \u2019",
+    "emoji 😀",
+    "\u202egnp.exe",
+    "http://x.y",
+    "1 < 2 > 0",
+]
 
 
 def test_examples_in_docstrings():
@@ -41,11 +62,24 @@ def test_markdown_shows_the_text(text):
 
 
 BACK = {
-    r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"\textbar{}": "|",
-    r"\textless{}": "<", r"\textgreater{}": ">", r"{\char34}": '"', r"\textasciigrave{}": "`", "~": "\u00a0",
-    r"\ensuremath{\pm}": "±", r"\ensuremath{\tau}": "τ", r"\ldots{}": "…", "``": "“", "{''}": "”", "{'}": "\u2019",
-    "--": "\u2013", "{}": "",
-}  # fmt: skip
+    r"\textbackslash{}": "\\",
+    r"\textasciitilde{}": "~",
+    r"\textasciicircum{}": "^",
+    r"\textbar{}": "|",
+    r"\textless{}": "<",
+    r"\textgreater{}": ">",
+    r"{\char34}": '"',
+    r"\textasciigrave{}": "`",
+    "~": "\u00a0",
+    r"\ensuremath{\pm}": "±",
+    r"\ensuremath{\tau}": "τ",
+    r"\ldots{}": "…",
+    "``": "“",
+    "{''}": "”",
+    "{'}": "\u2019",
+    "--": "\u2013",
+    "{}": "",
+}
 
 
 def set_by_latex(source):

@@ -103,10 +103,12 @@ def test_scatter_draws_medians_of_bins(ax):
 @pytest.mark.parametrize("draw_rows", [boxes, violins])
 def test_rows_name_groups_and_say_what_is_not_there(ax, draw_rows):
     groups = [
-        Group("many", np.linspace(0, 1, 50), "#2f6f73", mark=0.5), Group("few", np.array([0.1, math.nan]), "#5b5ea6"),
-        Group("none", np.array([math.nan, math.nan]), "#b5532a"), Group("equal", np.full(20, 0.25), "#8a6d1f"),
+        Group("many", np.linspace(0, 1, 50), "#2f6f73", mark=0.5),
+        Group("few", np.array([0.1, math.nan]), "#5b5ea6"),
+        Group("none", np.array([math.nan, math.nan]), "#b5532a"),
+        Group("equal", np.full(20, 0.25), "#8a6d1f"),
         Group("told", np.zeros(0), "#8a6d1f", "never flips"),
-    ]  # fmt: skip
+    ]
     assert draw_rows(ax, groups, limits=(0.0, 1.0), label="share") is ax
     rendered(ax)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["many", "few", "none", "equal", "told"]
@@ -115,8 +117,12 @@ def test_rows_name_groups_and_say_what_is_not_there(ax, draw_rows):
 
 
 def test_violins_stay_within_their_limits(ax):
-    violins(ax, [Group("all at the rim", np.concatenate([np.zeros(90), [0.01] * 10]), "#2f6f73")],
-            limits=(0.0, 1.0), label="share")  # fmt: skip
+    violins(
+        ax,
+        [Group("all at the rim", np.concatenate([np.zeros(90), [0.01] * 10]), "#2f6f73")],
+        limits=(0.0, 1.0),
+        label="share",
+    )
     corners = ax.collections[0].get_paths()[0].vertices
     assert (corners[:, 0].min(), corners[:, 0].max()) == (0.0, 1.0)
     assert np.abs(corners[:, 1]).max() == pytest.approx(0.42)
@@ -157,9 +163,10 @@ def test_outcomes_are_the_shares_of_the_run(golden):
 
 def test_tradeoff_joins_weights_of_a_seed_and_draws_the_spread_of_bases(ax):
     twins = [
-        Twin("weight 1", "2, 5", 1.0, 0.6, 0.3, False), Twin("weight 0.1", "2, 5", 0.1, 0.65, 0.1, True),
+        Twin("weight 1", "2, 5", 1.0, 0.6, 0.3, False),
+        Twin("weight 0.1", "2, 5", 0.1, 0.65, 0.1, True),
         Twin("constrained-0.05", "2, 5", math.nan, 0.3, 0.05, False),
-    ]  # fmt: skip
+    ]
     assert tradeoff(ax, twins, [(0.1, 0.2), (0.3, 0.4)], 0.45) is ax
     rendered(ax)
     joined = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2]
@@ -319,7 +326,7 @@ def test_files_are_the_same_every_time(golden, tmp_path):
 
 def test_sources_that_stand_together_can_be_told_apart():
     """By lightness or by hue, for people who see all colours and for those without red or green cones."""
-    together = [
+    all_gather = [
         ("attention", "attention_gradient", "attention_x_gradient", "random", "smallest_set"),
         ("attention", "adversarial", "input_x_gradient", "leave_one_out", "random"),
         ("attention", "adversarial", "saliency", "leave_one_out", "random"),
@@ -328,7 +335,7 @@ def test_sources_that_stand_together_can_be_told_apart():
     # Machado et al. (2009), severity 1, on linear RGB
     red = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
     green = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    for names, ground, matrix in itertools.product(together, ("light", "dark"), (np.eye(3), red, green)):
+    for names, ground, matrix in itertools.product(all_gather, ("light", "dark"), (np.eye(3), red, green)):
         found = {name: lab(getattr(palette.HUES[name], ground), np.asarray(matrix)) for name in names}
         for one, two in itertools.combinations(names, 2):
             assert np.linalg.norm(found[one] - found[two]) > 10, (one, two, ground)

@@ -16,9 +16,15 @@ from attn_faithful.reports.papers import PAGE, PAPERS, number_by_number, paper_o
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "papers"
 TABLES = {
-    "attefa", "base_models", "beside_the_paper", "data", "flip_contingency", "flip_fractions", "trends",
+    "attefa",
+    "base_models",
+    "beside_the_paper",
+    "data",
+    "flip_contingency",
+    "flip_fractions",
+    "trends",
     "twins_by_seed",
-}  # fmt: skip
+}
 
 
 def test_examples_in_docstrings():

@@ -35,13 +35,13 @@ def carry_out(progress, cells, clock, seconds, tests=0.0):
     """A run whose epochs take so many seconds each, by cell, and whose tests of ten texts take `tests`."""
     for one, taken in zip(cells, seconds, strict=True):
         for stage, epochs in (("base", one.recipe.train.epochs), ("twin 10", 2)):
-            progress.tell(one, stage, 0, epochs, {})
+            progress.update(one, stage, 0, epochs, {})
             for epoch in range(1, epochs + 1):
                 clock.time += taken
-                progress.tell(one, stage, epoch, epochs, {"eval_f1": 0.5})
+                progress.update(one, stage, epoch, epochs, {"eval_f1": 0.5})
         if tests:
             for done in range(11):
-                progress.tell(one, "tests", done, 10, {})
+                progress.update(one, "tests", done, 10, {})
                 clock.time += tests / 10 if done < 10 else 0
         progress.finish(one)
 
@@ -49,8 +49,14 @@ def carry_out(progress, cells, clock, seconds, tests=0.0):
 def test_duration_and_its_examples():
     assert doctest.testmod(remaining).failed == 0
     assert [duration(s) for s in (0, 59.4, 59.6, 119, 3599, 3600, 86_399)] == [
-        "1 s", "59 s", "1 min", "2 min", "1 h", "1 h", "1 d",
-    ]  # fmt: skip
+        "1 s",
+        "59 s",
+        "1 min",
+        "2 min",
+        "1 h",
+        "1 h",
+        "1 d",
+    ]
 
 
 def test_the_rest_takes_as_long_as_its_share(clock):
@@ -89,7 +95,7 @@ def test_a_log_has_a_line_at_first_and_then_one_in_ten_seconds(capsys, clock):
 def test_several_processes_say_who_speaks(capsys):
     cells = [cell("mlp")]
     with Progress(cells, rank=1, world=2) as told:
-        told.tell(cells[0], "base", 1, 1, {"eval_f1": math.nan, "eval_tvd": 0.12345, "eval_loss": 9.0})
+        told.update(cells[0], "base", 1, 1, {"eval_f1": math.nan, "eval_tvd": 0.12345, "eval_loss": 9.0})
     assert capsys.readouterr().err == "[1] Mock-1 mlp seed 2: base epoch 1/1  F1 -  TVD 0.123\n"
 
 
@@ -100,11 +106,11 @@ def left_of(capsys):
 def test_costs_of_cells_and_epochs_under_way(capsys, clock):
     cells = [cell("lstm", twins=0), cell("mlp", twins=0)]
     with Progress(cells, cost=lambda one: 9 if "lstm" in one.title else 1) as told:
-        told.tell(cells[0], "base", 0, 2, {})
+        told.update(cells[0], "base", 0, 2, {})
         clock.time += 20
-        told.tell(cells[0], "base", 0, 2, {EPOCH_SHARE: 0.5})  # a quarter of nine tenths
+        told.update(cells[0], "base", 0, 2, {EPOCH_SHARE: 0.5})  # a quarter of nine tenths
         clock.time += 60
-        told.tell(cells[0], "base", 2, 2, {})
+        told.update(cells[0], "base", 2, 2, {})
     assert left_of(capsys) == ["1 min", "9 s"]
 
 
@@ -112,9 +118,9 @@ def test_cells_that_were_done_before_say_nothing_of_the_pace(capsys, clock):
     cells = [cell("lstm", twins=0), cell("gru", twins=0), cell("mlp", twins=0)]
     with Progress(cells) as told:
         told.finish(cells[0])
-        told.tell(cells[1], "base", 0, 2, {})
+        told.update(cells[1], "base", 0, 2, {})
         clock.time += 20
-        told.tell(cells[1], "base", 1, 2, {})
+        told.update(cells[1], "base", 1, 2, {})
     printed = capsys.readouterr().err
     assert "1/3 Mock-1 gru" in printed
     assert "about 1 min left" in printed
@@ -145,15 +151,15 @@ def test_what_was_lost_is_told(capsys):
     cells = [cell("lstm"), cell("mlp")]
     for shown, quiet in ((True, 0.0), (True, 3.0), (False, 0.0)):
         with Progress(cells, shown=shown, quiet=quiet) as told:
-            told.lose(cells[0], "gone")
-            told.lose(cells[1], "gone")
+            told.skip(cells[0], "gone")
+            told.skip(cells[1], "gone")
         assert capsys.readouterr().err.splitlines() == ["Left out: Mock-1 lstm seed 2, Mock-1 mlp seed 2: gone"]
 
 
 def test_texts_are_counted(capsys, clock):
     with Counter("mlp on reviews") as counter:
         for done in range(0, 101, 10):
-            counter.tell(done, 100)
+            counter.update(done, 100)
             clock.time += 4
     assert capsys.readouterr().err.splitlines() == [
         "mlp on reviews: text 0/100",
@@ -163,7 +169,7 @@ def test_texts_are_counted(capsys, clock):
         "mlp on reviews: text 100/100",
     ]
     with Counter("x", rank=1, world=2) as counter:
-        counter.tell(0, 1)
+        counter.update(0, 1)
     assert capsys.readouterr().err == ""
 
 
@@ -171,12 +177,12 @@ def test_a_call_from_python_is_silent_while_it_is_short(capsys, clock):
     for quiet, shown, printed in ((3.0, True, False), (3.0, False, False), (0.0, False, False)):
         with Counter("mlp on reviews", quiet=quiet, shown=shown) as counter:
             for done in range(3):
-                counter.tell(done, 2)
+                counter.update(done, 2)
                 clock.time += 1
         assert bool(capsys.readouterr().err) == printed
     with Counter("mlp on reviews", quiet=3.0) as counter:
         for done in range(5):
-            counter.tell(done, 40)
+            counter.update(done, 40)
             clock.time += 1
     assert capsys.readouterr().err.splitlines() == ["mlp on reviews: text 3/40  about 37 s left"]
 
@@ -215,7 +221,7 @@ def test_a_notebook_has_a_bar(monkeypatch, capsys, clock):
     assert showing.in_notebook()
     with Counter("mlp on reviews", quiet=3.0) as counter:
         for done in range(5):
-            counter.tell(done, 40)
+            counter.update(done, 40)
             clock.time += 2
     printed = capsys.readouterr().err
     assert "mlp on reviews" in printed

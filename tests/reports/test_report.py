@@ -108,8 +108,12 @@ def test_pdflatex_sets_every_table(golden, tmp_path):
     lines = [r"\documentclass{article}", r"\usepackage[T1]{fontenc}", r"\usepackage{booktabs}", r"\begin{document}"]
     source = "\n".join([*lines, *(table + r"\clearpage" for table in tables), r"\end{document}"])
     (tmp_path / "all.tex").write_text(source, encoding="utf-8")
-    run = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"],
-                         capture_output=True, cwd=tmp_path, timeout=120)  # fmt: skip
+    run = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"],
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
     said = run.stdout.decode("utf-8", "replace")
     assert run.returncode == 0, said[-2000:]
     assert "Missing character" not in said
@@ -121,8 +125,9 @@ def test_reports_need_no_torch(tmp_path):
         "print({'torch', 'transformers', 'datasets', 'sklearn'} & sys.modules.keys())"
     )
     path = undefined(tmp_path / "cell")  # nearly nothing to draw
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code, path, tmp_path / "out"], capture_output=True,
-                         text=True, timeout=120)  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, path, tmp_path / "out"], capture_output=True, text=True, timeout=120
+    )
     assert (run.stdout.strip(), run.stderr) == ("set()", "")
 
 
@@ -270,8 +275,13 @@ def test_pages_of_one_run_and_of_several(tmp_path, no_figures):
 def test_names_of_files():
     names = Names()
     assert [names(title) for title in ("a b", "A/b", "../..", "", "中文", "x" * 200)] == [
-        "a-b", "A-b-2", "cell", "cell-2", "cell-3", "x" * 80
-    ]  # fmt: skip
+        "a-b",
+        "A-b-2",
+        "cell",
+        "cell-2",
+        "cell-3",
+        "x" * 80,
+    ]
 
 
 # --- the paper's numbers

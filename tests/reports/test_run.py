@@ -111,11 +111,15 @@ def scored(path, **scores):
 
 def test_scores_average_slots_and_keep_reasons(tmp_path):
     run = scored(
-        tmp_path / "cell", example=["b", "a", "a", "c", "a", "b", None], site=["s"] * 5 + ["t", "s"],
-        slot=[0, 0, 1, 0, 2, 0, 0], source=["attention"] * 7, metric=["m"] * 7,
+        tmp_path / "cell",
+        example=["b", "a", "a", "c", "a", "b", None],
+        site=["s"] * 5 + ["t", "s"],
+        slot=[0, 0, 1, 0, 2, 0, 0],
+        source=["attention"] * 7,
+        metric=["m"] * 7,
         value=[0.5, 1.0, 0.25, math.nan, math.nan, 7.0, 9.0],
         reason=[None, None, None, "short", "flat", None, None],
-    )  # fmt: skip
+    )
     found = run.scores("m", site="s")
     assert found.to_dict() == pytest.approx({"a": 0.625, "b": 0.5, "c": math.nan}, nan_ok=True)
     assert found.to_dict() == pytest.approx(by_loops(run, "m", "attention", "s"), nan_ok=True)

@@ -14,12 +14,16 @@ from attn_faithful.reports.run_differences import tails, told_apart
 from tests.reports.altered import LSTM, copied
 
 META = {
-    "axes": {"data": "test", "model": "bert"}, "seed": 1, "numbers": 2, "model": "runs/a/model", "split": "test",
+    "axes": {"data": "test", "model": "bert"},
+    "seed": 1,
+    "numbers": 2,
+    "model": "runs/a/model",
+    "split": "test",
     "identity": {"weights": "aa", "tokenizer": "bb", "attention": "sdpa", "numbers": 2},
     "label_names": ["no", "yes"],
     "evaluation": {"tests": ["flips", "erasure"], "units": "word", "seed": 1, "settings": {}, "heads": []},
     "data": {"source": "a/test.csv", "fingerprint": "11", "test": {"n": 40}},
-}  # fmt: skip
+}
 
 
 def other(**changes):

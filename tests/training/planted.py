@@ -65,8 +65,8 @@ def same(a, b):
 def stop_at(epoch, error=Stopped):
     """A ``tell`` that raises when ``epoch`` ends, before its checkpoint is written."""
 
-    def tell(done, epochs, metrics):
+    def on_progress(done, epochs, metrics):
         if done == epoch:
             raise error
 
-    return tell
+    return on_progress

@@ -33,8 +33,8 @@ TRAIN, VALIDATION = texts(48), texts(24, seed=1)
 SETTINGS = TrainSettings(epochs=4, batch_size=16, learning_rate=1e-2)
 
 
-def train(model, folder, settings=SETTINGS, seed=3, tell=None, rows=TRAIN, selection=VALIDATION):
-    return train_base(model, rows, selection, COLLATE, settings, seed, folder / "checkpoints", tell)
+def train(model, folder, settings=SETTINGS, seed=3, on_progress=None, rows=TRAIN, selection=VALIDATION):
+    return train_base(model, rows, selection, COLLATE, settings, seed, folder / "checkpoints", on_progress)
 
 
 # --- what training does
@@ -43,7 +43,7 @@ def train(model, folder, settings=SETTINGS, seed=3, tell=None, rows=TRAIN, selec
 def test_loss_falls_and_the_best_epoch_stays(tmp_path):
     model, told = classifier(), []
     settings = TrainSettings(epochs=12, batch_size=16, learning_rate=0.1, select_by="accuracy")
-    history = train(model, tmp_path, settings, tell=lambda *args: told.append(args))
+    history = train(model, tmp_path, settings, on_progress=lambda *args: told.append(args))
     assert [row["epoch"] for row in history] == list(range(1, 13))
     assert history[-1]["loss"] < history[0]["loss"] / 4
     assert [(epoch, epochs) for epoch, epochs, _ in told] == [(i, 12) for i in range(1, 13)]
@@ -135,8 +135,10 @@ def test_optimizer_is_adam_with_coupled_decay(tmp_path):
     assert decay.keys() == set(names.values())
     assert {name for name, value in decay.items() if value == 0} == {n for n in decay if n.startswith("attention.")}
     assert {value for name, value in decay.items() if not name.startswith("attention.")} == {0.5}
-    assert all((group["lr"], group["amsgrad"], group["decoupled_weight_decay"]) == (2e-3, True, False)
-               for group in optimizer.param_groups)  # fmt: skip
+    assert all(
+        (group["lr"], group["amsgrad"], group["decoupled_weight_decay"]) == (2e-3, True, False)
+        for group in optimizer.param_groups
+    )
 
 
 def test_frozen_embeddings_stay(tmp_path):
@@ -208,10 +210,10 @@ def _numbers(history):
 @pytest.mark.parametrize("error", [Stopped, KeyboardInterrupt])
 def test_resumed_equals_undisturbed(tmp_path, undisturbed, error):
     with pytest.raises(error):
-        train(classifier(encoder="lstm", dropout=0.3), tmp_path, tell=stop_at(3, error))
+        train(classifier(encoder="lstm", dropout=0.3), tmp_path, on_progress=stop_at(3, error))
     told = []
     model = classifier(seed=99, encoder="lstm", dropout=0.3)  # whatever it holds, the checkpoint counts
-    history = train(model, tmp_path, tell=lambda epoch, *rest: told.append(epoch))
+    history = train(model, tmp_path, on_progress=lambda epoch, *rest: told.append(epoch))
     assert told == [3, 4]
     assert same(weights(model), undisturbed[0])
     assert _numbers(history) == _numbers(undisturbed[1])
@@ -221,7 +223,7 @@ def test_stopped_after_the_last_epoch(tmp_path, undisturbed, monkeypatch):
     with killed_at_the_end(monkeypatch):
         train(classifier(encoder="lstm", dropout=0.3), tmp_path)
     model, told = classifier(seed=99, encoder="lstm", dropout=0.3), []
-    history = train(model, tmp_path, tell=lambda *args: told.append(args))
+    history = train(model, tmp_path, on_progress=lambda *args: told.append(args))
     assert told == []
     assert same(weights(model), undisturbed[0])
     assert _numbers(history) == _numbers(undisturbed[1])
@@ -230,7 +232,7 @@ def test_stopped_after_the_last_epoch(tmp_path, undisturbed, monkeypatch):
 @pytest.mark.parametrize("state", [None, "", '{"epoch": 2.0, "log_his'])
 def test_half_written_checkpoint_is_skipped(tmp_path, undisturbed, state):
     with pytest.raises(Stopped):
-        train(classifier(encoder="lstm", dropout=0.3), tmp_path, tell=stop_at(3))
+        train(classifier(encoder="lstm", dropout=0.3), tmp_path, on_progress=stop_at(3))
     folder = tmp_path / "checkpoints"
     whole = last_checkpoint(folder)
     half = folder / "checkpoint-9"
@@ -273,7 +275,7 @@ def test_random_state_of_the_caller_is_left_alone(tmp_path, stopped):  # C34
     random.seed(5), np.random.seed(5), torch.manual_seed(5)
     if stopped:
         with pytest.raises(Stopped):
-            train(classifier(dropout=0.3), tmp_path, tell=stop_at(1))
+            train(classifier(dropout=0.3), tmp_path, on_progress=stop_at(1))
     else:
         train(classifier(dropout=0.3), tmp_path, TrainSettings(epochs=1, batch_size=16))
     assert (random.random(), np.random.rand(), torch.rand(1)) == expected
@@ -362,7 +364,7 @@ def test_patience_ends_training_and_survives_a_stop(tmp_path):
     history = train(model, tmp_path / "a", settings)
     assert [row["epoch"] for row in history] == [1, 2, 3]
     with pytest.raises(Stopped):
-        train(classifier(), tmp_path / "b", settings, tell=stop_at(3))
+        train(classifier(), tmp_path / "b", settings, on_progress=stop_at(3))
     resumed = classifier()
     assert [row["epoch"] for row in train(resumed, tmp_path / "b", settings)] == [1, 2, 3]
     assert same(weights(model), weights(resumed))

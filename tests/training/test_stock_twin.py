@@ -35,21 +35,31 @@ def texts(n, seed=0, low=2, high=6):
     """Rows of ids 4 to 29 between two special tokens."""
     generator = np.random.default_rng(seed)
     ids = [[CLS, *generator.integers(4, SIZE, size=generator.integers(low, high + 1)).tolist(), SEP] for _ in range(n)]
-    return Rows({
-        "example": [f"t-{i}" for i in range(n)],
-        "input_ids": ids,
-        "length": list(map(len, ids)),
-        "labels": [i % 2 for i in range(n)],
-        "special_tokens_mask": [[1, *[0] * (len(row) - 2), 1] for row in ids],
-    })  # fmt: skip
+    return Rows(
+        {
+            "example": [f"t-{i}" for i in range(n)],
+            "input_ids": ids,
+            "length": list(map(len, ids)),
+            "labels": [i % 2 for i in range(n)],
+            "special_tokens_mask": [[1, *[0] * (len(row) - 2), 1] for row in ids],
+        }
+    )
 
 
 def bert(seed=0, layers=2, scale=4.0, **settings):
     """A small BERT of weights that are large enough to tell texts and tokens apart."""
-    config = BertConfig(**{
-        "vocab_size": SIZE, "hidden_size": 12, "num_hidden_layers": layers, "num_attention_heads": 3,
-        "intermediate_size": 12, "max_position_embeddings": 16, "pad_token_id": 0, **settings,
-    })  # fmt: skip
+    config = BertConfig(
+        **{
+            "vocab_size": SIZE,
+            "hidden_size": 12,
+            "num_hidden_layers": layers,
+            "num_attention_heads": 3,
+            "intermediate_size": 12,
+            "max_position_embeddings": 16,
+            "pad_token_id": 0,
+            **settings,
+        }
+    )
     torch.manual_seed(seed)
     return scaled(BertForSequenceClassification(config), scale)
 
@@ -79,9 +89,16 @@ def base():
 
 def trainer_of(base, stock, settings, folder, rows=HELD_OUT, callbacks=()):
     made = StockTwinTrainer(
-        model=stock.model, args=arguments(settings, 0, folder, "eval_selection", False), train_dataset=rows,
-        eval_dataset=rows, data_collator=COLLATE, callbacks=list(callbacks), settings=settings, base=base, stock=stock,
-    )  # fmt: skip
+        model=stock.model,
+        args=arguments(settings, 0, folder, "eval_selection", False),
+        train_dataset=rows,
+        eval_dataset=rows,
+        data_collator=COLLATE,
+        callbacks=list(callbacks),
+        settings=settings,
+        base=base,
+        stock=stock,
+    )
     made.args.report_to = []
     return made
 
@@ -96,10 +113,12 @@ def heads_of(model, batch, keys):
     layers = [layer.double().tolist() for layer in output.attentions]
     if keys == "content":
         layers = [
-            [[[slow_heads.content_attention(row, content[b]) for row in head] for head in heads]
-             for b, heads in enumerate(layer)]
+            [
+                [[slow_heads.content_attention(row, content[b]) for row in head] for head in heads]
+                for b, heads in enumerate(layer)
+            ]
             for layer in layers
-        ]  # fmt: skip
+        ]
     return layers, output.logits.double().softmax(-1).tolist()
 
 
@@ -192,9 +211,10 @@ def test_every_family(name, monkeypatch):
 
 def test_a_text_without_content_is_undefined(base):
     rows = texts(3).with_columns(
-        input_ids=[[CLS, SEP], [CLS, 7, 8, SEP], [CLS, 9, SEP]], length=[2, 4, 3],
+        input_ids=[[CLS, SEP], [CLS, 7, 8, SEP], [CLS, 9, SEP]],
+        length=[2, 4, 3],
         special_tokens_mask=[[1, 1], [1, 0, 0, 1], [1, 0, 1]],
-    )  # fmt: skip
+    )
     found = stock_twin_outputs(base, StockModel(bert(seed=5)), rows, COLLATE)
     assert np.isnan(found.jsd).tolist() == [True, False, False]
     assert found.jsd[2] < 1e-15  # one token: nothing can move
@@ -297,8 +317,8 @@ def test_training_moves_attention_and_keeps_the_best(tmp_path, base, settings):
 def test_resumed_equals_undisturbed(tmp_path, base):
     settings = StockTwinSettings(epochs=2, batch_size=16, learning_rate=5e-3, sample=16)
 
-    def train(name, tell=None):
-        return train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / name, tell)
+    def train(name, on_progress=None):
+        return train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / name, on_progress)
 
     whole, expected = train("a")
     with pytest.raises(Stopped):
@@ -380,7 +400,8 @@ def test_a_layer_that_does_not_exist(base):
 
 def test_names_of_variants():
     names = [
-        StockTwinSettings().variant, StockTwinSettings(start="new", weight=0.5).variant,
+        StockTwinSettings().variant,
+        StockTwinSettings(start="new", weight=0.5).variant,
         StockTwinSettings(objective="constrained", max_tvd=0.1).variant,
-    ]  # fmt: skip
+    ]
     assert names == ["attefa", "attefa-0.5-new", "constrained-0.1"]

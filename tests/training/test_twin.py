@@ -51,8 +51,8 @@ def data():
     return tuple(with_base(rows, run_over(base, rows, COLLATE)) for rows in (ROWS, HELD_OUT))
 
 
-def train(twin, data, folder, settings, seed=3, tell=None):
-    return train_twin(twin, *data, WITH_BASE, settings, seed, folder / "checkpoints", tell)
+def train(twin, data, folder, settings, seed=3, on_progress=None):
+    return train_twin(twin, *data, WITH_BASE, settings, seed, folder / "checkpoints", on_progress)
 
 
 def trainer_of(model, settings, folder, callbacks=()):
@@ -124,9 +124,13 @@ def test_loss_equals_the_equations(tmp_path, objective, weight):
         tvd = slow.tvd(p[i], q[i])
         s_jsd = slow.jsd(a[i], b[i], EPS) / math.log(2)  # Amini and Kosseim, equations 1 to 4
         kl = slow.kl(a[i], b[i], EPS)  # Wiegreffe and Pinter, section 4
-        rows.append({
-            "attefa": tvd - weight * s_jsd, "kl": tvd - weight * kl, "constrained": (2.5 * tvd - s_jsd) / 3.5,
-        }[objective])  # fmt: skip
+        rows.append(
+            {
+                "attefa": tvd - weight * s_jsd,
+                "kl": tvd - weight * kl,
+                "constrained": (2.5 * tvd - s_jsd) / 3.5,
+            }[objective]
+        )
     assert loss.item() == pytest.approx(sum(rows) / len(rows), abs=1e-10)
 
 
@@ -394,10 +398,10 @@ def test_resumed_equals_undisturbed(tmp_path, data, settings, monkeypatch):
     expected = train(whole, data, tmp_path / "a", settings)
     undisturbed = list(prices)
     with pytest.raises(Stopped):
-        train(fresh(), data, tmp_path / "b", settings, tell=stop_at(3))
+        train(fresh(), data, tmp_path / "b", settings, on_progress=stop_at(3))
     prices.clear()
     resumed, told = fresh(seed=77), []
-    history = train(resumed, data, tmp_path / "b", settings, tell=lambda epoch, *rest: told.append(epoch))
+    history = train(resumed, data, tmp_path / "b", settings, on_progress=lambda epoch, *rest: told.append(epoch))
     assert told == [3, 4]
     assert same(weights(resumed), weights(whole))
     assert [row["eval_selection"] for row in history] == [row["eval_selection"] for row in expected]

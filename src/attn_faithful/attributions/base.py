@@ -25,8 +25,13 @@ BASELINES = ("zero", "pad")
 LAYERS = ("last", "all")
 # sources that say something of one site; the others say the same of every site with the same items
 AT_A_SITE = (
-    "attention", "attention_gradient", "attention_x_gradient", "state_leave_one_out", "raw_attention", "value_norm",
-)  # fmt: skip
+    "attention",
+    "attention_gradient",
+    "attention_x_gradient",
+    "state_leave_one_out",
+    "raw_attention",
+    "value_norm",
+)
 DRAWN = ("random",)  # sources that tell equal tokens of a bag of words apart
 
 
@@ -63,9 +68,15 @@ class SourceSettings:
 
     def __post_init__(self) -> None:
         known = {
-            "reduction": REDUCTIONS, "attention_path": ATTENTION_PATHS, "operator": OPERATORS, "sign": SIGNS,
-            "of": OUTCOMES, "baseline": BASELINES, "heads": HEADS, "layers": LAYERS,
-        }  # fmt: skip
+            "reduction": REDUCTIONS,
+            "attention_path": ATTENTION_PATHS,
+            "operator": OPERATORS,
+            "sign": SIGNS,
+            "of": OUTCOMES,
+            "baseline": BASELINES,
+            "heads": HEADS,
+            "layers": LAYERS,
+        }
         for name, choices in known.items():
             check_choice(name, getattr(self, name), choices)
         if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 1:

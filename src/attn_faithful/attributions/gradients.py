@@ -110,9 +110,14 @@ def embedded_text(
     if attention is not None:
         others |= {name: value.detach() for name, value in attention.items()}
     return EmbeddedText(
-        model, request.settings, request.asked.multi_label, embedded, tuple(others),
-        (request.classes[rows], *others.values()), request.read,
-    )  # fmt: skip
+        model,
+        request.settings,
+        request.asked.multi_label,
+        embedded,
+        tuple(others),
+        (request.classes[rows], *others.values()),
+        request.read,
+    )
 
 
 @contextmanager

@@ -21,27 +21,36 @@ def evaluate(given: argparse.Namespace) -> None:
     from attn_faithful.experiments.recipe import check_folder_name
     from attn_faithful.experiments.run_cell import quiet
     from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
-    from attn_faithful.experiments.run_recipe import processes
+    from attn_faithful.experiments.run_recipe import process_group
     from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, told
     from attn_faithful.reports.progress.progress import Counter
     from attn_faithful.reports.result import Result
 
     check_folder_name("name", given.name)
     data, settings = _evaluation(given)
-    with processes(given.processes, "data") as team:
+    with process_group(given.processes, "data") as processes:
         with quiet():
             model, tokenizer = load(given.model)
         for seed in numbers("--seeds", given.seeds, int) or [settings.seed]:
             task = make_task(
-                model, tokenizer, data, replace(settings, seed=seed), given.split, source_file=given.source_file,
+                model,
+                tokenizer,
+                data,
+                replace(settings, seed=seed),
+                given.split,
+                source_file=given.source_file,
                 origin=given.model,
-            )  # fmt: skip
+            )
             warnings.simplefilter("ignore", UndefinedTextWarning)  # said below, of finished runs too
-            with Counter(f"{task.name} on {task.texts.name}", team.rank, team.world) as counter:
+            with Counter(f"{task.name} on {task.texts.name}", processes.rank, processes.world) as counter:
                 folder = evaluate_task(
-                    task, Path(given.output) / given.name, held=given.batch_size, team=team, tell=counter.tell
+                    task,
+                    Path(given.output) / given.name,
+                    chunk_size=given.batch_size,
+                    processes=processes,
+                    on_progress=counter.update,
                 )
-            if team.main:
+            if processes.main:
                 result = Result(folder.path)
                 tables = result.tables() if given.full else [result.short_table()]
                 show_answers([{"runs": [folder.path]}], tables, "" if given.full else FULL)

@@ -53,10 +53,13 @@ def _stock_attefa(given: argparse.Namespace) -> None:
             raise InputError(f"--set {key}: attefa of a trained model takes keys of data and twin only.")
     twin = {key.removeprefix("twin."): value for key, value in found.items() if key.startswith("twin.")}
     flags = {
-        "epochs": given.twin_epochs, "learning_rate": given.learning_rate, "batch_size": given.batch_size,
-        "layers": numbers("--layers", given.layers, int), "max_tvd": given.max_tvd,
+        "epochs": given.twin_epochs,
+        "learning_rate": given.learning_rate,
+        "batch_size": given.batch_size,
+        "layers": numbers("--layers", given.layers, int),
+        "max_tvd": given.max_tvd,
         "objective": None if given.max_tvd is None else "constrained",
-    }  # fmt: skip
+    }
     twin = {key: value for key, value in flags.items() if value is not None} | twin
     if given.smoke:
         twin["epochs"] = 1
@@ -74,10 +77,15 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     cell = SimpleNamespace(title=f"{model.config.model_type} on {given.data}")
     with Progress([cell]) as progress:
         folder = stock_attefa(
-            model, tokenizer, recipe.data, settings, seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
-            output=Path(given.output) / recipe.name, origin=given.model,
-            tell=partial(progress.tell, cell),
-        )  # fmt: skip
+            model,
+            tokenizer,
+            recipe.data,
+            settings,
+            seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
+            output=Path(given.output) / recipe.name,
+            origin=given.model,
+            on_progress=partial(progress.update, cell),
+        )
     records = aggregate([folder])
     result = Result(folder.path)
     rest = result.tables() if given.full else []

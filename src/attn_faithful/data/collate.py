@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 
 # what a model reads beside the text
 MODEL_COLUMNS = (
-    "special_tokens_mask", "sentence_ids", "query_input_ids", "candidates", "word_ids", "token_type_ids",
-)  # fmt: skip
+    "special_tokens_mask",
+    "sentence_ids",
+    "query_input_ids",
+    "candidates",
+    "word_ids",
+    "token_type_ids",
+)
 FILL = {"special_tokens_mask": 1, "word_ids": -1, "sentence_ids": 0, "token_type_ids": 0}  # whole numbers a token
 
 

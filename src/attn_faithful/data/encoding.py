@@ -268,9 +268,14 @@ def encode_texts(
     for start in range(0, max(len(dataset), 1), 1000):
         batch = dataset[start : start + 1000]
         rows = encoded_batch(
-            tokenizer, batch["text"], start, limit, queries=batch["query"] if joined else None,
-            offsets=pieces or sentences, words=pieces,
-        )  # fmt: skip
+            tokenizer,
+            batch["text"],
+            start,
+            limit,
+            queries=batch["query"] if joined else None,
+            offsets=pieces or sentences,
+            words=pieces,
+        )
         specials = specials or any(any(mask) for mask in rows["special_tokens_mask"])
         for name in list(per_word):
             columns = (batch[name], batch["text"], rows["n_own"], rows["own_spans"])

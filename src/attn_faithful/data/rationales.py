@@ -20,7 +20,7 @@ NEUTRAL, STRONGEST = 2, 4
 
 
 @dataclass(frozen=True)
-class Said:
+class SplitTexts:
     """The texts of one split, as they were read.
 
     Attributes:
@@ -72,7 +72,7 @@ def check_rationale(name: str, splits: Mapping[str, Any], source: str) -> None:
         raise InputError(f"Expected lists in column {name!r} of {source!r}, but it holds {features[name]}.")
 
 
-def word_rationales(name: str, said: Said) -> list[list[int]]:
+def word_rationales(name: str, said: SplitTexts) -> list[list[int]]:
     """For each kept row 1 at the white-space words of its text that are the reason for the label, 0 at the others.
 
     - "supporting": the words of the lines that a column of that name lists, from 0, as those that prove the answer.
@@ -107,12 +107,12 @@ def word_rationales(name: str, said: Said) -> list[list[int]]:
     ]
 
 
-def _given(name: str, said: Said, row: int, values: Sequence[Any]) -> list[int]:
+def _given(name: str, said: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:
     _check(name, said, row, values, (0, 1))
     return [int(value) for value in values]
 
 
-def _sentiment(name: str, said: Said, row: int, values: Sequence[Any]) -> list[int]:
+def _sentiment(name: str, said: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:
     _check(name, said, row, values, range(STRONGEST + 1))
     side = SIDES.get((said.labels[row] or "").lower())
     if side is None:
@@ -120,7 +120,7 @@ def _sentiment(name: str, said: Said, row: int, values: Sequence[Any]) -> list[i
     return [int(side * (value - NEUTRAL) > 0) for value in values]
 
 
-def _check(name: str, said: Said, row: int, values: Sequence[Any], known: Sequence[int]) -> None:
+def _check(name: str, said: SplitTexts, row: int, values: Sequence[Any], known: Sequence[int]) -> None:
     example = said.examples[row]
     check_same_length(("words of the text", name), (said.words(row), values), example)
     strange = [value for value in values if value not in known]
@@ -131,7 +131,7 @@ def _check(name: str, said: Said, row: int, values: Sequence[Any], known: Sequen
         )
 
 
-def _supporting(name: str, said: Said, row: int, places: Sequence[Any]) -> list[int]:
+def _supporting(name: str, said: SplitTexts, row: int, places: Sequence[Any]) -> list[int]:
     lines = [line.split() for line in (said.texts[row] or "").split("\n")]
     strange = [place for place in places if place not in range(len(lines))]
     if strange:
@@ -142,7 +142,7 @@ def _supporting(name: str, said: Said, row: int, places: Sequence[Any]) -> list[
     return [int(i in places) for i, line in enumerate(lines) for _ in line]
 
 
-def _pairs(said: Said) -> list[list[int]]:
+def _pairs(said: SplitTexts) -> list[list[int]]:
     members: dict[Any, dict[bool, int]] = {}
     own = zip(said.read("pair_id"), said.read("is_revised"), said.texts, strict=True)
     for row, (pair, revised, text) in enumerate(own):

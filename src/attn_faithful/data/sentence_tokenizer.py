@@ -20,9 +20,14 @@ class SentenceTokenizer(PreTrainedTokenizerFast):
     """
 
     def __call__(
-        self, text: Any = None, text_pair: Any = None, *, return_tensors: Any = None,
-        return_offsets_mapping: bool = False, **kwargs: Any,
-    ) -> BatchEncoding:  # fmt: skip
+        self,
+        text: Any = None,
+        text_pair: Any = None,
+        *,
+        return_tensors: Any = None,
+        return_offsets_mapping: bool = False,
+        **kwargs: Any,
+    ) -> BatchEncoding:
         """As of any tokenizer; see the class.
 
         Raises:

@@ -18,7 +18,7 @@ from attn_faithful.data.columns import Columns, find_columns
 from attn_faithful.data.files.readers import Raw, from_rows, read_source
 from attn_faithful.data.labels import LabelMap, fit_labels, label_notes, stratified
 from attn_faithful.data.planted import LABEL_NAMES, make_mock, mock_spec
-from attn_faithful.data.rationales import RATIONALE, Said, check_rationale, says, word_rationales
+from attn_faithful.data.rationales import RATIONALE, SplitTexts, check_rationale, says, word_rationales
 from attn_faithful.data.rows import Texts
 from attn_faithful.data.splits import check_train, make_splits, take, values_at
 from attn_faithful.data.training_texts import SEEN, TrainingTexts, without_seen
@@ -312,7 +312,7 @@ def _table(
             raw.notes.append(f"{split}: {strange} candidates left out that are no class.")
     if rationale is not None and says(rows, rationale):
         known = {row: label for row, label in enumerate(labels) if isinstance(label, int) and label >= 0}
-        said = Said(
+        said = SplitTexts(
             read=lambda name: _column(rows, name),
             texts=texts,
             examples=dict(zip(kept, table["example"], strict=True)),

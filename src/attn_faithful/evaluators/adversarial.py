@@ -15,7 +15,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.adversarial_search import FAST, SearchSettings, output_change, search
 from attn_faithful.evaluators.adversarial_steps import farther
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
 from attn_faithful.evaluators.movable_attention import Movable, movable_of
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
 from attn_faithful.functional.adversary_classes import adversary_interval, decision_keeping_interval
@@ -29,43 +29,84 @@ from attn_faithful.models.protocol import probabilities
 METHODS = ("auto", "exact", "adam")
 
 JSD = MetricSpec(
-    "adversarial_attention", "eps-max JSD", "largest JSD from the model's attention that moves the prediction by eps "
-    "at most; a lower bound for more than two classes and for the gradient search", 0.0, LN2, "lower", "nats",
-)  # fmt: skip
+    "adversarial_attention",
+    "eps-max JSD",
+    "largest JSD from the model's attention that moves the prediction by eps "
+    "at most; a lower bound for more than two classes and for the gradient search",
+    0.0,
+    LN2,
+    "lower",
+    "nats",
+)
 UPPER = MetricSpec(
-    "adversarial_upper", "upper bound", "what no attention within eps can exceed; the value itself where that is exact",
-    0.0, LN2, "lower", "nats",
-)  # fmt: skip
+    "adversarial_upper",
+    "upper bound",
+    "what no attention within eps can exceed; the value itself where that is exact",
+    0.0,
+    LN2,
+    "lower",
+    "nats",
+)
 RATIO = MetricSpec(
-    "adversarial_ratio", "share of reach", "eps-max JSD over the largest JSD that can be reached on these tokens",
-    0.0, 1.0, "lower",
-)  # fmt: skip
+    "adversarial_ratio",
+    "share of reach",
+    "eps-max JSD over the largest JSD that can be reached on these tokens",
+    0.0,
+    1.0,
+    "lower",
+)
 REACHABLE = MetricSpec(
-    "jsd_reachable", "reach", "largest JSD from the model's attention that dealing it anew to these tokens can give; "
-    "what special tokens keep adds nothing to it", 0.0, LN2, None, "nats",
-)  # fmt: skip
+    "jsd_reachable",
+    "reach",
+    "largest JSD from the model's attention that dealing it anew to these tokens can give; "
+    "what special tokens keep adds nothing to it",
+    0.0,
+    LN2,
+    None,
+    "nats",
+)
 TVD = MetricSpec(
     "adversarial_tvd", "TVD", "change of the prediction under that attention", 0.0, 1.0, None, "probability"
 )
 LIKELIHOOD = MetricSpec(
-    "adversarial_kl", "KL", "how unlikely that attention is under the model's: KL(it || the model's)",
-    0.0, math.inf, None, "nats",
-)  # fmt: skip
+    "adversarial_kl",
+    "KL",
+    "how unlikely that attention is under the model's: KL(it || the model's)",
+    0.0,
+    math.inf,
+    None,
+    "nats",
+)
 ACCURACY = MetricSpec(
     "adversarial_accuracy", "accuracy there", "whether the prediction under that attention is the gold class", 0.0, 1.0
 )
 KEEPING = MetricSpec(
-    "decision_jsd", "decision-keeping JSD", "largest JSD from the model's attention that keeps the decision; a lower "
-    "bound for more than two classes", 0.0, LN2, "lower", "nats",
-)  # fmt: skip
-KEEPING_UPPER = MetricSpec(
-    "decision_upper", "its upper bound", "what no attention that keeps the decision can exceed", 0.0, LN2, "lower",
+    "decision_jsd",
+    "decision-keeping JSD",
+    "largest JSD from the model's attention that keeps the decision; a lower bound for more than two classes",
+    0.0,
+    LN2,
+    "lower",
     "nats",
-)  # fmt: skip
+)
+KEEPING_UPPER = MetricSpec(
+    "decision_upper",
+    "its upper bound",
+    "what no attention that keeps the decision can exceed",
+    0.0,
+    LN2,
+    "lower",
+    "nats",
+)
 DISTANCE = MetricSpec(
-    "flip_distance", "flip distance", "smallest JSD from the model's attention to one that changes the decision, exact",
-    0.0, LN2, "lower", "nats",
-)  # fmt: skip
+    "flip_distance",
+    "flip distance",
+    "smallest JSD from the model's attention to one that changes the decision, exact",
+    0.0,
+    LN2,
+    "lower",
+    "nats",
+)
 PROOF = MetricSpec(
     "attention_proof", "attention-proof", "whether no attention at all changes the decision", 0.0, 1.0, "lower"
 )
@@ -127,7 +168,7 @@ class Alternatives:
     unbounded: str = NAN_SCORES
 
 
-def run(block: Block, settings: AdversarialSettings) -> Found:
+def run(block: Block, settings: AdversarialSettings) -> ScoreRows:
     """Search alternatives to the attention of every example.
 
     Args:
@@ -140,7 +181,7 @@ def run(block: Block, settings: AdversarialSettings) -> Found:
     movable = movable_of(block)
     if settings.method == "exact" and movable is None:
         raise InputError("method exact needs a read-out that is affine in one attention; choose adam or auto.")
-    found = Found()
+    found = ScoreRows()
     if movable is None and settings.method == "auto" and block.attention != "attention":
         _score_alternatives(found, block, _not_searched(block, settings, "adam", NO_BOUND))
     elif settings.method == "adam" or movable is None:
@@ -151,9 +192,9 @@ def run(block: Block, settings: AdversarialSettings) -> Found:
     return found
 
 
-def run_decision(block: Block, settings: AdversarialSettings) -> Found:
+def run_decision(block: Block, settings: AdversarialSettings) -> ScoreRows:
     """The farthest attention that keeps the decision and the nearest that changes it, of a block of one label."""
-    found = Found()
+    found = ScoreRows()
     _score_decision(found, block, movable_of(block))
     return found
 
@@ -198,7 +239,7 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     return Alternatives(attention[:, : settings.k], moved[:, : settings.k], nothing, "adam", unbounded=NO_BOUND)
 
 
-def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
+def _score_alternatives(found: ScoreRows, block: Block, best: Alternatives) -> None:
     encoded, items = block.encoded, block.items
     own = encoded.attention.double()
     reach = block.over_slots(largest_jsd(own, items))
@@ -225,17 +266,26 @@ def _score_alternatives(found: Found, block: Block, best: Alternatives) -> None:
         found.score(block, row, ACCURACY.name, right, empty or (best.missing if label >= 0 else UNLABELLED))
         far = float(unlikely[row])
         found.score(
-            block, row, LIKELIHOOD.name, math.nan if math.isinf(far) else far,
+            block,
+            row,
+            LIKELIHOOD.name,
+            math.nan if math.isinf(far) else far,
             empty or ("mass where the model has none" if math.isinf(far) else best.missing),
-        )  # fmt: skip
+        )
         for rank, moved in enumerate(values):
             if math.isnan(moved):
                 continue  # no further alternative that shares no token
             found.variant(
-                block, row, "adversarial", _variant(block, f"{best.method}-{rank + 1}"), attention_jsd=moved,
-                output_tvd=float(change[row, rank]), probabilities=after[row, rank].tolist(),
-                attention=best.attention[row, rank][items[row]].tolist(), exact=exact and rank == 0,
-            )  # fmt: skip
+                block,
+                row,
+                "adversarial",
+                _variant(block, f"{best.method}-{rank + 1}"),
+                attention_jsd=moved,
+                output_tvd=float(change[row, rank]),
+                probabilities=after[row, rank].tolist(),
+                attention=best.attention[row, rank][items[row]].tolist(),
+                exact=exact and rank == 0,
+            )
 
 
 def _variant(block: Block, name: str) -> str:
@@ -243,7 +293,7 @@ def _variant(block: Block, name: str) -> str:
     return name if block.attention == "attention" else f"{block.attention} {name}"
 
 
-def _score_decision(found: Found, block: Block, movable: Movable | None) -> None:
+def _score_decision(found: ScoreRows, block: Block, movable: Movable | None) -> None:
     """The farthest attention that keeps the decision, and the nearest that changes it."""
     if movable is None:
         reason = MULTI_LABEL if block.encoded.multi_label else NOT_AFFINE
@@ -277,15 +327,27 @@ def _score_decision(found: Found, block: Block, movable: Movable | None) -> None
         found.score(block, row, PROOF.name, proof, undefined)
         if not math.isnan(float(distance[row])):
             found.variant(
-                block, row, "adversarial", _variant(block, "flip"), attention_jsd=float(distance[row]),
-                output_tvd=float(change[row]), probabilities=after[row].tolist(),
-                attention=attention[row][items[row]].tolist(), exact=True,
-            )  # fmt: skip
+                block,
+                row,
+                "adversarial",
+                _variant(block, "flip"),
+                attention_jsd=float(distance[row]),
+                output_tvd=float(change[row]),
+                probabilities=after[row].tolist(),
+                attention=attention[row][items[row]].tolist(),
+                exact=True,
+            )
 
 
 EVALUATORS.register("adversarial")(
     Evaluator(
-        "adversarial", "Jain and Wallace 2019, section 4.2.2", METRICS, run, AdversarialSettings, labelled=True,
-        by_label=(KEEPING, KEEPING_UPPER, DISTANCE, PROOF), of_label=run_decision,
+        "adversarial",
+        "Jain and Wallace 2019, section 4.2.2",
+        METRICS,
+        run,
+        AdversarialSettings,
+        labelled=True,
+        by_label=(KEEPING, KEEPING_UPPER, DISTANCE, PROOF),
+        of_label=run_decision,
     )
-)  # fmt: skip
+)

@@ -14,15 +14,24 @@ from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, per_example_divergences
 
 ATTEFA = MetricSpec(
-    "attefa", "AtteFa", "TVD over JSD / ln 2 of twin and base, means first; 0: other attention, same predictions",
-    0.0, 1.0, "higher",
-)  # fmt: skip
+    "attefa",
+    "AtteFa",
+    "TVD over JSD / ln 2 of twin and base, means first; 0: other attention, same predictions",
+    0.0,
+    1.0,
+    "higher",
+)
 TVD = MetricSpec("tvd", "TVD", "how far the twin's predictions lie from the base's", 0.0, 1.0, None, "probability")
 JSD = MetricSpec("jsd", "JSD", "how far the twin's attention lies from the base's", 0.0, math.log(2), None, "nats")
 JSD_AT_TVD = MetricSpec(
-    "jsd_at_tvd", "JSD at TVD", "largest JSD found whose mean TVD keeps the limit; undefined where the twin missed it",
-    0.0, math.log(2), "lower", "nats",
-)  # fmt: skip
+    "jsd_at_tvd",
+    "JSD at TVD",
+    "largest JSD found whose mean TVD keeps the limit; undefined where the twin missed it",
+    0.0,
+    math.log(2),
+    "lower",
+    "nats",
+)
 
 
 def run(

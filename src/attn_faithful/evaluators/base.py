@@ -103,7 +103,7 @@ def sources_of(settings: Any) -> list[str]:
     return [name for name in settings.rankings if name != "attention"]
 
 
-class Found:
+class ScoreRows:
     """What a test found: rows of the tables "scores" and "variants", as columns."""
 
     def __init__(self) -> None:
@@ -111,9 +111,15 @@ class Found:
         self.variants: dict[str, list[Any]] = {name: [] for name in columns("variants")}
 
     def score(
-        self, block: Block, row: int, metric: str, value: float, reason: str | None = None,
-        source: str | None = None, slot: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        block: Block,
+        row: int,
+        metric: str,
+        value: float,
+        reason: str | None = None,
+        source: str | None = None,
+        slot: int = 0,
+    ) -> None:
         """Add one number of one example; a reason goes with NaN and with nothing else."""
         value = float(value)
         entry = {
@@ -132,13 +138,18 @@ class Found:
     def variant(self, block: Block, row: int, test: str, variant: str, slot: int = 0, **found: Any) -> None:
         """Add one alternative of one example; what was not found is None."""
         entry = {
-            "example": block.example[row], "site": block.site, "slot": slot, "test": test, "variant": variant,
-            "label": block.label, **found,
-        }  # fmt: skip
+            "example": block.example[row],
+            "site": block.site,
+            "slot": slot,
+            "test": test,
+            "variant": variant,
+            "label": block.label,
+            **found,
+        }
         for name, values in self.variants.items():
             values.append(entry.get(name))
 
-    def handed(self, copies: Mapping[str, Sequence[str]]) -> Found:
+    def handed(self, copies: Mapping[str, Sequence[str]]) -> ScoreRows:
         """The same of all examples that say the same.
 
         Args:
@@ -146,7 +157,7 @@ class Found:
         """
         if all(list(own) == [example] for example, own in copies.items()):
             return self
-        found = Found()
+        found = ScoreRows()
         for mine, theirs in ((found.scores, self.scores), (found.variants, self.variants)):
             named = [(i, own) for i, example in enumerate(theirs["example"]) for own in copies[example]]
             for name, values in mine.items():
@@ -154,7 +165,7 @@ class Found:
             mine["example"] = [own for _, own in named]
         return found
 
-    def extend(self, other: Found) -> None:
+    def extend(self, other: ScoreRows) -> None:
         """Add the rows of another."""
         for mine, theirs in ((self.scores, other.scores), (self.variants, other.variants)):
             for name, values in mine.items():

@@ -10,23 +10,35 @@ from itertools import combinations, permutations
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
 from attn_faithful.functional.rankings import LONG, SIGNIFICANT, TIE_TOLERANCE, Correlation, kendall_tau_b, spearman
 from attn_faithful.functional.top_k import TopK, overlap, top_k_kendall, top_k_tau
 
 TAU = MetricSpec(
-    "attention_correlation", "tau-b", "Kendall's rank correlation of two importances over a text's tokens",
-    -1.0, 1.0, "higher",
-)  # fmt: skip
+    "attention_correlation",
+    "tau-b",
+    "Kendall's rank correlation of two importances over a text's tokens",
+    -1.0,
+    1.0,
+    "higher",
+)
 P_VALUE = MetricSpec("correlation_p", "p", "two-sided p-value of tau-b", 0.0, 1.0, shown=False)
 SIGNIFICANT_SHARE = MetricSpec(
-    "significant", "sig.", f"whether p <= {SIGNIFICANT}, over all texts as in the paper: an undefined tau is not",
-    0.0, 1.0, "higher",
-)  # fmt: skip
+    "significant",
+    "sig.",
+    f"whether p <= {SIGNIFICANT}, over all texts as in the paper: an undefined tau is not",
+    0.0,
+    1.0,
+    "higher",
+)
 SIGNIFICANT_LONG = MetricSpec(
-    "significant_n5", f"sig. n>={LONG}", f"whether p <= {SIGNIFICANT}, texts of {LONG} tokens or more",
-    0.0, 1.0, "higher",
-)  # fmt: skip
+    "significant_n5",
+    f"sig. n>={LONG}",
+    f"whether p <= {SIGNIFICANT}, texts of {LONG} tokens or more",
+    0.0,
+    1.0,
+    "higher",
+)
 SPEARMAN = MetricSpec("spearman", "Spearman", "rank correlation of Spearman", -1.0, 1.0, "higher")
 TOP_K_TAU = MetricSpec("top_k_tau", "top-k tau", "Kendall's correlation of the two top-k lists", -1.0, 1.0, "higher")
 TOP_K_DISTANCE = MetricSpec(
@@ -35,13 +47,26 @@ TOP_K_DISTANCE = MetricSpec(
 OVERLAP = MetricSpec("top_k_overlap", "top-k overlap", "share of the k highest tokens in common", 0.0, 1.0, "higher")
 TIES = MetricSpec("tied_pairs", "tied", "share of the token pairs that tie in the first of the two", 0.0, 1.0)
 DIFFERENCE = MetricSpec(
-    "tau_difference", "tau - tau(attention)", "how much closer another importance is to the second than attention is",
-    -2.0, 2.0, "lower",
-)  # fmt: skip
+    "tau_difference",
+    "tau - tau(attention)",
+    "how much closer another importance is to the second than attention is",
+    -2.0,
+    2.0,
+    "lower",
+)
 
 METRICS = (
-    TAU, P_VALUE, SIGNIFICANT_SHARE, SIGNIFICANT_LONG, SPEARMAN, TOP_K_TAU, TOP_K_DISTANCE, OVERLAP, TIES, DIFFERENCE
-)  # fmt: skip
+    TAU,
+    P_VALUE,
+    SIGNIFICANT_SHARE,
+    SIGNIFICANT_LONG,
+    SPEARMAN,
+    TOP_K_TAU,
+    TOP_K_DISTANCE,
+    OVERLAP,
+    TIES,
+    DIFFERENCE,
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +90,7 @@ class CorrelationSettings:
             raise InputError(f"k must be at least 2, but is {self.k}.")
 
 
-def run(block: Block, settings: CorrelationSettings) -> Found:
+def run(block: Block, settings: CorrelationSettings) -> ScoreRows:
     """Compare attention with every source, and the sources with one another, in each example and slot.
 
     Args:
@@ -76,14 +101,14 @@ def run(block: Block, settings: CorrelationSettings) -> Found:
         scores whose source is "attention~<source>" and so on; `tau_difference` of "a-attention~b" is tau(a, b) minus
         tau(attention, b), as in the paper's figures 3 and 4.
     """
-    found = Found()
+    found = ScoreRows()
     attention, items = block.encoded.attention.double().cpu().numpy(), block.items.cpu().numpy()
     arrays = {name: block.sources[name].double().cpu().numpy() for name in settings.against}
     own = block.attention == "attention"
     for row in range(len(block)):
         for slot, held in enumerate(items[row]):
             vectors = {name: values[row][held] for name, values in arrays.items()}
-            here = Place(found, block, row, slot, settings)
+            here = PairScores(found, block, row, slot, settings)
             taus = {
                 (block.attention, name): here.compare(block.attention, attention[row, slot][held], name, values)
                 for name, values in vectors.items()
@@ -97,10 +122,10 @@ def run(block: Block, settings: CorrelationSettings) -> Found:
 
 
 @dataclass(frozen=True)
-class Place:
+class PairScores:
     """Where the scores of one example and slot go."""
 
-    found: Found
+    found: ScoreRows
     block: Block
     row: int
     slot: int
@@ -122,8 +147,10 @@ class Place:
         rho = spearman(x, y, **common)
         self.score(source, SPEARMAN, rho.value, rho.reason)
         measures: list[tuple[MetricSpec, Callable[..., TopK]]] = [
-            (TOP_K_TAU, top_k_tau), (TOP_K_DISTANCE, top_k_kendall), (OVERLAP, overlap)
-        ]  # fmt: skip
+            (TOP_K_TAU, top_k_tau),
+            (TOP_K_DISTANCE, top_k_kendall),
+            (OVERLAP, overlap),
+        ]
         for metric, measure in measures:
             first = measure(x, y, k=settings.k, **common)
             self.score(source, metric, first.value, first.reason)
@@ -137,7 +164,11 @@ class Place:
 
 EVALUATORS.register("correlation")(
     Evaluator(
-        "correlation", "Jain and Wallace 2019, section 4.1", METRICS, run, CorrelationSettings,
+        "correlation",
+        "Jain and Wallace 2019, section 4.1",
+        METRICS,
+        run,
+        CorrelationSettings,
         lambda settings: settings.against,
     )
-)  # fmt: skip
+)

@@ -8,22 +8,29 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
 from attn_faithful.functional.concentration import distribution, gini, normalized_entropy, support_size
 
 ENTROPY = MetricSpec(
-    "importance_entropy", "entropy", "entropy of the shares of importance, of its largest value: 0 where one item has "
-    "all, 1 where all have the same", 0.0, 1.0,
-)  # fmt: skip
+    "importance_entropy",
+    "entropy",
+    "entropy of the shares of importance, of its largest value: 0 where one item has all, 1 where all have the same",
+    0.0,
+    1.0,
+)
 SUPPORT = MetricSpec("importance_support", "support", "number of items with importance above 0", 1.0, math.inf)
 GINI = MetricSpec(
     "importance_gini", "Gini", "Gini's coefficient of the importance: 0 where all items have the same", 0.0, 1.0
 )
 ZERO = MetricSpec("zero_attention", "zero attention", "share of the items that attention leaves out entirely", 0.0, 1.0)
 HIDDEN = MetricSpec(
-    "hidden_entropy", "hidden entropy", "normalized entropy of what a state depends on, averaged over the states (with "
-    "the source hidden_gradient, which tells it): 1 where each depends on all tokens alike", 0.0, 1.0,
-)  # fmt: skip
+    "hidden_entropy",
+    "hidden entropy",
+    "normalized entropy of what a state depends on, averaged over the states (with "
+    "the source hidden_gradient, which tells it): 1 where each depends on all tokens alike",
+    0.0,
+    1.0,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class EntropySettings:
             raise InputError(f"of must name different sources beside attention, which is always there: {self.of}.")
 
 
-def run(block: Block, settings: EntropySettings) -> Found:
+def run(block: Block, settings: EntropySettings) -> ScoreRows:
     """Measure how concentrated attention and each source are over the items of each example.
 
     Args:
@@ -50,14 +57,14 @@ def run(block: Block, settings: EntropySettings) -> Found:
             attention's place is measured, as the sources do not depend on it.
         settings: see `EntropySettings`.
     """
-    found = Found()
+    found = ScoreRows()
     _score(found, block, block.attention, block.encoded.over_items)
     for name in settings.of if block.attention == "attention" else ():
         _score(found, block, name, block.sources[name])
     return found
 
 
-def _score(found: Found, block: Block, source: str, importance: Tensor) -> None:
+def _score(found: ScoreRows, block: Block, source: str, importance: Tensor) -> None:
     content = block.encoded.content
     shares, reasons = distribution(importance.to(content.device), content)
     values, short = normalized_entropy(shares, content)
@@ -76,7 +83,11 @@ def _score(found: Found, block: Block, source: str, importance: Tensor) -> None:
 
 EVALUATORS.register("entropy")(
     Evaluator(
-        "entropy", "Meister et al. 2021, section 4", (ENTROPY, SUPPORT, GINI, ZERO, HIDDEN), run, EntropySettings,
+        "entropy",
+        "Meister et al. 2021, section 4",
+        (ENTROPY, SUPPORT, GINI, ZERO, HIDDEN),
+        run,
+        EntropySettings,
         lambda settings: settings.of,
     )
-)  # fmt: skip
+)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial import MULTI_LABEL
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
 from attn_faithful.functional.erasure import (
     SHARES,
     aopc,
@@ -29,13 +29,23 @@ from attn_faithful.models.protocol import probabilities
 CANNOT_DELETE = "model cannot delete tokens"
 
 COMPREHENSIVENESS = MetricSpec(
-    "comprehensiveness", "comprehensiveness", "what the predicted class loses without the top items, mean over shares",
-    -1.0, 1.0, "higher", "probability",
-)  # fmt: skip
+    "comprehensiveness",
+    "comprehensiveness",
+    "what the predicted class loses without the top items, mean over shares",
+    -1.0,
+    1.0,
+    "higher",
+    "probability",
+)
 SUFFICIENCY = MetricSpec(
-    "sufficiency", "sufficiency", "what the predicted class loses with the top items alone, mean over shares",
-    -1.0, 1.0, "lower", "probability",
-)  # fmt: skip
+    "sufficiency",
+    "sufficiency",
+    "what the predicted class loses with the top items alone, mean over shares",
+    -1.0,
+    1.0,
+    "lower",
+    "probability",
+)
 
 
 @dataclass(frozen=True)
@@ -48,9 +58,7 @@ class ErasureSettings:
         shares: of a text's items, each rounded up; the defaults are ERASER's.
     """
 
-    rankings: list[str] = field(
-        default_factory=lambda: ["attention", "input_x_gradient", "leave_one_out", "random"]
-    )  # fmt: skip
+    rankings: list[str] = field(default_factory=lambda: ["attention", "input_x_gradient", "leave_one_out", "random"])
     shares: list[float] = field(default_factory=lambda: list(SHARES))
 
     def __post_init__(self) -> None:
@@ -68,7 +76,7 @@ class Curve:
     reasons: Sequence[str | None]
 
 
-def run(block: Block, settings: ErasureSettings) -> Found:
+def run(block: Block, settings: ErasureSettings) -> ScoreRows:
     """Delete the top items of every ranking from the text, then all others.
 
     The target is the predicted class of the whole text, whatever the sources' target is. Alternatives hold the
@@ -78,7 +86,7 @@ def run(block: Block, settings: ErasureSettings) -> Found:
         block: examples at a site; the slots of an example are one set of items.
         settings: see `ErasureSettings`.
     """
-    found = Found()
+    found = ScoreRows()
     for name, curve in _curves(block, settings).items():
         columns = {COMPREHENSIVENESS: aopc(curve.without).tolist(), SUFFICIENCY: aopc(curve.only).tolist()}
         for row, reason in enumerate(curve.reasons):
@@ -119,7 +127,14 @@ def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | 
 
 EVALUATORS.register("erasure")(
     Evaluator(
-        "erasure", "DeYoung et al. 2020, section 4.2", (COMPREHENSIVENESS, SUFFICIENCY), run, ErasureSettings,
-        sources_of, controlled=False, by_label=(COMPREHENSIVENESS, SUFFICIENCY), of_label=run,
+        "erasure",
+        "DeYoung et al. 2020, section 4.2",
+        (COMPREHENSIVENESS, SUFFICIENCY),
+        run,
+        ErasureSettings,
+        sources_of,
+        controlled=False,
+        by_label=(COMPREHENSIVENESS, SUFFICIENCY),
+        of_label=run,
     )
-)  # fmt: skip
+)

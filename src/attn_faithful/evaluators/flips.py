@@ -16,7 +16,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.adversarial import MULTI_LABEL
 from attn_faithful.evaluators.attention_removal import OPERATORS, Removal
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
 from attn_faithful.evaluators.flip_facts import flip_facts
 from attn_faithful.functional.attention_removal import flipped, greedy_flip_size, removal_order, removed_mass
 from attn_faithful.functional.divergences import LN2, jsd
@@ -29,44 +29,78 @@ RANDOM, SMALLEST, GREEDY = "random_ranking", "smallest_set", "greedy_set"
 ONE_ITEM = "one item"
 
 FRACTION = MetricSpec(
-    "decision_flip", "fraction removed", "share of the items that must be removed, along the ranking, until the "
-    "decision changes", 0.0, 1.0, "lower",
-)  # fmt: skip
+    "decision_flip",
+    "fraction removed",
+    "share of the items that must be removed, along the ranking, until the decision changes",
+    0.0,
+    1.0,
+    "lower",
+)
 MASS = MetricSpec(
-    "flip_mass", "mass removed", "share of the attention on all items that these items hold; what special tokens keep "
-    "is no part of it", 0.0, 1.0, None, "probability",
-)  # fmt: skip
+    "flip_mass",
+    "mass removed",
+    "share of the attention on all items that these items hold; what special tokens keep is no part of it",
+    0.0,
+    1.0,
+    None,
+    "probability",
+)
 SIZE = MetricSpec("flip_size", "items removed", "number of these items", 1.0, math.inf, "lower")
 NEVER_FLIPS = MetricSpec(
     "flip_never", "never flips", "whether the ranking never changes the decision, to the last item", 0.0, 1.0
 )
 AT_LAST = MetricSpec(
-    "flip_at_last", "only at the last", "whether the decision changes only once nothing at all is left", 0.0, 1.0,
+    "flip_at_last",
+    "only at the last",
+    "whether the decision changes only once nothing at all is left",
+    0.0,
+    1.0,
     "lower",
-)  # fmt: skip
+)
 RATIO = MetricSpec(
-    "flip_ratio", "over smallest", "items removed over those of the smallest set that changes the decision (of the "
-    "smallest that was found, where the read-out is not affine)", 0.0, math.inf, "lower",
-)  # fmt: skip
+    "flip_ratio",
+    "over smallest",
+    "items removed over those of the smallest set that changes the decision (of the "
+    "smallest that was found, where the read-out is not affine)",
+    0.0,
+    math.inf,
+    "lower",
+)
 OPTIMAL = MetricSpec(
-    "flip_optimal", "optimal", "whether no set that changes the decision is smaller (as far as is known, where the "
-    "read-out is not affine)", 0.0, 1.0, "higher",
-)  # fmt: skip
+    "flip_optimal",
+    "optimal",
+    "whether no set that changes the decision is smaller (as far as is known, where the read-out is not affine)",
+    0.0,
+    1.0,
+    "higher",
+)
 SPREAD = MetricSpec(
     "flip_spread", "spread of draws", "standard deviation of the fraction removed over the random rankings", 0.0, 1.0
 )
 SOONER = MetricSpec(
-    "flips_sooner", "flips with fewer", "whether the first ranking needs fewer items than the second", 0.0, 1.0,
+    "flips_sooner",
+    "flips with fewer",
+    "whether the first ranking needs fewer items than the second",
+    0.0,
+    1.0,
     shown=False,
-)  # fmt: skip
+)
 LATER = MetricSpec(
-    "flips_later", "flips with more", "whether the first ranking needs more items than the second", 0.0, 1.0,
+    "flips_later",
+    "flips with more",
+    "whether the first ranking needs more items than the second",
+    0.0,
+    1.0,
     shown=False,
-)  # fmt: skip
+)
 DIFFERENCE = MetricSpec(
-    "flip_difference", "difference of fractions", "fraction removed by the first ranking minus that of the second",
-    -1.0, 1.0, shown=False,
-)  # fmt: skip
+    "flip_difference",
+    "difference of fractions",
+    "fraction removed by the first ranking minus that of the second",
+    -1.0,
+    1.0,
+    shown=False,
+)
 CELLS = tuple(
     MetricSpec(name, title, f"whether {meaning}", 0.0, 1.0, shown=False)
     for name, title, meaning in (
@@ -88,20 +122,40 @@ SINGLE_JS = MetricSpec(
     "single_js", "JS without the top", "JSD of the prediction and that without the top item", 0.0, LN2, "higher", "nats"
 )
 JS_DIFFERENCE = MetricSpec(
-    "js_difference", "delta JS", "JSD without the top item minus JSD without a random other item", -LN2, LN2, "higher",
+    "js_difference",
+    "delta JS",
+    "JSD without the top item minus JSD without a random other item",
+    -LN2,
+    LN2,
+    "higher",
     "nats",
-)  # fmt: skip
+)
 NEGATIVE = MetricSpec(
     "js_negative", "delta JS < 0", "whether the random other item matters more than the top one", 0.0, 1.0, "lower"
 )
 ATTENTION_DIFFERENCE = MetricSpec(
-    "attention_difference", "delta attention", "attention to the top item minus attention to the random other one",
-    -1.0, 1.0, shown=False,
-)  # fmt: skip
+    "attention_difference",
+    "delta attention",
+    "attention to the top item minus attention to the random other one",
+    -1.0,
+    1.0,
+    shown=False,
+)
 SINGLE = (SINGLE_JS, JS_DIFFERENCE, NEGATIVE, ATTENTION_DIFFERENCE, *CELLS)
 METRICS = (
-    FRACTION, MASS, SIZE, RATIO, OPTIMAL, AT_LAST, NEVER_FLIPS, SPREAD, *SINGLE, SOONER, LATER, DIFFERENCE,
-)  # fmt: skip
+    FRACTION,
+    MASS,
+    SIZE,
+    RATIO,
+    OPTIMAL,
+    AT_LAST,
+    NEVER_FLIPS,
+    SPREAD,
+    *SINGLE,
+    SOONER,
+    LATER,
+    DIFFERENCE,
+)
 
 
 @dataclass(frozen=True)
@@ -139,7 +193,7 @@ class FlipSettings:
 
 
 @dataclass(frozen=True)
-class Way:
+class FlipCurve:
     """How a ranking changed the decisions: sizes (B,), NaN where it never does, their share and their mass."""
 
     size: Tensor
@@ -147,7 +201,7 @@ class Way:
     mass: Tensor
 
 
-def run(block: Block, settings: FlipSettings) -> Found:
+def run(block: Block, settings: FlipSettings) -> ScoreRows:
     """Remove items by every ranking, and by none better.
 
     Texts of one item and texts that a ranking never flips are counted by their reason and stand in no mean.
@@ -156,7 +210,7 @@ def run(block: Block, settings: FlipSettings) -> Found:
         block: examples at a site; an item is removed from all slots of an example at once.
         settings: see `FlipSettings`.
     """
-    found = Found()
+    found = ScoreRows()
     removal = Removal(block, settings.operator)
     count = removal.items.sum(1)
     reasons = _reasons(block, removal, count)
@@ -201,25 +255,30 @@ def _drawn(block: Block, removal: Removal, draw: int) -> Tensor:
     return values.to(removal.items.device)
 
 
-def _way(removal: Removal, order: Tensor, decision: Tensor, count: Tensor) -> Way:
+def _way(removal: Removal, order: Tensor, decision: Tensor, count: Tensor) -> FlipCurve:
     size = removal.first_flip(order, decision)
-    return Way(size, size / count, removed_mass(removal.weights.log(), order, removal.items, size))
+    return FlipCurve(size, size / count, removed_mass(removal.weights.log(), order, removal.items, size))
 
 
-def _mean_way(found: Found, block: Block, drawn: list[Way], reasons: list[str | None]) -> Way:
+def _mean_way(found: ScoreRows, block: Block, drawn: list[FlipCurve], reasons: list[str | None]) -> FlipCurve:
     """Means over the random rankings, and the spread of their fractions; NaN where one of them never flips."""
     fractions = torch.stack([way.fraction for way in drawn])
     for row, spread in enumerate(fractions.std(0, correction=0).tolist()):
         value = spread if reasons[row] is None else math.nan
         found.score(block, row, SPREAD.name, value, reasons[row] or NEVER, source=RANDOM)
     mean = (torch.stack([getattr(way, name) for way in drawn]).mean(0) for name in ("size", "fraction", "mass"))
-    return Way(*mean)
+    return FlipCurve(*mean)
 
 
 def _smallest(
-    found: Found, block: Block, removal: Removal, decision: Tensor, count: Tensor, ways: dict[str, Way],
+    found: ScoreRows,
+    block: Block,
+    removal: Removal,
+    decision: Tensor,
+    count: Tensor,
+    ways: dict[str, FlipCurve],
     settings: FlipSettings,
-) -> Tensor | None:  # fmt: skip
+) -> Tensor | None:
     """Size (B,) of the smallest set that changes the decision, or of the smallest that was found; None if not sought.
 
     It becomes one of the ways, and the sets themselves alternatives.
@@ -235,7 +294,7 @@ def _smallest(
     else:
         return None
     held = (removal.weights * removed).sum(1) / removal.weights.sum(1).clamp(min=1e-300)
-    ways[name] = Way(size, size / count, torch.where(size.isnan(), math.nan, held))
+    ways[name] = FlipCurve(size, size / count, torch.where(size.isnan(), math.nan, held))
     for row in range(len(block)):
         if bool(removed[row].any()):
             places = removed[row][removal.items[row]].nonzero()[:, 0].tolist()
@@ -245,7 +304,13 @@ def _smallest(
 
 
 def _score_way(
-    found: Found, block: Block, name: str, way: Way, count: Tensor, best: Tensor | None, reasons: list[str | None]
+    found: ScoreRows,
+    block: Block,
+    name: str,
+    way: FlipCurve,
+    count: Tensor,
+    best: Tensor | None,
+    reasons: list[str | None],
 ) -> None:
     columns = {FRACTION: way.fraction, MASS: way.mass, SIZE: way.size}
     if name not in (RANDOM, SMALLEST, GREEDY):
@@ -262,9 +327,13 @@ def _score_way(
 
 
 def _score_single(
-    found: Found, block: Block, removal: Removal, orders: Mapping[str, Tensor], decision: Tensor,
+    found: ScoreRows,
+    block: Block,
+    removal: Removal,
+    orders: Mapping[str, Tensor],
+    decision: Tensor,
     reasons: list[str | None],
-) -> None:  # fmt: skip
+) -> None:
     """The top item of each ranking removed alone, beside a random other one."""
     if not orders or not removal.items.shape[1]:
         return
@@ -284,9 +353,15 @@ def _top_and_other(block: Block, removal: Removal, name: str, order: Tensor) -> 
 
 
 def _score_top(
-    found: Found, block: Block, removal: Removal, name: str, places: Tensor, after: Tensor, decision: Tensor,
+    found: ScoreRows,
+    block: Block,
+    removal: Removal,
+    name: str,
+    places: Tensor,
+    after: Tensor,
+    decision: Tensor,
     reasons: list[str | None],
-) -> None:  # fmt: skip
+) -> None:
     """What the logits (B, 2, C) without the items at ``places`` (B, 2) say of a ranking."""
     flips = flipped(after, decision[:, None].expand(after.shape[:2]))
     now = probabilities(block.encoded.logits.double(), False)[:, None]
@@ -294,10 +369,12 @@ def _score_top(
     weights = removal.weights.gather(1, places)
     top, other = flips.unbind(1)
     columns: Mapping[MetricSpec, Tensor] = {
-        SINGLE_JS: js[:, 0], JS_DIFFERENCE: js[:, 0] - js[:, 1], NEGATIVE: js[:, 0] < js[:, 1],
+        SINGLE_JS: js[:, 0],
+        JS_DIFFERENCE: js[:, 0] - js[:, 1],
+        NEGATIVE: js[:, 0] < js[:, 1],
         ATTENTION_DIFFERENCE: weights[:, 0] - weights[:, 1],
         **dict(zip(CELLS, (top & other, top & ~other, ~top & other, ~top & ~other), strict=True)),
-    }  # fmt: skip
+    }
     listed = {metric: values.double().tolist() for metric, values in columns.items()}
     for row, reason in enumerate(reasons):
         for metric, values in listed.items():
@@ -305,7 +382,13 @@ def _score_top(
 
 
 def _score_pair(
-    found: Found, block: Block, name: str, first: Way, second: Way, count: Tensor, reasons: list[str | None]
+    found: ScoreRows,
+    block: Block,
+    name: str,
+    first: FlipCurve,
+    second: FlipCurve,
+    count: Tensor,
+    reasons: list[str | None],
 ) -> None:
     both = ~(first.size.isnan() | second.size.isnan())
     fewer = (first.size - second.size) / count  # of sizes, since 3 / 10 - 2 / 10 is not 1 / 10 and would break a tie
@@ -319,7 +402,15 @@ def _score_pair(
 
 EVALUATORS.register("flips")(
     Evaluator(
-        "flips", "Serrano and Smith 2019, sections 4 and 5", METRICS, run, FlipSettings, sources_of, controlled=False,
-        facts=flip_facts, by_label=METRICS, of_label=run,
+        "flips",
+        "Serrano and Smith 2019, sections 4 and 5",
+        METRICS,
+        run,
+        FlipSettings,
+        sources_of,
+        controlled=False,
+        facts=flip_facts,
+        by_label=METRICS,
+        of_label=run,
     )
-)  # fmt: skip
+)

@@ -11,7 +11,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial_search import output_change
 from attn_faithful.evaluators.attention_removal import CELLS
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
 from attn_faithful.functional.permutations import (
     joint_permutations,
     permutable,
@@ -21,21 +21,35 @@ from attn_faithful.functional.permutations import (
 from attn_faithful.models.protocol import probabilities
 
 MEDIAN = MetricSpec(
-    "attention_permutation", "median TVD", "median change of the prediction over permutations of the weights",
-    0.0, 1.0, "higher", "probability",
-)  # fmt: skip
+    "attention_permutation",
+    "median TVD",
+    "median change of the prediction over permutations of the weights",
+    0.0,
+    1.0,
+    "higher",
+    "probability",
+)
 LARGEST = MetricSpec("largest_attention", "largest weight", "the largest attention weight of the text", 0.0, 1.0)
 FLIPS = MetricSpec(
     "permutation_flips", "flips", "share of the permutations that change the decision", 0.0, 1.0, "higher"
 )
 EXTREME = MetricSpec(
-    "permutation_largest", "largest TVD", "largest change of the prediction over all permutations, exact; two classes",
-    0.0, 1.0, "higher", "probability",
-)  # fmt: skip
+    "permutation_largest",
+    "largest TVD",
+    "largest change of the prediction over all permutations, exact; two classes",
+    0.0,
+    1.0,
+    "higher",
+    "probability",
+)
 CERTIFIED = MetricSpec(
-    "permutation_certified", "no flip", "whether it is certain that no permutation at all changes the decision",
-    0.0, 1.0, "lower",
-)  # fmt: skip
+    "permutation_certified",
+    "no flip",
+    "whether it is certain that no permutation at all changes the decision",
+    0.0,
+    1.0,
+    "lower",
+)
 
 NOT_AFFINE, MANY = "read-out is not affine", "more than two classes"
 MULTI_LABEL = "labels are independent"
@@ -62,7 +76,7 @@ class PermutationSettings:
             raise InputError(f"permutations must be at least 1, but is {self.permutations}.")
 
 
-def run(block: Block, settings: PermutationSettings) -> Found:
+def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     """Permute the attention weights of the content tokens with the encoder's states as they are.
 
     Where there are several slots the weights of each are dealt within it, in all at once. A permutation is one of
@@ -83,7 +97,7 @@ def run(block: Block, settings: PermutationSettings) -> Found:
     no_largest = NOT_AFFINE if encoded.affine is None else MANY
     if encoded.multi_label:
         no_largest = MULTI_LABEL
-    found = Found()
+    found = ScoreRows()
     for row, reason in enumerate(reasons):
         for metric, values, undefined in (
             (MEDIAN, median, None),
@@ -101,11 +115,11 @@ def run(block: Block, settings: PermutationSettings) -> Found:
     return found
 
 
-def run_decision(block: Block, settings: PermutationSettings) -> Found:
+def run_decision(block: Block, settings: PermutationSettings) -> ScoreRows:
     """The metrics of `run` that are about the decision, of a block of one label."""
     found = run(block, settings)
     found.drop({MEDIAN.name, LARGEST.name})
-    found.variants = Found().variants
+    found.variants = ScoreRows().variants
     return found
 
 
@@ -191,7 +205,12 @@ def _exact(block: Block, attention: Tensor, items: Tensor) -> tuple[Tensor, Tens
 
 EVALUATORS.register("permutation")(
     Evaluator(
-        "permutation", "Jain and Wallace 2019, section 4.2.1", (MEDIAN, LARGEST, FLIPS, EXTREME, CERTIFIED), run,
-        PermutationSettings, by_label=(FLIPS, EXTREME, CERTIFIED), of_label=run_decision,
+        "permutation",
+        "Jain and Wallace 2019, section 4.2.1",
+        (MEDIAN, LARGEST, FLIPS, EXTREME, CERTIFIED),
+        run,
+        PermutationSettings,
+        by_label=(FLIPS, EXTREME, CERTIFIED),
+        of_label=run_decision,
     )
-)  # fmt: skip
+)

@@ -13,25 +13,34 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
 from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, rationale_share, select_top, token_f1
 
 NOTHING_MARKED = "no rationale in the data"
 
 AUPRC = MetricSpec(
-    "plausibility", "AUPRC", "area under the precision-recall curve of finding the marked items by their importance",
-    0.0, 1.0,
-)  # fmt: skip
+    "plausibility",
+    "AUPRC",
+    "area under the precision-recall curve of finding the marked items by their importance",
+    0.0,
+    1.0,
+)
 TOKEN_F1 = MetricSpec("plausibility_f1", "token F1", "F1 of the most important items against the marked ones", 0.0, 1.0)
 IOU_F1 = MetricSpec(
-    "plausibility_iou", "IOU F1", "F1 of runs of the most important items against marked runs, which count as found "
-    "from half an overlap on", 0.0, 1.0,
-)  # fmt: skip
+    "plausibility_iou",
+    "IOU F1",
+    "F1 of runs of the most important items against marked runs, which count as found from half an overlap on",
+    0.0,
+    1.0,
+)
 SHARE = MetricSpec(
-    "rationale_share", "marked", "share of the items that are marked, which is the AUPRC of constant importance",
-    0.0, 1.0,
-)  # fmt: skip
+    "rationale_share",
+    "marked",
+    "share of the items that are marked, which is the AUPRC of constant importance",
+    0.0,
+    1.0,
+)
 METRICS = (AUPRC, TOKEN_F1, IOU_F1, SHARE)
 
 
@@ -46,9 +55,7 @@ class PlausibilitySettings:
         threshold: 0.5 to 1, the overlap from which a run of selected items is found.
     """
 
-    rankings: list[str] = field(
-        default_factory=lambda: ["attention", "input_x_gradient", "leave_one_out", "random"]
-    )  # fmt: skip
+    rankings: list[str] = field(default_factory=lambda: ["attention", "input_x_gradient", "leave_one_out", "random"])
     share: float | None = None
     threshold: float = 0.5
 
@@ -61,7 +68,7 @@ class PlausibilitySettings:
             raise InputError(f"threshold must be 0.5 to 1, but is {self.threshold}.")
 
 
-def run(block: Block, settings: PlausibilitySettings) -> Found:
+def run(block: Block, settings: PlausibilitySettings) -> ScoreRows:
     """Compare every ranking with the rationale of each example.
 
     Items that tie enter the AUPRC together, and are selected from the first position on. The share of marked items
@@ -71,7 +78,7 @@ def run(block: Block, settings: PlausibilitySettings) -> Found:
         block: examples at a site; the slots of an example are one set of items.
         settings: see `PlausibilitySettings`.
     """
-    found = Found()
+    found = ScoreRows()
     content = block.encoded.content
     if block.rationale is None:
         nothing, reasons = torch.full((len(block),), math.nan), [NOTHING_MARKED] * len(block)
@@ -87,9 +94,10 @@ def run(block: Block, settings: PlausibilitySettings) -> Found:
         area, reasons = auprc(importance, marked, content)
         selected, _ = select_top(importance, content, counts)
         columns = {
-            AUPRC: area, TOKEN_F1: token_f1(selected, marked).f1,
+            AUPRC: area,
+            TOKEN_F1: token_f1(selected, marked).f1,
             IOU_F1: iou_f1(selected, marked, settings.threshold).f1,
-        }  # fmt: skip
+        }
         _score(found, block, name, columns, reasons)
     share_marked, reasons = rationale_share(marked, content)
     _score(found, block, block.attention, {SHARE: share_marked}, reasons)
@@ -97,7 +105,7 @@ def run(block: Block, settings: PlausibilitySettings) -> Found:
 
 
 def _score(
-    found: Found, block: Block, source: str, columns: Mapping[MetricSpec, Tensor], reasons: Sequence[str | None]
+    found: ScoreRows, block: Block, source: str, columns: Mapping[MetricSpec, Tensor], reasons: Sequence[str | None]
 ) -> None:
     for metric, values in columns.items():
         for row, value in enumerate(values.tolist()):
@@ -106,7 +114,13 @@ def _score(
 
 EVALUATORS.register("plausibility")(
     Evaluator(
-        "plausibility", "DeYoung et al. 2020, section 4.1", METRICS, run, PlausibilitySettings, sources_of,
-        marked=True, controlled=False,
+        "plausibility",
+        "DeYoung et al. 2020, section 4.1",
+        METRICS,
+        run,
+        PlausibilitySettings,
+        sources_of,
+        marked=True,
+        controlled=False,
     )
-)  # fmt: skip
+)

@@ -108,7 +108,7 @@ def check_for_model(model: Any, tokenizer: Any, data: DataSettings, split: str |
     """
     task = make_task(
         model, tokenizer, data, EvaluationSettings(), split, origin=str(origin), faults=Faults(collect=True)
-    )  # fmt: skip
+    )
     joined = getattr(task.model, "reads_pairs", False)
     sentences = getattr(task.model, "reads_sentences", False)
     texts = task.texts.splits[task.split]

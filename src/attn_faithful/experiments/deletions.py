@@ -68,8 +68,8 @@ class Remover:
         once = keep.new_ones(len(keep), most, keep.shape[2])
         for row, first in enumerate(missing):
             once[row, : len(first)] = keep[row, list(first.values())]
-        together = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
-        parts = [self.model.without(self.batch, part).double() for part in once.split(together, dim=1)]
+        all_gather = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
+        parts = [self.model.without(self.batch, part).double() for part in once.split(all_gather, dim=1)]
         logits = torch.cat(parts, dim=1)
         for row, first in enumerate(missing):
             self.known.update(zip(first, logits[row, : len(first)].unbind(), strict=True))

@@ -37,5 +37,5 @@ def seconds_of_tests(task: Task) -> float:
     few = replace(task, texts=replace(task.texts, splits={task.split: texts.select(chosen)}))
     told: list[float] = []
     with TemporaryDirectory(prefix="attn-faithful-") as folder:
-        evaluate_task(few, folder, tell=lambda done, of: told.append(time.perf_counter()))
+        evaluate_task(few, folder, on_progress=lambda done, of: told.append(time.perf_counter()))
     return (told[-1] - told[0]) * len(texts) / len(chosen) if len(told) > 1 else 0.0

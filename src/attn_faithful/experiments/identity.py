@@ -30,10 +30,20 @@ NUMBERS_VERSION = 3
 _WHOLE = 2**28  # bytes; larger files (word vectors of millions of words) would take longer to read than to train on
 _OF_ADAPTERS = ("active_adapters", "disable_adapters", "merged_adapters", "scaling")
 _OF_TOKENIZERS = (
-    "model_max_length", "truncation_side", "padding_side", "pad_token_id", "unk_token_id", "pad_token_type_id",
-    "model_input_names", "split_special_tokens", "add_prefix_space", "add_bos_token", "add_eos_token", "do_lower_case",
+    "model_max_length",
+    "truncation_side",
+    "padding_side",
+    "pad_token_id",
+    "unk_token_id",
+    "pad_token_type_id",
+    "model_input_names",
+    "split_special_tokens",
+    "add_prefix_space",
+    "add_bos_token",
+    "add_eos_token",
+    "do_lower_case",
     "add_special_tokens",
-)  # fmt: skip
+)
 _PATHS = ("name_or_path", "vocab_file", "merges_file", "tokenizer_file", "special_tokens_map_file", "spm_file")
 _TOLD_NOTHING = ("tokenizer_object", "chat_template", "local_files_only", "is_local", "_commit_hash", "token")
 

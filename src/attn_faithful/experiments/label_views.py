@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from attn_faithful.attributions.base import Attribution, Request, attribute
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, Found
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, ScoreRows
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.models.label_view import Remembered, label_view, no_and_yes
 
@@ -53,7 +53,7 @@ def sources_by_label(settings: EvaluationSettings, tests: Sequence[str]) -> list
 
 def ask_labels(
     evaluator: Evaluator, block: Block, settings: Any, names: Sequence[str], sources: Sequence[dict[str, Tensor]]
-) -> Found:
+) -> ScoreRows:
     """What a test says of a multi-label model: of all labels together where it can, else label by label.
 
     Args:
@@ -64,16 +64,20 @@ def ask_labels(
         sources: of each label, importance in the place of the block's.
     """
     asked = {metric.name for metric in evaluator.by_label}
-    found = Found()
+    found = ScoreRows()
     if any(metric.name not in asked for metric in evaluator.metrics):
         found.extend(evaluator.run(block, settings))
         found.drop(asked)
     decode = Remembered(block.encoded.decode)
     for label, name in enumerate(names):
         own = replace(
-            block, encoded=label_view(block.encoded, label, decode), label=name, labels=None,
-            sources={**block.sources, **sources[label]}, without=_without(block, label),
-        )  # fmt: skip
+            block,
+            encoded=label_view(block.encoded, label, decode),
+            label=name,
+            labels=None,
+            sources={**block.sources, **sources[label]},
+            without=_without(block, label),
+        )
         found.extend(evaluator.of_label(own, settings))
     return found
 

@@ -14,7 +14,7 @@ from attn_faithful.store import RunFolder
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """Which of how many processes this is.
 
     Attributes:
@@ -46,19 +46,19 @@ class Team:
                     held.enter_context(folder.writing())
                 except InputError as error:
                     refused = str(error)
-            for said in self.together([refused]):
+            for said in self.all_gather([refused]):
                 if said is not None:
                     raise InputError(said)
             yield
 
-    def together(self, found: list[Any]) -> list[Any]:
+    def all_gather(self, found: list[Any]) -> list[Any]:
         """What all processes found, one list."""
         return found if self.gather is None else [entry for part in self.gather(found) for entry in part]
 
     def run_over(self, model: Any, rows: Rows, collate: Collate) -> Outputs:
         """As `models.inference.run_over`, each process a share of the examples; all get the whole."""
-        found = self.together(run_share(model, rows, collate, self.rank, self.world))
+        found = self.all_gather(run_share(model, rows, collate, self.rank, self.world))
         return Outputs.of(found, model.config.num_labels)
 
 
-SOLO = Team()
+SINGLE_PROCESS = ProcessGroup()

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from attn_faithful import __version__
 from attn_faithful._checks import InputError, add_note
-from attn_faithful.experiments.processes import Team
+from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.experiments.run_block import Measured
 from attn_faithful.experiments.run_tables import Items
 from attn_faithful.experiments.undefined_texts import KEYS, Columns, failed_scores, unread
@@ -58,13 +58,13 @@ class Writer:
         rows: Any,
         items: Items,
         queries: Sequence[str] | None,
-        team: Team,
-        held: int | None = None,
+        processes: ProcessGroup,
+        chunk_size: int | None = None,
         of: object = None,
     ) -> None:
-        self.folder, self.rows, self.items, self.team = folder, rows, items, team
+        self.folder, self.rows, self.items, self.processes = folder, rows, items, processes
         self.queries = queries
-        self.held = held or HELD
+        self.chunk_size = chunk_size or HELD
         self.of = of
         self.key = ""
         self.failed: dict[str, str] = {}
@@ -88,17 +88,17 @@ class Writer:
         facts = [SCHEMA_VERSION, __version__, list(self.rows["example"]), plan, self.of]
         self.key = hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
         done: list[int] = []
-        if self.team.main:
+        if self.processes.main:
             self.joined = self._was_joined()
             done = [] if self.joined else self._taken(blocks)
-        joined = self.team.together([self.joined])
+        joined = self.processes.all_gather([self.joined])
         self.joined = joined[0]
-        known = set(self.team.together(done))
+        known = set(self.processes.all_gather(done))
         if self.joined:
             return []
         self.kept = sum(len(block.places) for block in blocks if block.number in known)
         left = [block for block in blocks if block.number not in known]
-        return left[self.team.rank :: self.team.world]
+        return left[self.processes.rank :: self.processes.world]
 
     def _was_joined(self) -> bool:
         """Whether all tables are there; what else there is of earlier runs then goes."""
@@ -179,8 +179,8 @@ class Writer:
 
     def _put(self, columns: Columns, table: str, i: int, **values: Any) -> None:
         values["example"] = self.rows["example"][i]
-        for column, held in columns[table].items():
-            held.append(values.get(column))
+        for column, chunk_size in columns[table].items():
+            chunk_size.append(values.get(column))
 
     def take(self, block: Block, columns: Columns, failed: Mapping[str, str]) -> None:
         """Take what a whole block gave, and which of its examples could not be measured."""
@@ -191,7 +191,7 @@ class Writer:
         self.waiting += len(block.places)
         self.measured += len(block.places) - len(failed)
         self.cells += sum(map(len, columns["tokens"]["tokens"]))
-        if self.waiting >= self.held or self.cells >= CELLS or time.monotonic() - self.since >= SECONDS:
+        if self.waiting >= self.chunk_size or self.cells >= CELLS or time.monotonic() - self.since >= SECONDS:
             self.flush()
 
     def extend(self, scores: Mapping[str, Sequence[Any]], variants: Mapping[str, Sequence[Any]]) -> None:
@@ -246,10 +246,10 @@ class Writer:
         except OSError as error:
             self.stopped(error)
             raise
-        self.team.wait("parts")
-        if self.team.main:
+        self.processes.wait("parts")
+        if self.processes.main:
             self._join()
-        self.team.wait("tables")
+        self.processes.wait("tables")
 
     def _join(self) -> None:
         found = self.folder.parts()

@@ -13,7 +13,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.attributions.base import AT_A_SITE, Attribution, Request, attribute
 from attn_faithful.data.rationales import RATIONALE
-from attn_faithful.evaluators.base import EVALUATORS, Block, Found
+from attn_faithful.evaluators.base import EVALUATORS, Block, ScoreRows
 from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.experiments.deletions import Remover
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
@@ -27,7 +27,7 @@ Importance = dict[int, dict[str, list[float]]]  # of the content tokens, by plac
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvaluatedModel:
     """A model with what is needed to evaluate it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Measured:
 
     site: str
     outputs: list[Row]
-    tests: list[tuple[str, list[Row], Importance, Found]] = field(default_factory=list)
+    tests: list[tuple[str, list[Row], Importance, ScoreRows]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Round:
 
 
 @dataclass
-class Known:
+class SiteCache:
     """What one site of a block found out that another may use: importance that does not depend on it."""
 
     content: Tensor | None = None
@@ -107,7 +107,7 @@ class Tester:
         given: importance computed elsewhere, one list an example over its content tokens; the source "given".
     """
 
-    subject: Subject
+    subject: EvaluatedModel
     rows: Any
     settings: EvaluationSettings
     given: Sequence[Sequence[float]] | None = None
@@ -164,16 +164,16 @@ class Tester:
         batch, encoded = encode_block(model, self.rows, self.subject.collate, block, first)
         measured = Measured(first, output_rows(block.copies, encoded))
         rounds = self._rounds(block.copies)
-        known = [Known() for _ in rounds]
+        known = [SiteCache() for _ in rounds]
         removers: list[Remover] = []
         for site in self.sites:
             there = encoded if site == first else _encoded(model, batch, site)
             importance: Importance = {}
-            found = Found()
+            found = ScoreRows()
             for one, own in zip(rounds, known, strict=True):
-                tell = step if one is rounds[0] else _nothing
+                on_progress = step if one is rounds[0] else _nothing
                 remover = self._remover(removers, batch, there)
-                tests, sources = self._test(block.keys, one, site, batch, there, own, remover, tell)
+                tests, sources = self._test(block.keys, one, site, batch, there, own, remover, on_progress)
                 importance |= _kept(one.places, sources, there.content)
                 found.extend(tests.handed(self._handed(one)))
             measured.tests.append((site, output_rows(block.copies, there), importance, found))
@@ -232,10 +232,10 @@ class Tester:
         site: str,
         batch: Batch,
         encoded: Encoded,
-        known: Known,
+        known: SiteCache,
         remover: Remover | None,
         step: Callable[[], None],
-    ) -> tuple[Found, dict[str, Tensor]]:
+    ) -> tuple[ScoreRows, dict[str, Tensor]]:
         """What the tests find in a round at one site, and the sources that they were given."""
         known.at(encoded)
         examples = [self.rows["example"][i] for i in one.told]
@@ -309,12 +309,12 @@ class Tester:
         return torch.full((len(places),), chosen, device=encoded.logits.device)
 
     def _sources(
-        self, batch: Batch, block: Block, target: Tensor | None, known: Known
-    ) -> tuple[dict[str, Tensor], Found]:
+        self, batch: Batch, block: Block, target: Tensor | None, known: SiteCache
+    ) -> tuple[dict[str, Tensor], ScoreRows]:
         """Importance by source, and what a source tells beside it (the convergence error of integrated gradients)."""
         settings = self.settings
         request = self._request(batch, block, target)
-        values, extra = {}, Found()
+        values, extra = {}, ScoreRows()
         for name in settings.needed:
             found = known.sources.get(name) or attribute(name, request)
             if name not in AT_A_SITE:
@@ -327,7 +327,7 @@ class Tester:
                 extra.score(block, row, "reliable", float(reason is None), source=name)
         return values, extra
 
-    def _by_label(self, batch: Batch, block: Block, known: Known) -> list[dict[str, Tensor]]:
+    def _by_label(self, batch: Batch, block: Block, known: SiteCache) -> list[dict[str, Tensor]]:
         """Importance for each label of a multi-label model, for the tests that ask each by itself."""
         names = sources_by_label(self.settings, self.settings.tests)
         labels = range(len(self.subject.label_names))

@@ -18,10 +18,10 @@ from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.earlier_runs import take_over
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import Prepared, collator, prepare
-from attn_faithful.experiments.processes import SOLO, Team
+from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.experiments.results import Writer, kept_tables, tidy
 from attn_faithful.experiments.run_tables import item_finder, long_history, meta_of, queries, token_finder
-from attn_faithful.experiments.run_tests import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.run_tests import EvaluatedModel, evaluate_rows, token_ids
 from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.threads import threads_for, weights_of
 from attn_faithful.experiments.trained_models import trained
@@ -39,7 +39,7 @@ from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_con
 Tell = Callable[[str, int, int, dict[str, Any]], None]
 
 
-def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> None:
+def run_cell(cell: Cell, folder: RunFolder, on_progress: Tell, processes: ProcessGroup = SINGLE_PROCESS) -> None:
     """Carry out all stages of a cell whose folder is not done; what an earlier run finished is kept.
 
     Args:
@@ -53,16 +53,16 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
         return
     start = time.time()
     few = threads_for(weights_of(cell.recipe.model))
-    with quiet(), as_told(), few, team.writing(folder):
+    with quiet(), as_told(), few, processes.writing(folder):
         if folder.done:  # another process was faster
             return
         take_over(cell, folder)
         tokenizer = _saved_tokenizer(folder / "model")
         data = prepare(cell.recipe, tokenizer)
         _check_selection(cell, data)
-        base, record = _base(cell, data, folder, tell, team)
+        base, record = _base(cell, data, folder, on_progress, processes)
         history = {"base": record["history"]}
-        outputs = {split: team.run_over(base, rows, collator(rows)) for split, rows in data.rows.items()}
+        outputs = {split: processes.run_over(base, rows, collator(rows)) for split, rows in data.rows.items()}
         test = data.rows["test"]
         summary: dict[str, Any] = {
             "base": {
@@ -72,18 +72,18 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             },
             "informative_mass": _informative_mass(outputs["test"], test),
             "twins": {},
-            "controls": _controls(cell, data, outputs, folder, tell, team),
+            "controls": _controls(cell, data, outputs, folder, on_progress, processes),
         }
         texts = Texts.of(data.texts.splits["test"], "text")
         tokens = token_finder(data.tokenizer, texts, test)
         items = item_finder(tokens, texts, test)
         of = [weights(folder / "model"), asdict(cell.recipe.evaluation)]
-        writer = Writer(folder, test, items, queries(data.texts.splits["test"]), team, of=of)
+        writer = Writer(folder, test, items, queries(data.texts.splits["test"]), processes, of=of)
         for settings, seed in cell.twins:
-            twin, record = _twin(cell, data, base, outputs, settings, seed, folder, tell, team)
+            twin, record = _twin(cell, data, base, outputs, settings, seed, folder, on_progress, processes)
             name = f"{settings.variant}-{seed}"
             history[name] = record["history"]
-            found = team.run_over(twin, test, collator(test))
+            found = processes.run_over(twin, test, collator(test))
             columns = attefa.run(
                 test["example"],
                 (outputs["test"].probabilities, outputs["test"].attention),
@@ -91,7 +91,7 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
                 name,
                 multi_label=data.config.multi_label,
             )
-            if team.main:
+            if processes.main:
                 writer.extend(attefa.per_example(columns), columns)
             summary["twins"][name] = {
                 "variant": settings.variant,
@@ -108,11 +108,16 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
                 ),
             }
         evaluate_rows(
-            Subject(base, collator(test), data.texts.label_names, token_ids(data.tokenizer)), test,
-            cell.recipe.evaluation, writer, None, team, lambda done, of: tell("tests", done, of, {}),
-        )  # fmt: skip
+            EvaluatedModel(base, collator(test), data.texts.label_names, token_ids(data.tokenizer)),
+            test,
+            cell.recipe.evaluation,
+            writer,
+            None,
+            processes,
+            lambda done, of: on_progress("tests", done, of, {}),
+        )
         writer.close()
-        if team.main:
+        if processes.main:
             names, many = data.texts.label_names, data.config.multi_label
             with kept_tables(folder):
                 records = records_of(folder, test["example"], outputs["test"].probabilities, names, many)
@@ -120,52 +125,73 @@ def run_cell(cell: Cell, folder: RunFolder, tell: Tell, team: Team = SOLO) -> No
             summary |= {"tests": records, "metrics": metric_facts(records), "facts": facts}
             folder.write_table("history", long_history(history))
             folder.write_summary(summary)
-            folder.write_meta(meta_of(cell, data, time.time() - start, team) | failures(writer.failed))
+            folder.write_meta(meta_of(cell, data, time.time() - start, processes) | failures(writer.failed))
             tidy(folder)
             warn_of(writer.failed, len(test))
-        team.wait("cell")
+        processes.wait("cell")
 
 
-def _base(cell: Cell, data: Prepared, folder: RunFolder, tell: Tell, team: Team) -> tuple[Any, dict[str, Any]]:
+def _base(
+    cell: Cell, data: Prepared, folder: RunFolder, on_progress: Tell, processes: ProcessGroup
+) -> tuple[Any, dict[str, Any]]:
     settings = cell.recipe.train
     selection = data.rows[settings.select_on]
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
-        tell("base", 0, settings.epochs, {})
+        on_progress("base", 0, settings.epochs, {})
         with seeded(cell.seed_of("base", "weights")):
             model = new_model(data.config)
             if data.vectors is not None:
                 model.load_vectors(data.vectors)
         history = train_base(
-            model, data.rows["train"], selection, collator(selection), settings, cell.seed_of("base"), checkpoints,
-            lambda epoch, epochs, metrics: tell("base", epoch, epochs, metrics),
-        )  # fmt: skip
+            model,
+            data.rows["train"],
+            selection,
+            collator(selection),
+            settings,
+            cell.seed_of("base"),
+            checkpoints,
+            lambda epoch, epochs, metrics: on_progress("base", epoch, epochs, metrics),
+        )
         return model, history
 
     metric = f"eval_{settings.select_by}"
     sign = 1 if settings.select_by == "loss" else -1
-    return trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], team, texts=data.texts)
+    return trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], processes, texts=data.texts)
 
 
 def _twin(
-    cell: Cell, data: Prepared, base: Any, outputs: dict[str, Outputs], settings: TwinSettings, seed: int,
-    folder: RunFolder, tell: Tell, team: Team,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    cell: Cell,
+    data: Prepared,
+    base: Any,
+    outputs: dict[str, Outputs],
+    settings: TwinSettings,
+    seed: int,
+    folder: RunFolder,
+    on_progress: Tell,
+    processes: ProcessGroup,
+) -> tuple[Any, dict[str, Any]]:
     name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
     columns = ("base_attention", "base_probabilities")
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
-        tell(f"{name} {seed}", 0, settings.epochs, {})
+        on_progress(f"{name} {seed}", 0, settings.epochs, {})
         twin = new_twin(base, cell.seed_of("twin", seed, "weights"), settings.start, data.vectors)
         train, selection = (with_base(data.rows[s], outputs[s]) for s in ("train", settings.select_on))
         history = train_twin(
-            twin, train, selection, collator(train, columns), settings, cell.seed_of("twin", seed), checkpoints,
-            lambda epoch, epochs, metrics: tell(f"{name} {seed}", epoch, epochs, metrics),
-        )  # fmt: skip
+            twin,
+            train,
+            selection,
+            collator(train, columns),
+            settings,
+            cell.seed_of("twin", seed),
+            checkpoints,
+            lambda epoch, epochs, metrics: on_progress(f"{name} {seed}", epoch, epochs, metrics),
+        )
         return twin, history
 
     rank = "eval_selection"
-    return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row[rank], team, texts=data.texts)
+    return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row[rank], processes, texts=data.texts)
 
 
 def _saved_tokenizer(path: Path) -> Any:
@@ -175,25 +201,36 @@ def _saved_tokenizer(path: Path) -> Any:
 
 
 def _controls(
-    cell: Cell, data: Prepared, outputs: dict[str, Outputs], folder: RunFolder, tell: Tell, team: Team
+    cell: Cell,
+    data: Prepared,
+    outputs: dict[str, Outputs],
+    folder: RunFolder,
+    on_progress: Tell,
+    processes: ProcessGroup,
 ) -> dict[str, Any]:
     """Scores of the controls of Wiegreffe and Pinter (2019), kept beside the models they came from."""
     results: dict[str, Any] = {}
     for control in cell.recipe.controls:
         path = folder / f"control-{control}.json"
         if not path.is_file():
-            tell(control, 0, cell.recipe.train.epochs, {})
+            on_progress(control, 0, cell.recipe.train.epochs, {})
             train = {"uniform": uniform_control, "imposed": imposed_control}[control]
             chances = train(
-                data.config, data.vectors, data.rows, outputs, collator(data.rows["train"]), cell.recipe.train,
-                cell.seed_of("control", control), folder / f".{control}.checkpoints",
-                lambda epoch, epochs, metrics, control=control: tell(control, epoch, epochs, metrics),
-            )  # fmt: skip
+                data.config,
+                data.vectors,
+                data.rows,
+                outputs,
+                collator(data.rows["train"]),
+                cell.recipe.train,
+                cell.seed_of("control", control),
+                folder / f".{control}.checkpoints",
+                lambda epoch, epochs, metrics, control=control: on_progress(control, epoch, epochs, metrics),
+            )
             found = classification_metrics(chances, np.asarray(data.rows["test"]["labels"]), data.config.multi_label)
             text = json.dumps(strict(found), allow_nan=False)
-            if team.main:
+            if processes.main:
                 folder.place(path, lambda target, text=text: target.write_text(text))
-            team.wait(control)
+            processes.wait(control)
         results[control] = json.loads(path.read_text())
     return results
 

@@ -25,11 +25,11 @@ from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSetti
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
 from attn_faithful.experiments.label_shapes import fit_label_shapes, is_multi_label
 from attn_faithful.experiments.prepare import collator, read_texts, split_facts
-from attn_faithful.experiments.processes import SOLO, Team
+from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.results import Writer, kept_tables, tidy
 from attn_faithful.experiments.run_tables import hardware, item_finder, queries, token_finder, versions
-from attn_faithful.experiments.run_tests import Subject, evaluate_rows, token_ids
+from attn_faithful.experiments.run_tests import EvaluatedModel, evaluate_rows, token_ids
 from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.undefined_texts import failures, warn_of
@@ -73,9 +73,15 @@ class Task:
     @cached_property
     def identity(self) -> Identity:
         """All that could change a number of the run."""
-        held = None if self.source_file is None else digest(Path(self.source_file), named=False)
+        file_digest = None if self.source_file is None else digest(Path(self.source_file), named=False)
         return run_identity(
-            "evaluate", self.model, self.tokenizer, self.texts, self.split, asdict(self.settings), source_file=held
+            "evaluate",
+            self.model,
+            self.tokenizer,
+            self.texts,
+            self.split,
+            asdict(self.settings),
+            source_file=file_digest,
         )
 
     def folder(self, output: str | Path) -> RunFolder:
@@ -84,10 +90,18 @@ class Task:
 
 
 def make_task(
-    model: Any, tokenizer: Any, data: DataSettings, settings: EvaluationSettings, split: str | None = None, *,
-    rows: Any = None, name: str | None = None, source_file: str | None = None, origin: str | None = None,
+    model: Any,
+    tokenizer: Any,
+    data: DataSettings,
+    settings: EvaluationSettings,
+    split: str | None = None,
+    *,
+    rows: Any = None,
+    name: str | None = None,
+    source_file: str | None = None,
+    origin: str | None = None,
     faults: Faults | None = None,
-) -> Task:  # fmt: skip
+) -> Task:
     """A task from what a user names.
 
     Args:
@@ -134,9 +148,7 @@ def make_task(
         settings = settings.against(GIVEN)
     called = name or kind_and_weights(model)
     name = name or model_name(model, origin)
-    return Task(
-        model, tokenizer, name, texts, split, settings, source_file, origin, data.source, precision, called
-    )  # fmt: skip
+    return Task(model, tokenizer, name, texts, split, settings, source_file, origin, data.source, precision, called)
 
 
 def _check_pair(model: Any, tokenizer: Any) -> None:
@@ -148,9 +160,13 @@ def _check_pair(model: Any, tokenizer: Any) -> None:
 
 
 def evaluate_task(
-    task: Task, output: str | Path, *, held: int | None = None, team: Team = SOLO,
-    tell: Callable[[int, int], None] = lambda done, of: None,
-) -> RunFolder:  # fmt: skip
+    task: Task,
+    output: str | Path,
+    *,
+    chunk_size: int | None = None,
+    processes: ProcessGroup = SINGLE_PROCESS,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
+) -> RunFolder:
     """Run the tests and write a run folder; a finished one is taken as it is.
 
     Args:
@@ -170,13 +186,19 @@ def evaluate_task(
     texts = task.texts.splits[task.split]
     if not len(texts):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
-    with as_told(), threads_for(computing_weights(task.model)), team.writing(folder):
+    with as_told(), threads_for(computing_weights(task.model)), processes.writing(folder):
         if not folder.done:  # another process may have been faster
-            _evaluate(task, folder, held, team, tell)
+            _evaluate(task, folder, chunk_size, processes, on_progress)
     return folder
 
 
-def _evaluate(task: Task, folder: RunFolder, held: int | None, team: Team, tell: Callable[[int, int], None]) -> None:
+def _evaluate(
+    task: Task,
+    folder: RunFolder,
+    chunk_size: int | None,
+    processes: ProcessGroup,
+    on_progress: Callable[[int, int], None],
+) -> None:
     start = time.time()
     texts = task.texts.splits[task.split]
     joined = getattr(task.model, "reads_pairs", False)
@@ -184,7 +206,7 @@ def _evaluate(task: Task, folder: RunFolder, held: int | None, team: Team, tell:
     rows = _chosen(encode_texts(task.tokenizer, texts, positions(task.model), sentences, joined), task.settings)
     task.texts.notes.extend(unknown_notes(task.tokenizer, rows, task.texts.name))
     padding = getattr(task.model, "pad_token_id", 0)
-    subject = Subject(task.model, collator(rows, (), padding), task.texts.label_names, token_ids(task.tokenizer))
+    subject = EvaluatedModel(task.model, collator(rows, (), padding), task.texts.label_names, token_ids(task.tokenizer))
     asked = queries(texts)
     said = Texts.of(texts, "text")
     tokens = token_finder(task.tokenizer, said, rows, asked if joined else None)
@@ -193,19 +215,25 @@ def _evaluate(task: Task, folder: RunFolder, held: int | None, team: Team, tell:
         listed = [tokens(i)[0] for i in range(len(rows))]
         given, missing = read_importance(task.source_file, rows["example"], listed)
     items = item_finder(tokens, said, rows, words="word_ids" in rows.column_names)
-    writer = Writer(folder, rows, items, asked, team, held, of=task.identity.digest)
-    evaluate_rows(subject, rows, task.settings, writer, given, team, tell)
+    writer = Writer(folder, rows, items, asked, processes, chunk_size, of=task.identity.digest)
+    evaluate_rows(subject, rows, task.settings, writer, given, processes, on_progress)
     writer.close()
-    if team.main:
+    if processes.main:
         with kept_tables(folder):
-            finish(folder, task, rows, missing, time.time() - start, team, writer.failed)
+            finish(folder, task, rows, missing, time.time() - start, processes, writer.failed)
         tidy(folder)
         warn_of(writer.failed, len(rows))
-    team.wait("evaluated")
+    processes.wait("evaluated")
 
 
 def finish(
-    folder: RunFolder, task: Task, rows: Rows, missing: int, seconds: float, team: Team, failed: Mapping[str, str]
+    folder: RunFolder,
+    task: Task,
+    rows: Rows,
+    missing: int,
+    seconds: float,
+    processes: ProcessGroup,
+    failed: Mapping[str, str],
 ) -> None:
     """Score what was written, and say how it came about."""
     listed = folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
@@ -215,35 +243,47 @@ def finish(
     records = records_of(folder, rows["example"], chances, names, multi_label)
     labels = np.asarray(rows["labels"]) if "labels" in rows.column_names else np.full(len(rows), -1)
     base = classification_metrics(chances, labels, multi_label)
-    folder.write_summary({
-        "base": base, "twins": {}, "controls": {}, "informative_mass": None, "tests": records,
-        "metrics": metric_facts(records), "facts": facts_of(folder, rows["example"], names, multi_label),
-    })  # fmt: skip
+    folder.write_summary(
+        {
+            "base": base,
+            "twins": {},
+            "controls": {},
+            "informative_mass": None,
+            "tests": records,
+            "metrics": metric_facts(records),
+            "facts": facts_of(folder, rows["example"], names, multi_label),
+        }
+    )
     notes = [f"{missing} examples are not in {task.source_file}."] if missing else []
-    folder.write_meta({
-        "axes": {"data": task.texts.name, "model": task.name},
-        "seed": task.settings.seed,
-        "numbers": NUMBERS_VERSION,
-        "identity": task.identity.short,
-        "model": task.origin,
-        "attention": attention_read(task.model),
-        "trained_on": trained_on(task.origin),
-        "weights": weights(Path(task.origin)) if task.origin and Path(task.origin).is_dir() else None,
-        "split": task.split,
-        "evaluation": asdict(task.settings),
-        "precision": dict(task.precision or {}),
-        "source_file": task.source_file,
-        "label_names": task.texts.label_names,
-        "data": {
-            "source": task.source, "fingerprint": task.texts.fingerprint, "notes": [*task.texts.notes, *notes],
-            "vocabulary": len(task.tokenizer), "vector_coverage": None,
-            task.split: split_facts(task.texts, task.split, rows),
-        },
-        "seconds": round(seconds, 1),
-        "versions": versions(),
-        "hardware": hardware(team),
-        **failures(failed),
-    })  # fmt: skip
+    folder.write_meta(
+        {
+            "axes": {"data": task.texts.name, "model": task.name},
+            "seed": task.settings.seed,
+            "numbers": NUMBERS_VERSION,
+            "identity": task.identity.short,
+            "model": task.origin,
+            "attention": attention_read(task.model),
+            "trained_on": trained_on(task.origin),
+            "weights": weights(Path(task.origin)) if task.origin and Path(task.origin).is_dir() else None,
+            "split": task.split,
+            "evaluation": asdict(task.settings),
+            "precision": dict(task.precision or {}),
+            "source_file": task.source_file,
+            "label_names": task.texts.label_names,
+            "data": {
+                "source": task.source,
+                "fingerprint": task.texts.fingerprint,
+                "notes": [*task.texts.notes, *notes],
+                "vocabulary": len(task.tokenizer),
+                "vector_coverage": None,
+                task.split: split_facts(task.texts, task.split, rows),
+            },
+            "seconds": round(seconds, 1),
+            "versions": versions(),
+            "hardware": hardware(processes),
+            **failures(failed),
+        }
+    )
 
 
 def labelled_texts(

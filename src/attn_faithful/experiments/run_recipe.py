@@ -11,15 +11,23 @@ from typing import Any
 
 from attn_faithful._checks import InputError, MissingSourceError, check_choice
 from attn_faithful.experiments.grid import Cell
-from attn_faithful.experiments.processes import SOLO, Team
+from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.store import RunFolder
 
 PARALLEL = ("cells", "data")
 
 _DISTRIBUTED = (
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
-    "ROLE_WORLD_SIZE", "ACCELERATE_USE_MULTI_GPU", "ACCELERATE_USE_CPU",
-)  # fmt: skip
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "ACCELERATE_USE_MULTI_GPU",
+    "ACCELERATE_USE_CPU",
+)
 _LAUNCHED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _UNSET = (
     "if another program left them behind, unset them (unset RANK WORLD_SIZE), else start with accelerate launch or "
@@ -29,7 +37,7 @@ _RELATIVE_COST = {"lstm": 10, "gru": 9, "transformer": 6, "cnn": 2}
 
 
 @contextmanager
-def processes(asked: int | None = None, parallel: str = "cells") -> Iterator[Team]:
+def process_group(asked: int | None = None, parallel: str = "cells") -> Iterator[ProcessGroup]:
     """The processes that a launcher started.
 
     With ``parallel="cells"`` the launcher's variables are hidden inside: each process trains its cells as if it were
@@ -51,12 +59,12 @@ def processes(asked: int | None = None, parallel: str = "cells") -> Iterator[Tea
             f"or torchrun --nproc_per_node {asked}."
         )
     if world == 1:
-        yield SOLO
+        yield SINGLE_PROCESS
     elif parallel == "data":
         yield _together(rank, world)
     else:
-        with _apart(rank, world) as team:
-            yield team
+        with _apart(rank, world) as processes:
+            yield processes
 
 
 def _started() -> tuple[int, int]:
@@ -79,7 +87,7 @@ def _started() -> tuple[int, int]:
     return rank, world
 
 
-def _together(rank: int, world: int) -> Team:
+def _together(rank: int, world: int) -> ProcessGroup:
     """One process group for all the work, as Trainer makes it."""
     import torch
     import torch.distributed as dist
@@ -92,11 +100,11 @@ def _together(rank: int, world: int) -> Team:
         dist.all_gather_object(found, value)
         return found
 
-    return Team(rank, world, lambda name: dist.barrier(), gather)
+    return ProcessGroup(rank, world, lambda name: dist.barrier(), gather)
 
 
 @contextmanager
-def _apart(rank: int, world: int) -> Iterator[Team]:
+def _apart(rank: int, world: int) -> Iterator[ProcessGroup]:
     import torch.distributed as dist
 
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -116,7 +124,7 @@ def _apart(rank: int, world: int) -> Iterator[Team]:
     wait("start")
     hidden = {name: os.environ.pop(name) for name in _DISTRIBUTED if name in os.environ}
     try:
-        yield Team(rank, world, wait)
+        yield ProcessGroup(rank, world, wait)
     finally:
         os.environ.update(hidden)
 
@@ -131,9 +139,9 @@ def share(cells: Sequence[Cell], rank: int, world: int) -> list[Cell]:
     return shares[rank]
 
 
-def mine(cells: Sequence[Cell], team: Team) -> list[Cell]:
+def mine(cells: Sequence[Cell], processes: ProcessGroup) -> list[Cell]:
     """The cells that this process works on, in its order."""
-    return list(cells) if team.gather is not None else share(cells, team.rank, team.world)
+    return list(cells) if processes.gather is not None else share(cells, processes.rank, processes.world)
 
 
 def cost(cell: Cell) -> float:
@@ -143,10 +151,13 @@ def cost(cell: Cell) -> float:
 
 
 def run_cells(
-    cells: Sequence[Cell], output: Path, tell: Callable[[Cell, str, int, int, dict[str, Any]], None], team: Team,
-    lose: Callable[[Cell, MissingSourceError], None] = lambda cell, why: None,
+    cells: Sequence[Cell],
+    output: Path,
+    on_progress: Callable[[Cell, str, int, int, dict[str, Any]], None],
+    processes: ProcessGroup,
+    on_skipped: Callable[[Cell, MissingSourceError], None] = lambda cell, why: None,
     finish: Callable[[Cell], None] = lambda cell: None,
-) -> list[RunFolder]:  # fmt: skip
+) -> list[RunFolder]:
     """Carry out the cells, wait for the other processes, and return the folders of those that are done.
 
     A cell whose data set cannot be had is left out, and ``lose(cell, why)`` told; ``finish(cell)`` of one that is done.
@@ -157,24 +168,24 @@ def run_cells(
     """
     from attn_faithful.experiments.run_cell import run_cell
 
-    together = team.gather is not None
+    all_gather = processes.gather is not None
     lost: list[MissingSourceError] = []
-    for cell in mine(cells, team):
+    for cell in mine(cells, processes):
         folder = RunFolder(output / cell.recipe.name / cell.folder)
 
         def say(stage: str, epoch: int, epochs: int, metrics: dict[str, Any], cell: Cell = cell) -> None:
-            if team.main or not together:
-                tell(cell, stage, epoch, epochs, metrics)
+            if processes.main or not all_gather:
+                on_progress(cell, stage, epoch, epochs, metrics)
 
         try:
-            run_cell(cell, folder, say, team if together else SOLO)
-            if team.main or not together:
+            run_cell(cell, folder, say, processes if all_gather else SINGLE_PROCESS)
+            if processes.main or not all_gather:
                 finish(cell)
         except MissingSourceError as error:
             lost.append(error)
-            if len(cells) > 1 and (team.main or not together):
-                lose(cell, error)
-    team.wait("cells")
+            if len(cells) > 1 and (processes.main or not all_gather):
+                on_skipped(cell, error)
+    processes.wait("cells")
     folders = [RunFolder(output / cell.recipe.name / cell.folder) for cell in cells]
     done = [folder for folder in folders if folder.done]
     if lost and not done:

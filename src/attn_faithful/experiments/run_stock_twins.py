@@ -21,7 +21,7 @@ from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.descriptions import attention_read, kind_and_weights, model_name
 from attn_faithful.experiments.identity import NUMBERS_VERSION, run_identity
 from attn_faithful.experiments.prepare import collator, split_facts
-from attn_faithful.experiments.processes import SOLO
+from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.readable_texts import Split, read_split
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_cell import quiet
@@ -65,7 +65,7 @@ def stock_attefa(
     output: str | Path = "runs/attefa",
     name: str | None = None,
     origin: str | None = None,
-    tell: Tell = lambda stage, epoch, epochs, metrics: None,
+    on_progress: Tell = lambda stage, epoch, epochs, metrics: None,
 ) -> RunFolder:
     """Train twins of a stock model and write what they say of its attention; a finished run is taken as it is.
 
@@ -134,28 +134,33 @@ def stock_attefa(
         left_out = [note for split in ("train", settings.select_on) for note in splits[split].note(split)]
         notes = [*_notes(settings), *left_out]
         failed = splits["test"].failed
-        _compare(base, tokenizer, settings, splits, texts, folder, list(seeds), tell)
-        folder.write_meta({
-            "axes": {"data": texts.name, "model": name},
-            "seed": seeds[0],
-            "numbers": NUMBERS_VERSION,
-            "identity": identity.short,
-            "model": origin,
-            "attention": {**(attention_read(base) or {}), "rows": {}, "heads": None},
-            "weights": weights(Path(origin)) if origin and Path(origin).is_dir() else None,
-            "split": "test",
-            "twin": asdict(settings),
-            "label_names": texts.label_names,
-            "data": {
-                "source": data.source, "fingerprint": texts.fingerprint, "notes": [*texts.notes, *notes],
-                "vocabulary": len(tokenizer), "vector_coverage": None,
-                **{split: split_facts(texts, split, found) for split, found in encoded.items()},
-            },
-            "seconds": round(time.time() - start, 1),
-            "versions": versions(),
-            "hardware": hardware(SOLO),
-            **failures(failed),
-        })  # fmt: skip
+        _compare(base, tokenizer, settings, splits, texts, folder, list(seeds), on_progress)
+        folder.write_meta(
+            {
+                "axes": {"data": texts.name, "model": name},
+                "seed": seeds[0],
+                "numbers": NUMBERS_VERSION,
+                "identity": identity.short,
+                "model": origin,
+                "attention": {**(attention_read(base) or {}), "rows": {}, "heads": None},
+                "weights": weights(Path(origin)) if origin and Path(origin).is_dir() else None,
+                "split": "test",
+                "twin": asdict(settings),
+                "label_names": texts.label_names,
+                "data": {
+                    "source": data.source,
+                    "fingerprint": texts.fingerprint,
+                    "notes": [*texts.notes, *notes],
+                    "vocabulary": len(tokenizer),
+                    "vector_coverage": None,
+                    **{split: split_facts(texts, split, found) for split, found in encoded.items()},
+                },
+                "seconds": round(time.time() - start, 1),
+                "versions": versions(),
+                "hardware": hardware(SINGLE_PROCESS),
+                **failures(failed),
+            }
+        )
         for note in left_out:
             warnings.warn(note, UndefinedTextWarning, stacklevel=2)
         warn_of(failed, len(encoded["test"]))
@@ -163,9 +168,15 @@ def stock_attefa(
 
 
 def _compare(
-    base: StockModel, tokenizer: Any, settings: StockTwinSettings, splits: dict[str, Split], texts: TextData,
-    folder: RunFolder, seeds: list[int], tell: Tell,
-) -> None:  # fmt: skip
+    base: StockModel,
+    tokenizer: Any,
+    settings: StockTwinSettings,
+    splits: dict[str, Split],
+    texts: TextData,
+    folder: RunFolder,
+    seeds: list[int],
+    on_progress: Tell,
+) -> None:
     """All twins of a model, and the tables of what they say."""
     rows = {name: split.readable for name, split in splits.items()}
     test, failed = splits["test"].rows, splits["test"].failed
@@ -176,7 +187,7 @@ def _compare(
     records: list[dict[str, Any]] = []
     scores, variants = _Columns(), _Columns()
     for seed in seeds:
-        twin, record = _twin(base, tokenizer, settings, rows, texts, folder, seed, tell)
+        twin, record = _twin(base, tokenizer, settings, rows, texts, folder, seed, on_progress)
         name = f"{settings.variant}-{seed}"
         history[name] = record["history"]
         found = stock_twin_outputs(base, twin, rows["test"], collate, settings.layers, settings.keys)
@@ -194,18 +205,28 @@ def _compare(
         records += _records(own, found, test["example"], groups)
         limit = settings.max_tvd if settings.objective == "constrained" else None
         twins[name] = {
-            "variant": settings.variant, "seed": seed, "epoch": record["epoch"], "seconds": record["seconds"],
+            "variant": settings.variant,
+            "seed": seed,
+            "epoch": record["epoch"],
+            "seconds": record["seconds"],
             **classification_metrics(found.twin, labels, base.multi_label),
             **attefa.score(found.tvd, found.jsd, found.base, limit, base.multi_label),
             "layers": _layers(found, base.multi_label),
-        }  # fmt: skip
+        }
     chosen = base.choosing(base.queries, base.heads, base.layers if settings.layers is None else settings.layers)
     write_tables(folder, chosen, tokenizer, splits["test"], texts.splits["test"], found.base, scores, variants)
     folder.write_table("history", long_history(history))
-    folder.write_summary({
-        "base": classification_metrics(found.base, labels, base.multi_label), "twins": twins, "controls": {},
-        "informative_mass": None, "tests": records, "metrics": metric_facts(records), "facts": [],
-    })  # fmt: skip
+    folder.write_summary(
+        {
+            "base": classification_metrics(found.base, labels, base.multi_label),
+            "twins": twins,
+            "controls": {},
+            "informative_mass": None,
+            "tests": records,
+            "metrics": metric_facts(records),
+            "facts": [],
+        }
+    )
 
 
 class _Columns(dict[str, list[Any]]):
@@ -226,10 +247,16 @@ def _variants(
 ) -> dict[str, list[Any]]:
     n = len(examples)
     return {
-        "example": list(examples), "site": [site] * n, "slot": [0] * n, "test": ["attefa"] * n, "variant": [name] * n,
-        "attention_jsd": jsd.tolist(), "output_tvd": found.tvd.tolist(), "probabilities": found.twin.tolist(),
+        "example": list(examples),
+        "site": [site] * n,
+        "slot": [0] * n,
+        "test": ["attefa"] * n,
+        "variant": [name] * n,
+        "attention_jsd": jsd.tolist(),
+        "output_tvd": found.tvd.tolist(),
+        "probabilities": found.twin.tolist(),
         "attention": [[]] * n,  # of heads and rows, and too much to keep; where it is empty the reason is no content
-    }  # fmt: skip
+    }
 
 
 def _records(
@@ -257,34 +284,50 @@ def _layers(found: StockOutputs, multi_label: bool) -> list[dict[str, Any]]:
     for place, layer in enumerate(found.layers):
         jsd = attefa.score(found.tvd, found.by_layer[:, place], found.base, None, multi_label)["jsd"]
         base, twin = np.nanmean(found.content_mass[:, place], axis=0)  # but for texts that the model cannot read
-        rows.append({
-            "layer": layer, "jsd": jsd, "content_mass": {"base": base, "twin": twin},
-            "assignment": found.assignments[place].tolist(),
-        })  # fmt: skip
+        rows.append(
+            {
+                "layer": layer,
+                "jsd": jsd,
+                "content_mass": {"base": base, "twin": twin},
+                "assignment": found.assignments[place].tolist(),
+            }
+        )
     return rows
 
 
 def _twin(
-    base: StockModel, tokenizer: Any, settings: StockTwinSettings, rows: dict[str, Rows], texts: TextData,
-    folder: RunFolder, seed: int, tell: Tell,
-) -> tuple[StockModel, dict[str, Any]]:  # fmt: skip
+    base: StockModel,
+    tokenizer: Any,
+    settings: StockTwinSettings,
+    rows: dict[str, Rows],
+    texts: TextData,
+    folder: RunFolder,
+    seed: int,
+    on_progress: Tell,
+) -> tuple[StockModel, dict[str, Any]]:
     """A twin with its record: from the folder where it was finished, else trained."""
     name = f"twin-{seed}" if settings.variant == "attefa" else f"twin-{settings.variant}-{seed}"
     collate = collator(rows["train"], pad_token_id=base.pad_token_id)
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
-        tell(name, 0, settings.epochs, {})
+        on_progress(name, 0, settings.epochs, {})
         twin, history = train_stock_twin(
-            base, rows["train"], rows[settings.select_on], collate, settings, seed_for(seed, "twin") % 2**31,
-            checkpoints, lambda epoch, epochs, metrics: tell(name, epoch, epochs, metrics),
-        )  # fmt: skip
+            base,
+            rows["train"],
+            rows[settings.select_on],
+            collate,
+            settings,
+            seed_for(seed, "twin") % 2**31,
+            checkpoints,
+            lambda epoch, epochs, metrics: on_progress(name, epoch, epochs, metrics),
+        )
         return twin.model, history
 
     def load(path: Path) -> StockModel:
         saved = type(base.model).from_pretrained(path, dtype=base.model.dtype).to(base.device).eval()
         return StockModel(saved, base.queries, base.heads, base.layers)
 
-    return trained(name, folder, tokenizer, fit, lambda row: row["eval_selection"], SOLO, load, texts)
+    return trained(name, folder, tokenizer, fit, lambda row: row["eval_selection"], SINGLE_PROCESS, load, texts)
 
 
 def _notes(settings: StockTwinSettings) -> list[str]:

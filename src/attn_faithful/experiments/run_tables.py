@@ -23,7 +23,7 @@ from attn_faithful.data.words import Span, shown_spans
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.identity import NUMBERS_VERSION
 from attn_faithful.experiments.prepare import Prepared, statistics
-from attn_faithful.experiments.processes import Team
+from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.models.architectures import new_model
 
 Tokens = Callable[[int], tuple[list[str], list[int] | None]]
@@ -156,7 +156,7 @@ def long_history(history: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any
     return table
 
 
-def meta_of(cell: Cell, data: Prepared, seconds: float, team: Team) -> dict[str, Any]:
+def meta_of(cell: Cell, data: Prepared, seconds: float, processes: ProcessGroup) -> dict[str, Any]:
     """Everything that says how a cell's numbers came about."""
     return {
         "axes": cell.axes,
@@ -168,7 +168,7 @@ def meta_of(cell: Cell, data: Prepared, seconds: float, team: Team) -> dict[str,
         "parameters": sum(p.numel() for p in new_model(data.config).parameters()),
         "seconds": round(seconds, 1),
         "versions": versions(),
-        "hardware": hardware(team),
+        "hardware": hardware(processes),
     }
 
 
@@ -186,11 +186,11 @@ def versions() -> dict[str, str]:
     }
 
 
-def hardware(team: Team) -> dict[str, Any]:
+def hardware(processes: ProcessGroup) -> dict[str, Any]:
     """What the numbers were made on."""
     return {
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
         "cuda": torch.cuda.is_available(),
-        "processes": team.world,
+        "processes": processes.world,
     }

@@ -9,24 +9,24 @@ from typing import Any
 import torch
 
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
-from attn_faithful.experiments.processes import SOLO, Team
+from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.experiments.results import Writer, empty
-from attn_faithful.experiments.run_block import Subject, Tester, token_ids
+from attn_faithful.experiments.run_block import EvaluatedModel, Tester, token_ids
 from attn_faithful.experiments.undefined_texts import Guard
 from attn_faithful.models.inference import planned
 
-__all__ = ["Subject", "evaluate_rows", "token_ids"]
+__all__ = ["EvaluatedModel", "evaluate_rows", "token_ids"]
 
 
 @torch.inference_mode(False)  # tests and sources take gradients, whatever mode the caller is in
 def evaluate_rows(
-    subject: Subject,
+    subject: EvaluatedModel,
     rows: Any,
     settings: EvaluationSettings,
     writer: Writer,
     given: Sequence[Sequence[float]] | None = None,
-    team: Team = SOLO,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    processes: ProcessGroup = SINGLE_PROCESS,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> None:
     """Run the tests over a data set; without tests, only what the model does is written.
 
@@ -48,9 +48,12 @@ def evaluate_rows(
     tester = Tester(subject, rows, settings, given)
     tester.check()
     blocks = writer.begin(planned(subject.model, rows))
-    before = writer.kept // team.world
-    pace = Pace(
-        tell if tester.sites else _silent, before + sum(len(block.places) for block in blocks), tester.steps, before
+    before = writer.kept // processes.world
+    pace = BlockProgress(
+        on_progress if tester.sites else _silent,
+        before + sum(len(block.places) for block in blocks),
+        tester.steps,
+        before,
     )
     guard = Guard(
         measure=lambda block: writer.shaped(tester.measure(block, pace.step)),
@@ -64,7 +67,7 @@ def evaluate_rows(
             pace.begin(len(block.places))
             writer.take(block, *guard(block))
             pace.end()
-        if not sum(team.together([guard.measured])) and guard.errors:
+        if not sum(processes.all_gather([guard.measured])) and guard.errors:
             raise guard.errors[0]
     except BaseException as error:
         writer.stopped(error)
@@ -76,7 +79,7 @@ def _silent(done: int, of: int) -> None:
 
 
 @dataclass
-class Pace:
+class BlockProgress:
     """Tells how far the work is, in examples: those of a block count in step with its parts.
 
     Attributes:
@@ -86,7 +89,7 @@ class Pace:
         done: examples of the blocks that are complete.
     """
 
-    tell: Callable[[int, int], None]
+    on_progress: Callable[[int, int], None]
     of: int
     parts: int
     done: int = 0
@@ -96,15 +99,15 @@ class Pace:
     def begin(self, examples: int) -> None:
         """A block of so many examples begins."""
         self.block, self.part = examples, 0
-        self.tell(min(self.done, self.of), self.of)
+        self.on_progress(min(self.done, self.of), self.of)
 
     def step(self) -> None:
         """A part of the block is done."""
         self.part += 1
         if self.part < self.parts:  # the last part is told with the block
-            self.tell(min(self.done + self.block * self.part // self.parts, self.of), self.of)
+            self.on_progress(min(self.done + self.block * self.part // self.parts, self.of), self.of)
 
     def end(self) -> None:
         """The block is complete."""
         self.done += self.block
-        self.tell(min(self.done, self.of), self.of)
+        self.on_progress(min(self.done, self.of), self.of)

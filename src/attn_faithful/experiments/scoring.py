@@ -20,9 +20,12 @@ HELD = 64 * 2**20  # bytes of scores that are held at once
 
 
 def records_of(
-    folder: RunFolder, examples: Sequence[str], chances: np.ndarray, label_names: Sequence[str],
+    folder: RunFolder,
+    examples: Sequence[str],
+    chances: np.ndarray,
+    label_names: Sequence[str],
     multi_label: bool = False,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """The records of all tests of one model, from its stored scores; those of twins are made elsewhere.
 
     The scores are read again for every group of numbers that fits into `HELD`. Of multi-label models the class "all"
@@ -108,9 +111,12 @@ def _of_twins() -> set[str]:
 
 
 def score_records(
-    scores: Mapping[str, Sequence[Any]], examples: Sequence[str], predicted: Sequence[int], label_names: Sequence[str],
+    scores: Mapping[str, Sequence[Any]],
+    examples: Sequence[str],
+    predicted: Sequence[int],
+    label_names: Sequence[str],
     groups: Mapping[str, np.ndarray] | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """One record a site, source, metric and class.
 
     Args:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from attn_faithful.data.rows import Texts
-from attn_faithful.evaluators.base import Found
+from attn_faithful.evaluators.base import ScoreRows
 from attn_faithful.experiments.prepare import collator
-from attn_faithful.experiments.processes import SOLO
+from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.readable_texts import Split
 from attn_faithful.experiments.results import Writer, tidy
 from attn_faithful.experiments.run_block import Importance, Measured
@@ -26,9 +26,15 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def write_tables(
-    folder: RunFolder, base: StockModel, tokenizer: Any, split: Split, texts: Any, chances: np.ndarray, scores: Columns,
+    folder: RunFolder,
+    base: StockModel,
+    tokenizer: Any,
+    split: Split,
+    texts: Any,
+    chances: np.ndarray,
+    scores: Columns,
     variants: Columns,
-) -> None:  # fmt: skip
+) -> None:
     """Write predictions, tokens, scores and variants of a run.
 
     The attention of a text is the model's, of all heads of the tested layers as their mean (site "joint") and of each
@@ -48,7 +54,7 @@ def write_tables(
     said = Texts.of(texts, "text")
     tokens = token_finder(tokenizer, said, rows, asked)
     items = item_finder(tokens, said, rows, words="word_ids" in rows.column_names)
-    writer = Writer(folder, rows, items, asked, SOLO)
+    writer = Writer(folder, rows, items, asked, SINGLE_PROCESS)
     collate = collator(rows, pad_token_id=base.pad_token_id)
     nothing: Importance = defaultdict(dict)
     layers = [site for site in base.sites if site != JOINT]
@@ -60,7 +66,7 @@ def write_tables(
         for site in layers:
             with torch.no_grad():
                 there = base.encode(batch, site)
-            measured.tests.append((site, output_rows(block.copies, there), nothing, Found()))
+            measured.tests.append((site, output_rows(block.copies, there), nothing, ScoreRows()))
         writer.take(block, writer.shaped(measured), split.failed)
     writer.close()
     tidy(folder)

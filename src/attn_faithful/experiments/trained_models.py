@@ -15,16 +15,22 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.sentence_tokenizer import with_sentences
 from attn_faithful.data.sources import TextData
 from attn_faithful.data.training_texts import TrainingTexts
-from attn_faithful.experiments.processes import Team
+from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.models.architectures import load_model
 from attn_faithful.store import RunFolder, strict
 from attn_faithful.training.trainer import disk_errors
 
 
 def trained(
-    name: str, folder: RunFolder, tokenizer: Any, fit: Callable[[Path], Any], rank: Callable[[dict[str, Any]], float],
-    team: Team, load: Callable[[Path], Any] = load_model, texts: TextData | None = None,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    name: str,
+    folder: RunFolder,
+    tokenizer: Any,
+    fit: Callable[[Path], Any],
+    rank: Callable[[dict[str, Any]], float],
+    processes: ProcessGroup,
+    load: Callable[[Path], Any] = load_model,
+    texts: TextData | None = None,
+) -> tuple[Any, dict[str, Any]]:
     """A model with its record, from the folder where it was finished; before that it is trained and put there.
 
     Args:
@@ -65,9 +71,9 @@ def trained(
                 TrainingTexts.of(texts.splits, texts.rows, texts.single).save(target)
             (target / "training.json").write_text(json.dumps(strict(record), allow_nan=False))
 
-        if team.main:
+        if processes.main:
             folder.place_folder(name, save)
-        team.wait(name)
+        processes.wait(name)
     try:
         record = json.loads((path / "training.json").read_text())
         return load(path), record

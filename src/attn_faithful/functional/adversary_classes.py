@@ -157,9 +157,13 @@ def _log_ratio(above: Tensor, below: Tensor) -> Tensor:
 
 
 def _pairs(
-    weights: Tensor, allowed: Tensor, logits: Tensor, bias: Tensor,
-    bounds: Callable[[int, int], tuple[Tensor, Tensor]], reason: list[str | None],
-) -> Tensor:  # fmt: skip
+    weights: Tensor,
+    allowed: Tensor,
+    logits: Tensor,
+    bias: Tensor,
+    bounds: Callable[[int, int], tuple[Tensor, Tensor]],
+    reason: list[str | None],
+) -> Tensor:
     least = torch.full((len(weights),), math.inf, dtype=torch.float64)
     for c, d in combinations(range(logits.shape[-1]), 2):  # (d, c) bounds the same form
         both = bias[:, c].isfinite() & bias[:, d].isfinite()
@@ -173,9 +177,14 @@ def _pairs(
 
 
 def _between(
-    weights: Tensor, allowed: Tensor, bias: Tensor, pairs: Tensor, reason: list[str | None], nodes: int,
+    weights: Tensor,
+    allowed: Tensor,
+    bias: Tensor,
+    pairs: Tensor,
+    reason: list[str | None],
+    nodes: int,
     region: Callable[[int, NDArray[np.bool_], NDArray[np.bool_]], Region],
-) -> Interval:  # fmt: skip
+) -> Interval:
     """Search each example's ``region(row, tokens, classes)``; ``pairs`` (B,) are the upper bounds without a search."""
     attention = torch.full_like(weights, math.nan)
     upper = pairs.clone()

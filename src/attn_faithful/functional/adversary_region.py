@@ -116,11 +116,13 @@ class TvdRegion:
         after = np.exp(self._after(point[None])[0])
         slopes = after[:, None] * (self.shift - after @ self.shift)  # (C, T)
         most = np.exp(self.before) - after + slopes @ point
-        forms = np.block([
-            [matrix, np.zeros((len(matrix), classes))],
-            [slopes, -np.eye(classes)],
-            [np.zeros((1, matrix.shape[1])), np.ones((1, classes))],
-        ])  # fmt: skip
+        forms = np.block(
+            [
+                [matrix, np.zeros((len(matrix), classes))],
+                [slopes, -np.eye(classes)],
+                [np.zeros((1, matrix.shape[1])), np.ones((1, classes))],
+            ]
+        )
         return _scaled(forms, np.concatenate([limits, most, [self.eps]]))
 
     def _odds(self, point: Array) -> Rows:

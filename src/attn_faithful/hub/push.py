@@ -16,20 +16,47 @@ from attn_faithful.hub.upload import Files, card_of, check_card, check_place, pu
 # what a model's repository holds: weights, configuration, tokenizer, card, licence, fingerprints of the texts it was
 # trained on, and nothing else that training or anybody else left beside them
 _PUSHED = (
-    "model*.safetensors", "adapter_model*.safetensors", "model*.safetensors.index.json", "pytorch_model*.bin",
-    "pytorch_model*.bin.index.json", "adapter_model.bin", "config.json", "generation_config.json",
-    "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "vocab*", "*_vocab.json", "merges.txt", "bpe.codes", "dict.txt", "*.model", "*.spm", "normalizer.json",
-    "chat_template.j*", "README.md", "LICENSE*", "LICENCE*", "NOTICE*",
+    "model*.safetensors",
+    "adapter_model*.safetensors",
+    "model*.safetensors.index.json",
+    "pytorch_model*.bin",
+    "pytorch_model*.bin.index.json",
+    "adapter_model.bin",
+    "config.json",
+    "generation_config.json",
+    "adapter_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab*",
+    "*_vocab.json",
+    "merges.txt",
+    "bpe.codes",
+    "dict.txt",
+    "*.model",
+    "*.spm",
+    "normalizer.json",
+    "chat_template.j*",
+    "README.md",
+    "LICENSE*",
+    "LICENCE*",
+    "NOTICE*",
     "training_texts.parquet",  # fingerprints, by which evaluate leaves out what the model was trained on
-)  # fmt: skip
+)
 _MAPS = ("config.json", "tokenizer_config.json")  # which name the modules of a model's own classes
 
 
 def push_model(
-    run_or_folder: str | Path, to: str, *, card: str | None = None, licence: str | None = None, private: bool = False,
-    token: str | None = None, wait: float = 60,
-) -> str:  # fmt: skip
+    run_or_folder: str | Path,
+    to: str,
+    *,
+    card: str | None = None,
+    licence: str | None = None,
+    private: bool = False,
+    token: str | None = None,
+    wait: float = 60,
+) -> str:
     """Push a model with its card: weights, configuration, tokenizer, and the module that finds its class.
 
     Whoever has the package installed can load it with ``trust_remote_code=True`` and without importing the package;

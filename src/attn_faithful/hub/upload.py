@@ -20,9 +20,16 @@ _TRIES = 3  # of a push whose connection is lost
 
 
 def upload(
-    kind: str, to: str, files: Files, aside: Path | None, sdk: str | None = None, *,
-    private: bool, token: str | None, wait: float,
-) -> str:  # fmt: skip
+    kind: str,
+    to: str,
+    files: Files,
+    aside: Path | None,
+    sdk: str | None = None,
+    *,
+    private: bool,
+    token: str | None,
+    wait: float,
+) -> str:
     """Push files to a repository of the Hub, which is made where it is not there.
 
     Args:

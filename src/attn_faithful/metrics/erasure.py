@@ -86,8 +86,10 @@ def erasure_of_lists(
             curve[defined] = torch.cat([aopc(values)[:, None], values], 1).numpy()
     if reduction == "none":
         return {
-            "comprehensiveness": curves[0][:, 0].tolist(), "sufficiency": curves[1][:, 0].tolist(), "reason": reasons,
-        }  # fmt: skip
+            "comprehensiveness": curves[0][:, 0].tolist(),
+            "sufficiency": curves[1][:, 0].tolist(),
+            "reason": reasons,
+        }
     (whole, *by_share), (other, *others) = (summarize(curve, [reasons] * (bins + 1)) for curve in curves)
     return {
         "comprehensiveness": whole.mean,

@@ -18,8 +18,15 @@ from attn_faithful.metrics.alternatives import _around
 from attn_faithful.metrics.importance_entropy import Reasons, _blocks
 
 COLUMNS = (
-    "auprc", "random_auprc", "token_f1", "token_precision", "token_recall", "iou_f1", "iou_precision", "iou_recall",
-)  # fmt: skip
+    "auprc",
+    "random_auprc",
+    "token_f1",
+    "token_precision",
+    "token_recall",
+    "iou_f1",
+    "iou_precision",
+    "iou_recall",
+)
 
 
 def plausibility_of_lists(
@@ -86,9 +93,15 @@ def plausibility_of_lists(
         selected, _ = select_top(scores, content, counts)
         token, span = token_f1(selected, rationale), iou_f1(selected, rationale, threshold)
         columns = (
-            precision, torch.where(precision.isnan(), math.nan, chance), token.f1, token.precision, token.recall,
-            span.f1, span.precision, span.recall,
-        )  # fmt: skip
+            precision,
+            torch.where(precision.isnan(), math.nan, chance),
+            token.f1,
+            token.precision,
+            token.recall,
+            span.f1,
+            span.precision,
+            span.recall,
+        )
         values[rows] = torch.stack(columns, 1).numpy()
         reasons += why
     if reduction == "none":

@@ -26,9 +26,18 @@ _WRITER = "attn_faithful_version"  # in config.json: who wrote it
 _UPGRADE = "pip install -U attn-faithful"
 # what transformers takes beside the fields of a configuration
 _THEIRS = (
-    "model_type", "num_labels", "name_or_path", "torch_dtype", "attn_implementation", "experts_implementation",
-    "output_attentions", "use_cache", "quantization_config", "tie_word_embeddings", "per_layer_config",
-)  # fmt: skip
+    "model_type",
+    "num_labels",
+    "name_or_path",
+    "torch_dtype",
+    "attn_implementation",
+    "experts_implementation",
+    "output_attentions",
+    "use_cache",
+    "quantization_config",
+    "tie_word_embeddings",
+    "per_layer_config",
+)
 
 
 class AttentionClassifierConfig(PreTrainedConfig):

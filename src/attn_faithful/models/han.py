@@ -265,9 +265,16 @@ class HANClassifier(EmbeddingClassifier):
             return handed(logits.view(len(keep), k, -1), first)
 
     def _shortened(
-        self, embedded: Tensor, read: Tensor, content: Tensor, sentence_ids: Tensor, sentences: Sentences,
-        own: Tensor, keep: Tensor, at: Tensor,
-    ) -> Tensor:  # fmt: skip
+        self,
+        embedded: Tensor,
+        read: Tensor,
+        content: Tensor,
+        sentence_ids: Tensor,
+        sentences: Sentences,
+        own: Tensor,
+        keep: Tensor,
+        at: Tensor,
+    ) -> Tensor:
         """Logits (P, C) of the shortened documents ``at`` (P,), numbered over documents and alternatives."""
         document, alternative = at // keep.shape[1], at % keep.shape[1]
         kept = keep[document, alternative]

@@ -12,8 +12,18 @@ from attn_faithful._checks import InputError
 from attn_faithful.models.stock.interface import SOFTMAX, SPARSE, configs_of, projection_of
 
 FAMILIES = (
-    "BERT", "RoBERTa", "DistilBERT", "ELECTRA", "ALBERT", "ModernBERT", "GPT-2", "Llama", "Gemma 2", "BART", "T5",
-)  # fmt: skip
+    "BERT",
+    "RoBERTa",
+    "DistilBERT",
+    "ELECTRA",
+    "ALBERT",
+    "ModernBERT",
+    "GPT-2",
+    "Llama",
+    "Gemma 2",
+    "BART",
+    "T5",
+)
 _NAMED = f"{', '.join(FAMILIES[:-1])} and {FAMILIES[-1]}"
 LIKE = f"models such as {_NAMED}"
 WORKING = f"{LIKE} do."

@@ -82,9 +82,7 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
     )
 
 
-def _shares(
-    encoded: Encoded, items: _Items, attention: Tensor, log_weights: Tensor | None, count: Tensor
-) -> Tensor:  # fmt: skip
+def _shares(encoded: Encoded, items: _Items, attention: Tensor, log_weights: Tensor | None, count: Tensor) -> Tensor:
     """What each token gets of its item's weight, (B, S, T); over the allowed tokens of an item they sum to 1."""
     if log_weights is None:
         whole = items.at_tokens(attention)

@@ -61,11 +61,19 @@ class OwnModel:
     """
 
     def __init__(
-        self, encode: Callable[..., Any], without: Callable[..., Any] | None = None, sites: Sequence[str] = ("pool",),
-        *, labels: Sequence[str] | None = None, multi_label: bool = False, name: str | None = None,
-        version: str | None = None, module: nn.Module | None = None, pad_token_id: int = 0,
+        self,
+        encode: Callable[..., Any],
+        without: Callable[..., Any] | None = None,
+        sites: Sequence[str] = ("pool",),
+        *,
+        labels: Sequence[str] | None = None,
+        multi_label: bool = False,
+        name: str | None = None,
+        version: str | None = None,
+        module: nn.Module | None = None,
+        pad_token_id: int = 0,
         max_tokens: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not callable(encode):
             raise InputError(f"Expected `encode` to be a function of a batch, but got {type(encode).__name__}.")
         self.sites = (sites,) if isinstance(sites, str) else tuple(sites)

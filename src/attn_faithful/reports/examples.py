@@ -154,9 +154,10 @@ class Examples:
         yield from (kind for kind in (self._of_tokens("attention"),) if kind)
         twins = [key for key in self._found if key.startswith("twin ")]
         for key, title in {
-            "adversarial": "as good an attention", "flip": "nearest that flips it",
+            "adversarial": "as good an attention",
+            "flip": "nearest that flips it",
             **{twin: twin for twin in twins},
-        }.items():  # fmt: skip
+        }.items():
             if key in self._found:
                 yield Kind(key, title, "adversarial", shown=key != "flip")
         first = self.first_source

@@ -24,9 +24,22 @@ from attn_faithful.store import META, strict, weights
 _TASK = "text-classification"
 # of the configuration, as far as they say what the model is
 _SETTINGS = (
-    "model_type", "encoder", "embedding_size", "hidden_size", "num_layers", "attention", "projection", "temperature",
-    "sparsegen_lambda", "entmax_alpha", "readout", "output", "num_hidden_layers", "num_attention_heads", "vocab_size",
-)  # fmt: skip
+    "model_type",
+    "encoder",
+    "embedding_size",
+    "hidden_size",
+    "num_layers",
+    "attention",
+    "projection",
+    "temperature",
+    "sparsegen_lambda",
+    "entmax_alpha",
+    "readout",
+    "output",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "vocab_size",
+)
 _ONLY_OF = {"temperature": "softmax", "sparsegen_lambda": "sparsegen", "entmax_alpha": "entmax"}
 _TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "select_by", "select_on")
 _OF_CLASSIFIER = {
@@ -127,29 +140,49 @@ def model_card(
     tested = any(row.key not in _OF_CLASSIFIER for row in rows)
     results = [
         EvalResult(
-            task_type=_TASK, dataset_type=row.dataset[0], dataset_name=row.dataset[1], dataset_split=row.dataset[2],
-            metric_type=row.key, metric_name=row.name, metric_value=row.value, metric_args=_arguments(row),
+            task_type=_TASK,
+            dataset_type=row.dataset[0],
+            dataset_name=row.dataset[1],
+            dataset_split=row.dataset[2],
+            metric_type=row.key,
+            metric_name=row.name,
+            metric_value=row.value,
+            metric_args=_arguments(row),
         )
-        for row in defined if row.dataset is not None
-    ]  # fmt: skip
+        for row in defined
+        if row.dataset is not None
+    ]
     data = ModelCardData(
-        license=licence_of(folder, licence), library_name="transformers", pipeline_tag=_TASK,
+        license=licence_of(folder, licence),
+        library_name="transformers",
+        pipeline_tag=_TASK,
         tags=["attention", "faithfulness", "attn_faithful"],
         **({"model_name": to.rpartition("/")[2], "eval_results": results} if results else {}),
-    )  # fmt: skip
+    )
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         finalize=_as_text,
-    )  # fmt: skip
+    )
     body = environment.get_template("model_card.md.j2").render(
-        title=to.rpartition("/")[2], to=Markup(to), about=_about(run, folder, tested), tested=tested,
+        title=to.rpartition("/")[2],
+        to=Markup(to),
+        about=_about(run, folder, tested),
+        tested=tested,
         settings=_settings(folder),
-        classes=run.label_names, data=_data(run, others), training=_training(run), rows=defined,
+        classes=run.label_names,
+        data=_data(run, others),
+        training=_training(run),
+        rows=defined,
         meanings=list({row.title: row.meaning for row in defined}.items()),
         undefined=[row for row in rows if row.value is None],
         answers=[answer(each).lines for each in (run, *others) if each.records],
-        unnamed=bool(defined) and not results, versions=_versions(run), ours="attention" in _configuration(folder),
-    )  # fmt: skip
+        unnamed=bool(defined) and not results,
+        versions=_versions(run),
+        ours="attention" in _configuration(folder),
+    )
     return f"{front_matter(data.to_dict())}\n\n{body}"
 
 
@@ -205,10 +238,18 @@ def _rows(run: Run) -> Iterator[Row]:
         against = [part for part in record["source"].split("~") if part != "attention"]
         what = [*(f"with {part}" for part in against), *([record["site"]] if many else [])]
         yield Row(
-            record["metric"], about["title"], f"{about['title']} ({', '.join(what)})" if what else about["title"],
-            about["meaning"], record["mean"], record["low"], record["high"], record["n"], about["direction"],
-            ", ".join(f"{reason} ({n})" for reason, n in record["reasons"].items()) or "no defined example", dataset,
-        )  # fmt: skip
+            record["metric"],
+            about["title"],
+            f"{about['title']} ({', '.join(what)})" if what else about["title"],
+            about["meaning"],
+            record["mean"],
+            record["low"],
+            record["high"],
+            record["n"],
+            about["direction"],
+            ", ".join(f"{reason} ({n})" for reason, n in record["reasons"].items()) or "no defined example",
+            dataset,
+        )
     for which, twin in strict(run.summary.get("twins") or {}).items():
         gave_up = ", gave up predicting" if (twin.get("collapsed") or {}).get("value") else ""
         gave_up = ", of a base that is nearly constant" if constant_base(twin) else gave_up
@@ -216,9 +257,18 @@ def _rows(run: Run) -> Iterator[Row]:
             direction = None if gave_up else direction
             if (found := twin.get(key)) is not None:
                 yield Row(
-                    key, title, f"{title} ({which}{gave_up})", meaning, found["value"], found.get("low"),
-                    found.get("high"), found.get("n"), direction, found.get("reason") or "no defined example", dataset,
-                )  # fmt: skip
+                    key,
+                    title,
+                    f"{title} ({which}{gave_up})",
+                    meaning,
+                    found["value"],
+                    found.get("low"),
+                    found.get("high"),
+                    found.get("n"),
+                    direction,
+                    found.get("reason") or "no defined example",
+                    dataset,
+                )
 
 
 def _dataset(run: Run) -> tuple[str, str, str] | None:
@@ -266,8 +316,11 @@ def _versions(run: Run) -> str:
 
 def _training(run: Run) -> list[tuple[str, Any]]:
     recipe = run.meta.get("recipe") or {}
-    twin = [(f"{name} of the twins", recipe["twin"].get(name)) for name in ("objective", "epochs")] if (
-        run.summary.get("twins") and recipe.get("twin")) else []  # fmt: skip
+    twin = (
+        [(f"{name} of the twins", recipe["twin"].get(name)) for name in ("objective", "epochs")]
+        if (run.summary.get("twins") and recipe.get("twin"))
+        else []
+    )
     train = [(name, (recipe.get("train") or {}).get(name)) for name in _TRAINING]
     return [(name, value) for name, value in [*train, *twin] if value is not None]
 

@@ -88,7 +88,9 @@ _PATIENTS = {"Diabetes": _MIMIC, "Anemia": _MIMIC}
 
 PAPERS = (
     Paper(
-        "Jain and Wallace 2019", "Jain and Wallace", "jain_wallace_2019.yaml",
+        "Jain and Wallace 2019",
+        "Jain and Wallace",
+        "jain_wallace_2019.yaml",
         (
             Printed("figure 1", "a text under its own and another attention", (PAGE,)),
             Printed("table 1", "data sets and performance", (_DATA, _BASES, _BESIDE)),
@@ -108,7 +110,9 @@ PAPERS = (
         },
     ),
     Paper(
-        "Serrano and Smith 2019", "Serrano and Smith", "serrano_smith_2019.yaml",
+        "Serrano and Smith 2019",
+        "Serrano and Smith",
+        "serrano_smith_2019.yaml",
         (
             Printed("figure 1", "how a weight is zeroed", why=_DRAWING),
             Printed("table 1", "data sets", (_DATA,)),
@@ -133,14 +137,18 @@ PAPERS = (
         },
     ),
     Paper(
-        "Amini and Kosseim", "Amini and Kosseim", "amini_kosseim.yaml",
+        "Amini and Kosseim",
+        "Amini and Kosseim",
+        "amini_kosseim.yaml",
         (
             Printed("table 1", "data sets", (_DATA,)),
             Printed("table 2", "F1 of the bases", (_BASES, _BESIDE)),
             Printed("table 3", "the twins and AtteFa", ("attefa", _BESIDE)),
             Printed("figure 1", "distribution of AtteFa", ("attefa_violins",)),
             Printed(
-                "figure 2", "TVD against JSD, beside Wiegreffe and Pinter's", ("twin_tradeoff",),
+                "figure 2",
+                "TVD against JSD, beside Wiegreffe and Pinter's",
+                ("twin_tradeoff",),
                 "their points were not printed as numbers; ours are twins of several weights",
             ),
             Printed("table 4", "twins by seed, planted tokens", ("twins_by_seed",)),
@@ -149,7 +157,9 @@ PAPERS = (
         _PATIENTS,
     ),
     Paper(
-        "Meister et al. 2021", "Meister et al", "meister_2021.yaml",
+        "Meister et al. 2021",
+        "Meister et al",
+        "meister_2021.yaml",
         (
             Printed("figure 1", "tau with gradients of inputs and of states", ("correlation_by_model",)),
             Printed("table 1", "how much of a text a state depends on", ("hidden_entropy", _BESIDE)),
@@ -158,4 +168,4 @@ PAPERS = (
             Printed("figure 3", "tau with importance against lambda", ("correlation_by_setting",)),
         ),
     ),
-)  # fmt: skip
+)

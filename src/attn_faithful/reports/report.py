@@ -89,9 +89,12 @@ class Report:
 
 
 def report(
-    paths: Sequence[str | Path], output: str | Path | None = None, *, recipe: Mapping[str, Any] | None = None,
+    paths: Sequence[str | Path],
+    output: str | Path | None = None,
+    *,
+    recipe: Mapping[str, Any] | None = None,
     pages: bool = True,
-) -> Report:  # fmt: skip
+) -> Report:
     """Write the tables, figures and pages of finished runs.
 
     Args:
@@ -151,17 +154,24 @@ def _lines(found: Sequence[Cell]) -> list[str]:
 
 
 def _write_tables(
-    folder: Path, runs: Sequence[Run], records: Sequence[dict[str, Any]], recipe: Mapping[str, Any] | None,
+    folder: Path,
+    runs: Sequence[Run],
+    records: Sequence[dict[str, Any]],
+    recipe: Mapping[str, Any] | None,
     left_out: list[tuple[str, str]],
-) -> dict[str, Path]:  # fmt: skip
+) -> dict[str, Path]:
     by_path = {str(run.path): run for run in runs}
     listed: list[tuple[str, Table | None]] = [
         ("", headline_table([Group.of(record, by_path.__getitem__) for record in records])),
-        ("", tables.data_table(records)), ("", tables.base_table(records)), ("", tables.constrained_table(records)),
-        ("", tables.pairs_table(records)), ("", tables.seeds_table(records)),
+        ("", tables.data_table(records)),
+        ("", tables.base_table(records)),
+        ("", tables.constrained_table(records)),
+        ("", tables.pairs_table(records)),
+        ("", tables.seeds_table(records)),
         *(("", table) for table in _beside(runs, records, recipe, left_out)),
-        *(("", table) for table in metric_tables(records)), *(("", table) for table in paired_tables(records, by_path)),
-    ]  # fmt: skip
+        *(("", table) for table in metric_tables(records)),
+        *(("", table) for table in paired_tables(records, by_path)),
+    ]
     names = Names()
     for record in records:
         title = " ".join(record["axes"].values())
@@ -186,9 +196,11 @@ def _write_tables(
 
 
 def _beside(
-    runs: Sequence[Run], records: Sequence[dict[str, Any]], recipe: Mapping[str, Any] | None,
+    runs: Sequence[Run],
+    records: Sequence[dict[str, Any]],
+    recipe: Mapping[str, Any] | None,
     left_out: list[tuple[str, str]],
-) -> list[Table]:  # fmt: skip
+) -> list[Table]:
     """Ours beside the papers' numbers, a table a recipe."""
     by_path = {str(run.path): run for run in runs}
     folders: dict[Path, list[dict[str, Any]]] = {}
@@ -356,7 +368,10 @@ def _moved(made: Report, passing: Path, target: Path) -> Report:
         return target / path.relative_to(passing)
 
     return Report(
-        target, made.lines, {name: there(path) for name, path in made.tables.items()},
+        target,
+        made.lines,
+        {name: there(path) for name, path in made.tables.items()},
         {name: [there(path) for path in paths] for name, paths in made.figures.items()},
-        [there(path) for path in made.pages], made.left_out,
-    )  # fmt: skip
+        [there(path) for path in made.pages],
+        made.left_out,
+    )

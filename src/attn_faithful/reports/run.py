@@ -335,8 +335,10 @@ _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
 
 def _order(run: Run) -> tuple[Any, ...]:
     """By the labels of the axes, the numbers in them as numbers, then by seed."""
-    labels = ([(not i % 2, 0.0 if i % 2 == 0 else float(part), part) for i, part in enumerate(_NUMBER.split(label))]
-              for label in run.axes.values())  # fmt: skip
+    labels = (
+        [(not i % 2, 0.0 if i % 2 == 0 else float(part), part) for i, part in enumerate(_NUMBER.split(label))]
+        for label in run.axes.values()
+    )
     return list(labels), run.seed, str(run.path)
 
 

@@ -18,8 +18,16 @@ _FILES = ("path", "source_file")  # what is told of a file is its name: where it
 _ORIGIN = "model from"
 # what identifies a model and its tokenizer beside where it came from, told where nothing else tells runs apart
 _INGREDIENTS = (
-    "attention", "told", "adapters", "tokenizer", "weights", "configuration", "structure", "device", "source_file",
-)  # fmt: skip
+    "attention",
+    "told",
+    "adapters",
+    "tokenizer",
+    "weights",
+    "configuration",
+    "structure",
+    "device",
+    "source_file",
+)
 _SHORT = 40  # letters of a label
 _MODEL = "model"  # the folder in a run's that holds its model
 
@@ -58,9 +66,12 @@ def differences(meta: Mapping[str, Any]) -> dict[str, Any]:
     """All but seeds that a run's numbers depend on, flat: dotted name -> value."""
     told = meta.get("identity") or {}
     found = {
-        NUMBERS: meta.get("numbers", 1), DATA: _fingerprint(meta), "split": meta.get("split"),
-        _ORIGIN: _origin(meta), **{name: told.get(name) for name in _INGREDIENTS},
-    }  # fmt: skip
+        NUMBERS: meta.get("numbers", 1),
+        DATA: _fingerprint(meta),
+        "split": meta.get("split"),
+        _ORIGIN: _origin(meta),
+        **{name: told.get(name) for name in _INGREDIENTS},
+    }
     weights = meta.get("weights")
     if found["weights"] is None and weights:  # runs of earlier versions
         found["weights"] = json.dumps(weights, sort_keys=True)

@@ -100,7 +100,7 @@ def train_base(
     settings: TrainSettings,
     seed: int,
     checkpoints: Path,
-    tell: Any = None,
+    on_progress: Any = None,
 ) -> list[dict[str, Any]]:
     """Train `model` in place and leave it at its best epoch.
 
@@ -136,8 +136,8 @@ def train_base(
     callbacks: list[TrainerCallback] = []
     if settings.patience is not None:
         callbacks.append(Patience(settings.patience, metric, greater))
-    if tell is not None:
-        callbacks.append(Announce(tell))
+    if on_progress is not None:
+        callbacks.append(Announce(on_progress))
     with as_told(), seeded(seed):
         trainer = AttentionTrainer(
             model=model,

@@ -16,9 +16,13 @@ import torch
 from attn_faithful._checks import InputError
 
 _HIDDEN = (
-    "ACCELERATE_MIXED_PRECISION", "ACCELERATE_DOWNCAST_BF16", "XLA_USE_BF16", "XLA_DOWNCAST_BF16",
-    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "ACCELERATE_GRADIENT_CLIPPING",
-)  # fmt: skip
+    "ACCELERATE_MIXED_PRECISION",
+    "ACCELERATE_DOWNCAST_BF16",
+    "XLA_USE_BF16",
+    "XLA_DOWNCAST_BF16",
+    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+    "ACCELERATE_GRADIENT_CLIPPING",
+)
 _HIDDEN_FAMILIES = ("ACCELERATE_DYNAMO_", "ACCELERATE_FP8_", "FP8_")  # how their names begin
 _REFUSED = {
     "ACCELERATE_USE_FSDP": "FSDP",
@@ -90,7 +94,11 @@ def _precisions() -> list[tuple[Any, str, Any]]:
     if not hasattr(backends.cudnn, "conv"):  # before torch 2.9
         return [(backends.cuda.matmul, "allow_tf32", False), (backends.cudnn, "allow_tf32", False)]
     every = (
-        backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn,
-        backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn,
-    )  # fmt: skip
+        backends.cuda.matmul,
+        backends.cudnn.conv,
+        backends.cudnn.rnn,
+        backends.mkldnn.matmul,
+        backends.mkldnn.conv,
+        backends.mkldnn.rnn,
+    )
     return [(place, "fp32_precision", "ieee") for place in every]

@@ -79,9 +79,13 @@ def _keys(model: StockModel, layer: int, batch: Batch, keys: str) -> Tensor:
 
 @torch.no_grad()
 def stock_twin_outputs(
-    base: StockModel, twin: StockModel, rows: Any, collate: Collate, layers: Sequence[int] | None = None,
+    base: StockModel,
+    twin: StockModel,
+    rows: Any,
+    collate: Collate,
+    layers: Sequence[int] | None = None,
     keys: str = "content",
-) -> StockOutputs:  # fmt: skip
+) -> StockOutputs:
     """Run base and twin over a data set, block by block, and match their heads on it.
 
     What is held beside one block is a number a pair of heads, layer and example: 7 MB for 1,000 texts and the 6 layers

@@ -150,7 +150,7 @@ def train_stock_twin(
     settings: StockTwinSettings,
     seed: int,
     checkpoints: Path,
-    tell: Any = None,
+    on_progress: Any = None,
 ) -> tuple[StockModel, list[dict[str, Any]]]:
     """Train a twin of a stock model.
 
@@ -172,6 +172,16 @@ def train_stock_twin(
     """
     stock, trained = new_stock_twin(base, settings, seed_for(seed, "start") % 2**31)
     history = fit_twin(
-        StockTwinTrainer, trained, train, selection, collate, settings, seed, checkpoints, tell, base=base, stock=stock
+        StockTwinTrainer,
+        trained,
+        train,
+        selection,
+        collate,
+        settings,
+        seed,
+        checkpoints,
+        on_progress,
+        base=base,
+        stock=stock,
     )
     return merged(stock, trained), history

@@ -165,8 +165,8 @@ class Patience(TrainerCallback):
 class Announce(TrainerCallback):
     """Calls ``tell(epoch, epochs, metrics)`` after each epoch's evaluation; within a long one too, with its share."""
 
-    def __init__(self, tell: Any) -> None:
-        self.tell, self.last = tell, time.monotonic()
+    def __init__(self, on_progress: Any) -> None:
+        self.on_progress, self.last = on_progress, time.monotonic()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.last = time.monotonic()
@@ -176,11 +176,11 @@ class Announce(TrainerCallback):
         if now - self.last > _SELDOM:
             self.last = now
             done = int(state.epoch or 0)
-            self.tell(done, round(args.num_train_epochs), {"epoch_share": (state.epoch or 0) - done})
+            self.on_progress(done, round(args.num_train_epochs), {"epoch_share": (state.epoch or 0) - done})
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
         self.last = time.monotonic()
-        self.tell(round(state.epoch or 0), round(args.num_train_epochs), metrics or {})
+        self.on_progress(round(state.epoch or 0), round(args.num_train_epochs), metrics or {})
 
 
 def check_trackers(names: Sequence[str]) -> None:

@@ -213,9 +213,14 @@ def summarize(
 
 
 def summary(
-    tvd: np.ndarray, jsd: np.ndarray, twin: np.ndarray, base: np.ndarray, labels: np.ndarray, settings: TwinSettings,
+    tvd: np.ndarray,
+    jsd: np.ndarray,
+    twin: np.ndarray,
+    base: np.ndarray,
+    labels: np.ndarray,
+    settings: TwinSettings,
     multi_label: bool = False,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """As `summarize`, from the distances (n,) and the probabilities (n, C)."""
     score = faithfulness.attefa(tvd, jsd)
     constant = faithfulness.multilabel_constant_twin if multi_label else faithfulness.constant_twin
@@ -271,7 +276,7 @@ def train_twin(
     settings: TwinSettings,
     seed: int,
     checkpoints: Path,
-    tell: Any = None,
+    on_progress: Any = None,
 ) -> list[dict[str, Any]]:
     """Train `twin` in place and leave it at its best epoch; returns one row an epoch.
 
@@ -284,21 +289,29 @@ def train_twin(
         checkpoints: as for `train_base`.
         tell: ``tell(epoch, epochs, metrics)`` after each epoch.
     """
-    history = fit_twin(TwinTrainer, twin, train, selection, collate, settings, seed, checkpoints, tell)
+    history = fit_twin(TwinTrainer, twin, train, selection, collate, settings, seed, checkpoints, on_progress)
     twin.eval()
     return history
 
 
 def fit_twin(
-    trainer: type[TwinTrainer], twin: nn.Module, train: Any, selection: Any, collate: Any, settings: TwinSettings,
-    seed: int, checkpoints: Path, tell: Any = None, **further: Any,
-) -> list[dict[str, Any]]:  # fmt: skip
+    trainer: type[TwinTrainer],
+    twin: nn.Module,
+    train: Any,
+    selection: Any,
+    collate: Any,
+    settings: TwinSettings,
+    seed: int,
+    checkpoints: Path,
+    on_progress: Any = None,
+    **further: Any,
+) -> list[dict[str, Any]]:
     """The history of `train_twin` by a trainer of a class, with further arguments of its own."""
     called: list[TrainerCallback] = [Patience(settings.patience, "eval_selection", False, hold="eval_collapsed")]
     if settings.objective == "constrained":
         called.append(Multiplier(settings.max_tvd))
-    if tell is not None:
-        called.append(Announce(tell))
+    if on_progress is not None:
+        called.append(Announce(on_progress))
     with as_told(), seeded(seed):
         made = trainer(
             model=twin,

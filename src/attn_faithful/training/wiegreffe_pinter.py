@@ -34,20 +34,34 @@ def _reads(collate: Any, model: Any, *columns: str) -> Any:
 
 
 def uniform_control(
-    config: Any, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
-    collate: Any, settings: TrainSettings, seed: int, checkpoints: Path, tell: Any = None,
-) -> np.ndarray:  # fmt: skip
+    config: Any,
+    vectors: torch.Tensor | None,
+    rows: dict[str, Any],
+    outputs: dict[str, Outputs],
+    collate: Any,
+    settings: TrainSettings,
+    seed: int,
+    checkpoints: Path,
+    on_progress: Any = None,
+) -> np.ndarray:
     """Test probabilities (n, C) of the same model with every token weighing the same (their section 3.1)."""
     model = _fresh(config, vectors, seed, attention="uniform")
     collate = _reads(collate, model)
-    train_base(model, rows["train"], rows[settings.select_on], collate, settings, seed, checkpoints, tell)
+    train_base(model, rows["train"], rows[settings.select_on], collate, settings, seed, checkpoints, on_progress)
     return run_over(model, rows["test"], collate).probabilities
 
 
 def imposed_control(
-    config: Any, vectors: torch.Tensor | None, rows: dict[str, Any], outputs: dict[str, Outputs],
-    collate: Any, settings: TrainSettings, seed: int, checkpoints: Path, tell: Any = None,
-) -> np.ndarray:  # fmt: skip
+    config: Any,
+    vectors: torch.Tensor | None,
+    rows: dict[str, Any],
+    outputs: dict[str, Outputs],
+    collate: Any,
+    settings: TrainSettings,
+    seed: int,
+    checkpoints: Path,
+    on_progress: Any = None,
+) -> np.ndarray:
     """Test probabilities (n, C) of an MLP whose attention is the base's, imposed (their section 3.4).
 
     Where it does as well as the base and better than its own attention, the base's attention is useful by itself.
@@ -58,7 +72,9 @@ def imposed_control(
         for split in rows
     }
     collate = _reads(collate, model, "attention_weights")
-    train_base(model, weighted["train"], weighted[settings.select_on], collate, settings, seed, checkpoints, tell)
+    train_base(
+        model, weighted["train"], weighted[settings.select_on], collate, settings, seed, checkpoints, on_progress
+    )
     chances = []
     test = weighted["test"]
     with torch.no_grad():

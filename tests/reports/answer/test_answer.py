@@ -65,9 +65,13 @@ def test_everything_shows_the_same_answer_first(run):
     plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page(run))).replace("&#34;", '"').replace("&#39;", "'")
     explained = Explanation(run.path)
     places = {
-        "page": plain, "result": repr(Result(run.path)), "terminal": shown(found),
-        "notebook": Result(run.path)._repr_html_(), "explanation": str(explained), "explain": shown(explained),
-    }  # fmt: skip
+        "page": plain,
+        "result": repr(Result(run.path)),
+        "terminal": shown(found),
+        "notebook": Result(run.path)._repr_html_(),
+        "explanation": str(explained),
+        "explain": shown(explained),
+    }
     for name, text in places.items():
         text = re.sub(r"\s+", " ", text.replace("&#34;", '"').replace("&#39;", "'"))
         position = [text.index(found.competence_text), text.index(found.verdict_text), text.index(found.said[0])]
@@ -183,12 +187,14 @@ def test_an_order_that_never_flips_any_text(tmp_path):
     [
         (0.1, 0.1, "In none of the 40 texts does a completely different attention give the same answer"),
         (
-            0.1, math.nan, "In none of the 40 texts did the search find a completely different attention that gives "
+            0.1,
+            math.nan,
+            "In none of the 40 texts did the search find a completely different attention that gives "
             "the same answer (p within 0.01); in 40 of them there may be one that it missed",
         ),
         (0.65, 0.65, "In all 40 texts a completely different attention gives the same answer"),
     ],
-)  # fmt: skip
+)
 def test_what_was_searched_is_not_what_there_is(tmp_path, jsd, upper, expected):
     values = {"adversarial_attention": jsd, "adversarial_upper": upper}
     found = with_scores(
@@ -321,8 +327,11 @@ def test_the_most_that_attention_can_move_is_told_where_special_tokens_keep_some
 def test_layer_heads_and_rows_are_named(tmp_path):
     run = made(tmp_path / "run", long_texts(5, 12), sites=("layer.0", "layer.1"))
     run.meta["attention"] = {
-        "rows": {"layer.0": "mean", "layer.1": "token"}, "heads": [0, 3], "layers": 12, "max_tokens": 512,
-    }  # fmt: skip
+        "rows": {"layer.0": "mean", "layer.1": "token"},
+        "heads": [0, 3],
+        "layers": 12,
+        "max_tokens": 512,
+    }
     run.meta["precision"] = {"measured": "float32", "stored": "bfloat16"}
     found = answer(run).about
     assert "attention of layer 1 of 12 (from 0), heads 0, 3, the row of the token that the classifier reads" in found
@@ -375,14 +384,19 @@ def test_the_card_of_a_model_has_its_answer(run, tmp_path):
 @pytest.mark.parametrize(
     ("source", "test", "expected"),
     [
-        ("attention", "flips", "up"), ("attention~input_x_gradient", "correlation", "up"),
+        ("attention", "flips", "up"),
+        ("attention~input_x_gradient", "correlation", "up"),
         ("attefa-10", "attefa", "up"),
-        ("random", "erasure", "-"), ("uniform", "permutation", "-"), ("random_ranking", "flips", "-"),
-        ("random~input_x_gradient", "correlation", "-"), ("attention~random", "correlation", "-"),
-        ("smallest_set", "flips", "-"), ("leave_one_out", "erasure", "-"),
+        ("random", "erasure", "-"),
+        ("uniform", "permutation", "-"),
+        ("random_ranking", "flips", "-"),
+        ("random~input_x_gradient", "correlation", "-"),
+        ("attention~random", "correlation", "-"),
+        ("smallest_set", "flips", "-"),
+        ("leave_one_out", "erasure", "-"),
         ("input_x_gradient~leave_one_out", "correlation", "-"),
     ],
-)  # fmt: skip
+)
 def test_only_the_models_own_attention_has_a_direction(source, test, expected):
     assert speaks(source, {"direction": "higher", "test": test}) == expected
 

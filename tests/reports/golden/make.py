@@ -15,16 +15,25 @@ HERE = Path(__file__).parent
 CELLS, EXPECTED = HERE / "cells", HERE / "expected"
 KEPT = ("predictions.parquet", "tokens.parquet", "scores.parquet", "variants.parquet", "history.parquet")
 COMPARED = (
-    "report.md", "tables/data.md", "tables/attefa.md", "tables/attefa.tex", "tables/beside_the_paper.md",
-    "tables/attention_correlation.md", "tables/attention_correlation.tex", "tables/attention_correlation.csv",
-    "tables/attention_correlation-paired.md", "tables/attention_correlation-paired.csv",
-    "tables/tests/Mock-1-lstm/permutation.md", "tables/tests/Mock-1-lstm/flip_fractions.tex",
-)  # fmt: skip
+    "report.md",
+    "tables/data.md",
+    "tables/attefa.md",
+    "tables/attefa.tex",
+    "tables/beside_the_paper.md",
+    "tables/attention_correlation.md",
+    "tables/attention_correlation.tex",
+    "tables/attention_correlation.csv",
+    "tables/attention_correlation-paired.md",
+    "tables/attention_correlation-paired.csv",
+    "tables/tests/Mock-1-lstm/permutation.md",
+    "tables/tests/Mock-1-lstm/flip_fractions.tex",
+)
 RECIPE = {
     "name": "golden",
     "claim": "a paper, table 1",
     "data": {
-        "source": "mock-1", "name": "Mock-1",
+        "source": "mock-1",
+        "name": "Mock-1",
         "mock": {"n_train": 800, "n_test": 10, "min_length": 4, "max_length": 9, "max_words": 40},
     },
     "model": {"embedding_size": 16, "hidden_size": 16},
@@ -34,10 +43,12 @@ RECIPE = {
     "seeds": [1],
     "grid": {"model.encoder": ["mlp", "lstm"]},
     "expected": {
-        "key": ["data", "encoder"], "metrics": ["base_f1", "attefa"], "band": {"base_f1": 0.05, "attefa": 0.1},
+        "key": ["data", "encoder"],
+        "metrics": ["base_f1", "attefa"],
+        "band": {"base_f1": 0.05, "attefa": 0.1},
         "rows": {"Mock-1 lstm": [0.9, 0.03], "Mock-1 mlp": [0.9, 0.8]},
     },
-}  # fmt: skip
+}
 
 
 def make_runs() -> None:

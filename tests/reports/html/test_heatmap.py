@@ -126,8 +126,12 @@ def test_from_a_run(tmp_path):
     assert found.query == "how?"
     assert re.fullmatch(r"#1, predicted \w+ 0\.\d\d \(gold negative\)", found.title)
     assert [line.kind.key for line in found.lines] == [
-        "attention", "adversarial", "input_x_gradient", "leave_one_out", "smallest_set"
-    ]  # fmt: skip
+        "attention",
+        "adversarial",
+        "input_x_gradient",
+        "leave_one_out",
+        "smallest_set",
+    ]
     only = heatmap(Examples(run), 0, ["attention_gradient"])
     assert [line.kind.key for line in only.lines] == ["attention_gradient"]
 

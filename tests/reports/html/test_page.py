@@ -65,8 +65,15 @@ def test_first_stands_the_answer_and_its_figures_lead_to_their_cards(html):
     lead = re.search(r'<p class="lead">(.*?)</p>', html, re.S)[1]
     links = re.findall(r'href="#([^"]+)"', lead)
     assert [link.split("-")[-1] for link in links] == [
-        "move", "move", "agree", "shuffle", "remove", "remove", "twins", "twins"
-    ]  # fmt: skip
+        "move",
+        "move",
+        "agree",
+        "shuffle",
+        "remove",
+        "remove",
+        "twins",
+        "twins",
+    ]
     ids = re.findall(r'id="([^"]+)"', html)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', html)) <= set(ids)
@@ -222,8 +229,9 @@ def test_several_sites(tmp_path):
     found = data_of(html)
     assert [site["name"] for site in found["sites"]] == ["layer.0", "layer.1"]
     assert re.findall(r'<option value="\d" (selected)?>(layer\.\d)</option>', html) == [
-        ("", "layer.0"), ("selected", "layer.1")
-    ]  # fmt: skip
+        ("", "layer.0"),
+        ("selected", "layer.1"),
+    ]
     assert [site[0] for site in found["examples"][0][6]] == [found["examples"][0][6][0][0], 0], "the text stands once"
     assert found["examples"][0][6][0][1] != found["examples"][0][6][1][1]
     assert {re.sub(r"card-(\d).*", r"\1", i) for i in re.findall(r'id="(card-[^"]*)"', html)} == {"0", "1"}
@@ -308,10 +316,16 @@ def test_writes_whole_files_only(tmp_path):
 @pytest.mark.parametrize(
     ("says", "expected"),
     [
-        ([AGAINST, AGAINST], "against"), ([FOR, FOR, FOR], "for"), ([AGAINST, FOR], "mixed"), ([AGAINST, OPEN], "mixed"),  # noqa: E501
-        ([OPEN, OPEN], "mixed"), ([AGAINST], None), ([AGAINST, None], None), ([], None),
+        ([AGAINST, AGAINST], "against"),
+        ([FOR, FOR, FOR], "for"),
+        ([AGAINST, FOR], "mixed"),
+        ([AGAINST, OPEN], "mixed"),
+        ([OPEN, OPEN], "mixed"),
+        ([AGAINST], None),
+        ([AGAINST, None], None),
+        ([], None),
     ],
-)  # fmt: skip
+)
 def test_a_verdict_only_where_all_tests_agree(says, expected):
     found, reason = verdict([None if said is None else Finding("test", said) for said in says], 30)
     assert (found.key if found else None) == expected
@@ -321,11 +335,15 @@ def test_a_verdict_only_where_all_tests_agree(says, expected):
 @pytest.mark.parametrize(
     ("low", "high", "n", "faithful", "expected"),
     [
-        (0.6, 0.7, 100, "above", FOR), (0.6, 0.7, 100, "below", AGAINST), (0.4, 0.6, 100, "above", OPEN),
-        (0.5, 0.7, 100, "above", OPEN), (0.6, 0.7, 29, "above", None), (None, None, 0, "above", None),
+        (0.6, 0.7, 100, "above", FOR),
+        (0.6, 0.7, 100, "below", AGAINST),
+        (0.4, 0.6, 100, "above", OPEN),
+        (0.5, 0.7, 100, "above", OPEN),
+        (0.6, 0.7, 29, "above", None),
+        (None, None, 0, "above", None),
         (float("nan"), float("nan"), 100, "above", None),
     ],
-)  # fmt: skip
+)
 def test_an_answer_needs_its_interval_on_one_side(low, high, n, faithful, expected):
     found = finding("test", low, high, n, 0.5, faithful)
     assert (found.says if found else None) == expected

@@ -19,26 +19,50 @@ from tests.reports.altered import CELLS, LSTM, MLP, copied
 from tests.reports.tables.test_table import NOTHING, over, twin
 
 FACTS = {
-    "title": "tau-b", "meaning": "a correlation", "direction": "higher", "shown": True, "unit": "",
-    "test": "correlation", "paper": "a paper",
-}  # fmt: skip
+    "title": "tau-b",
+    "meaning": "a correlation",
+    "direction": "higher",
+    "shown": True,
+    "unit": "",
+    "test": "correlation",
+    "paper": "a paper",
+}
 
 
 def score(mean, source="attention~given", site="pool", group="all", n=10, **more):
     reasons = {"short": 3} if not n else {}
     return {
-        "test": "correlation", "metric": "tau", "site": site, "source": source, "class": group, "mean": mean,
-        "std": 0.1, "low": mean, "high": mean, "std_seeds": 0.02, "n_seeds": 1, "n": n, "n_undefined": 3,
-        "reasons": reasons, **more,
-    }  # fmt: skip
+        "test": "correlation",
+        "metric": "tau",
+        "site": site,
+        "source": source,
+        "class": group,
+        "mean": mean,
+        "std": 0.1,
+        "low": mean,
+        "high": mean,
+        "std_seeds": 0.02,
+        "n_seeds": 1,
+        "n": n,
+        "n_undefined": 3,
+        "reasons": reasons,
+        **more,
+    }
 
 
 def record(encoder, *tests, data="SST", direction="higher", **more):
     return {
-        "axes": {"data": data, "encoder": encoder}, "seeds": [2], "runs": [], "tests": list(tests), "twins": {},
-        "metrics": {"tau": {**FACTS, "direction": direction}}, "data": {"fingerprint": data}, "select_on": [],
-        "base": {"f1": over(0.8)}, **more,
-    }  # fmt: skip
+        "axes": {"data": data, "encoder": encoder},
+        "seeds": [2],
+        "runs": [],
+        "tests": list(tests),
+        "twins": {},
+        "metrics": {"tau": {**FACTS, "direction": direction}},
+        "data": {"fingerprint": data},
+        "select_on": [],
+        "base": {"f1": over(0.8)},
+        **more,
+    }
 
 
 def marked(table):
@@ -85,9 +109,10 @@ def test_controls_stand_beside_and_are_never_best():
     (table,) = metric_tables([record("a", *tests), record("b", score(0.2))])
     assert table.head == ["data", "source", "encoder", "Mean", "95%", "(random)", "(uniform)", "n", "undefined"]
     assert [row[1:4] + row[5:7] for row in table.rows] == [
-        ["attention ~ given", "a", "0.300", "0.900", "-"], ["attention ~ given", "b", "0.200", "-", "-"],
+        ["attention ~ given", "a", "0.300", "0.900", "-"],
+        ["attention ~ given", "b", "0.200", "-", "-"],
         ["given ~ other", "a", "0.400", "-", "-"],
-    ]  # fmt: skip
+    ]
     assert marked(table) == ["0.300"]
 
 
@@ -110,9 +135,11 @@ def test_csv_holds_every_number_unrounded():
     (table,) = metric_tables([record("a", *tests)])
     rows = list(csv.DictReader(io.StringIO(table.csv())))
     assert [(row["source"], row["class"], row["mean"]) for row in rows] == [
-        ("attention~given", "all", str(1 / 3)), ("attention~given", "negative", "0.1"), ("random~given", "all", "0.9"),
+        ("attention~given", "all", str(1 / 3)),
+        ("attention~given", "negative", "0.1"),
+        ("random~given", "all", "0.9"),
         ("x~y", "all", ""),
-    ]  # fmt: skip
+    ]
     assert (rows[3]["n"], rows[3]["n_undefined"], rows[3]["reasons"]) == ("0", "3", "short (3)")
 
 
@@ -165,9 +192,12 @@ def test_seeds_are_averaged_before_models_are_compared(tmp_path):
     for seed in (1, 2):
         copied(tmp_path / f"lstm-{seed}", seed=seed)
         copied(
-            tmp_path / f"mlp-{seed}", cell=(LSTM, MLP)[seed - 1], seed=seed, axes={"data": "Mock-1", "encoder": "mlp"},
+            tmp_path / f"mlp-{seed}",
+            cell=(LSTM, MLP)[seed - 1],
+            seed=seed,
+            axes={"data": "Mock-1", "encoder": "mlp"},
             recipe=read_runs([MLP])[0].meta["recipe"],
-        )  # fmt: skip
+        )
     runs = read_runs([tmp_path])
     tables = paired_tables(aggregate([run.folder for run in runs]), {str(run.path): run for run in runs})
     table = next(table for table in tables if table.name == "attention_correlation-paired")

@@ -7,30 +7,57 @@ import math
 from attn_faithful.reports.tables.by_test import tables_of_tests
 
 FACTS = {
-    "title": "tau-b", "meaning": "a correlation", "direction": "higher", "shown": True, "test": "correlation",
+    "title": "tau-b",
+    "meaning": "a correlation",
+    "direction": "higher",
+    "shown": True,
+    "test": "correlation",
     "paper": "a paper",
-}  # fmt: skip
+}
 
 
 def record(metric="tau", source="attention~given", group="all", mean=0.5, n=3, n_undefined=0, **reasons):
     return {
-        "test": "correlation", "metric": metric, "site": "pool", "source": source, "class": group, "mean": mean,
-        "std": 0.25, "low": 0.25, "high": 0.75, "n": n, "n_undefined": n_undefined, "reasons": reasons,
-    }  # fmt: skip
+        "test": "correlation",
+        "metric": metric,
+        "site": "pool",
+        "source": source,
+        "class": group,
+        "mean": mean,
+        "std": 0.25,
+        "low": 0.25,
+        "high": 0.75,
+        "n": n,
+        "n_undefined": n_undefined,
+        "reasons": reasons,
+    }
 
 
 def test_one_row_a_source_with_classes_and_controls_beside():
     records = [
-        record(n_undefined=2, **{"n<2": 2}), record(group="no", mean=0.25), record(group="yes", mean=None, n=0),
-        record(source="random~given", mean=0.125), record(source="uniform~given", mean=math.nan, n=0, n_undefined=5),
+        record(n_undefined=2, **{"n<2": 2}),
+        record(group="no", mean=0.25),
+        record(group="yes", mean=None, n=0),
+        record(source="random~given", mean=0.125),
+        record(source="uniform~given", mean=math.nan, n=0, n_undefined=5),
         record(source="given~other", mean=-1.0),
-    ]  # fmt: skip
+    ]
     (table,) = tables_of_tests(records, {"tau": FACTS}, ["no", "yes"])
     assert table.head[4:8] == ["no", "yes", "(random)", "(uniform)"]
     first, second = table.rows
     assert first == [
-        "tau-b", "attention ~ given", "0.500 ±0.250", "[0.250, 0.750]", "0.250", "-", "0.125", "-", "3", "2", "up"
-    ]  # fmt: skip
+        "tau-b",
+        "attention ~ given",
+        "0.500 ±0.250",
+        "[0.250, 0.750]",
+        "0.250",
+        "-",
+        "0.125",
+        "-",
+        "3",
+        "2",
+        "up",
+    ]
     assert second[:3] == ["tau-b", "given ~ other", "-1.000 ±0.250"]
     assert second[6:8] == ["-", "-"]  # attention has no part in it, so no control has
     assert any("n<2 (2)" in note for note in table.notes)

@@ -32,19 +32,31 @@ def twin(attefa=0.25, collapsed=0, reason=None, seeds=(10, 50), **more):
     }
     return {
         "by_seed": [{"base_seed": 2, "seed": seed, **row} for seed in seeds],
-        "f1": over(0.9), "tvd": over(0.1, 0.02, 2), "jsd": over(0.4), "constant_tvd": over(0.35),
+        "f1": over(0.9),
+        "tvd": over(0.1, 0.02, 2),
+        "jsd": over(0.4),
+        "constant_tvd": over(0.35),
         "attefa": over(attefa, 0.05, len(seeds), low=0.2, high=0.3),
-        "collapsed": collapsed, "n_examples": 59, "n_undefined_examples": 1, **more,
-    }  # fmt: skip
+        "collapsed": collapsed,
+        "n_examples": 59,
+        "n_undefined_examples": 1,
+        **more,
+    }
 
 
 def record(encoder="lstm", **more):
     return {
-        "axes": {"data": "Mock-1", "encoder": encoder}, "seeds": [2], "runs": [], "select_on": [], "controls": {},
+        "axes": {"data": "Mock-1", "encoder": encoder},
+        "seeds": [2],
+        "runs": [],
+        "select_on": [],
+        "controls": {},
         "base": {"accuracy": over(0.8), "f1": over(0.81), "roc_auc": over(0.9)},
-        "twins": {"attefa": twin()}, "base_pairs": {"tvd": NOTHING, "jsd": NOTHING},
-        "informative_mass": NOTHING, **more,
-    }  # fmt: skip
+        "twins": {"attefa": twin()},
+        "base_pairs": {"tvd": NOTHING, "jsd": NOTHING},
+        "informative_mass": NOTHING,
+        **more,
+    }
 
 
 def cells(table, row=0):
@@ -61,11 +73,19 @@ def test_examples_in_docstrings():
 @pytest.mark.parametrize(
     ("value", "digits", "expected"),
     [
-        (0.51234, 3, "0.512"), (-0.51234, 3, "-0.512"), (-0.0001, 3, "0.000"), (-0.0, 3, "0.000"), (-0.4, 0, "0"),
-        (1.0, 3, "1.000"), (math.nan, 3, "-"), (None, 3, "-"), (math.inf, 3, "-"), (-math.inf, 3, "-"),
+        (0.51234, 3, "0.512"),
+        (-0.51234, 3, "-0.512"),
+        (-0.0001, 3, "0.000"),
+        (-0.0, 3, "0.000"),
+        (-0.4, 0, "0"),
+        (1.0, 3, "1.000"),
+        (math.nan, 3, "-"),
+        (None, 3, "-"),
+        (math.inf, 3, "-"),
+        (-math.inf, 3, "-"),
         (0.0364999, 4, "0.0365"),
     ],
-)  # fmt: skip
+)
 def test_number(value, digits, expected):
     assert number(value, digits) == expected
 
@@ -109,11 +129,19 @@ def test_attefa_table():
     never["attefa"] = {**NOTHING, "low": math.nan, "high": math.nan}
     table = tables.attefa_table([record(), record("mlp", twins={"attefa": gone, "attefa-0.3": never})])
     assert cells(table) == {
-        "data": "Mock-1", "encoder": "lstm", "twin": "attefa", "Base F1": "0.810", "Twin F1": "0.900",
+        "data": "Mock-1",
+        "encoder": "lstm",
+        "twin": "attefa",
+        "Base F1": "0.810",
+        "Twin F1": "0.900",
         "TVD": "0.100 ±0.020",
-        "const. TVD": "0.350", "JSD": "0.400", "AtteFa": "0.250 ±0.050", "95%": "[0.200, 0.300]", "Collapsed": "0 of 2",
+        "const. TVD": "0.350",
+        "JSD": "0.400",
+        "AtteFa": "0.250 ±0.050",
+        "95%": "[0.200, 0.300]",
+        "Collapsed": "0 of 2",
         "N": "59 (+1)",
-    }  # fmt: skip
+    }
     assert cells(table, 1)["Collapsed"] == "2 of 2"
     assert (cells(table, 2)["AtteFa"], cells(table, 2)["95%"]) == ("-", "-")
     assert any("counts as collapsed" in note for note in table.notes)
@@ -182,10 +210,11 @@ def test_pairs_table():
 
 def test_expected_table():
     expected = {
-        "key": ["data", "encoder"], "metrics": ["base_f1", "twin_f1", "tvd", "jsd", "attefa"],
+        "key": ["data", "encoder"],
+        "metrics": ["base_f1", "twin_f1", "tvd", "jsd", "attefa"],
         "band": {"base_f1": 0.01, "tvd": 0.01, "attefa": 0.1, "jsd": 0.1},
         "rows": {"Mock-1 lstm": [0.82, 0.5, 0.2, None, 0.24], "Mock-1 gru": [1, 1, 1, 1, 1]},
-    }  # fmt: skip
+    }
     table = expected_table([record(), record("mlp")], expected, "Amini and Kosseim, table 3")
     assert "Amini and Kosseim, table 3" in table.title
     within = {row[1]: row[2:] for row in table.rows}

@@ -26,10 +26,15 @@ def record(projection, accuracy, entropy, data="SST"):
 
 
 RECORDS = [
-    record("sparsegen 0.5", 0.8, 0.7), record("sparsegen -10", 0.7, 0.9), record("sparsegen 0", 0.75, math.nan),
-    record("sparsegen -1", 0.78, 0.8), record("softmax 1", 0.8, 0.9), record("softmax 0.5", 0.8, 0.9),
-    record("other", 0.1, 0.1), record("sparsegen 0.9", 0.9, 0.1, data="IMDB"),
-]  # fmt: skip
+    record("sparsegen 0.5", 0.8, 0.7),
+    record("sparsegen -10", 0.7, 0.9),
+    record("sparsegen 0", 0.75, math.nan),
+    record("sparsegen -1", 0.78, 0.8),
+    record("softmax 1", 0.8, 0.9),
+    record("softmax 0.5", 0.8, 0.9),
+    record("other", 0.1, 0.1),
+    record("sparsegen 0.9", 0.9, 0.1, data="IMDB"),
+]
 
 
 def test_cells_that_differ_in_one_number_are_a_family():
@@ -37,8 +42,11 @@ def test_cells_that_differ_in_one_number_are_a_family():
     assert (found["axis"], found["family"], found["x"]) == ("projection", "SST lstm sparsegen", [-10, -1, 0, 0.5])
     rows = {(row["metric"], row["source"]): row for row in found["rows"]}
     assert set(rows) == {
-        ("accuracy", "base"), ("attefa", "attefa"), ("f1", "attefa"), ("importance_entropy", "saliency")
-    }  # fmt: skip
+        ("accuracy", "base"),
+        ("attefa", "attefa"),
+        ("f1", "attefa"),
+        ("importance_entropy", "saliency"),
+    }
     accuracy = rows["accuracy", "base"]
     assert accuracy["values"] == [0.7, 0.78, 0.75, 0.8]
     expected = kendalltau([-10, -1, 0, 0.5], accuracy["values"])

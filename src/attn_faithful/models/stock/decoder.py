@@ -23,9 +23,15 @@ class Decoder:
     """Logits that follow from other attention at some layers: only what comes after them is run again."""
 
     def __init__(
-        self, model: StockModel, inputs: dict[str, Tensor], calls: Sequence[int], slots: list[Slots], count: int,
-        kept: dict[int, Any], seen: dict[int, Call],
-    ) -> None:  # fmt: skip
+        self,
+        model: StockModel,
+        inputs: dict[str, Tensor],
+        calls: Sequence[int],
+        slots: list[Slots],
+        count: int,
+        kept: dict[int, Any],
+        seen: dict[int, Call],
+    ) -> None:
         self.model, self.inputs, self.calls, self.slots = model, inputs, calls, slots
         self.count, self.kept = count, kept
         last = calls[-1]

@@ -106,10 +106,19 @@ def _attend(
 
 
 def _weighed(
-    trace: Trace, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
-    scaling: float | None = None, dropout: float = 0.0, softcap: float | None = None,
-    position_bias: Tensor | None = None, projection: str | None = None, **kwargs: Any,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    trace: Trace,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    position_bias: Tensor | None = None,
+    projection: str | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
     call, trace.count = trace.count, trace.count + 1
     if call in trace.values:
         output = trace.values[call]()

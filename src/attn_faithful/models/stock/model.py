@@ -96,9 +96,12 @@ class StockModel(nn.Module):
     same_items = True  # all sites attend to the same items
 
     def __init__(
-        self, model: nn.Module, queries: str = "auto", heads: Sequence[int] | None = None,
+        self,
+        model: nn.Module,
+        queries: str = "auto",
+        heads: Sequence[int] | None = None,
         layers: Sequence[int] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         register()
         outer, model = unwrapped(model)

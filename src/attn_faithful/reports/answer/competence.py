@@ -142,9 +142,19 @@ def competence(
     f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, _binary if len(label_names) == 2 else _of_present)
     name = label_names[largest] if largest < len(label_names) else str(largest)
     return Competence(
-        accuracy, *wilson(accuracy, n), counts[largest] / n, f'always "{name}"', f1, f1_low, f1_high, n, len(known),
-        False, seed, int(unread.sum()),
-    )  # fmt: skip
+        accuracy,
+        *wilson(accuracy, n),
+        counts[largest] / n,
+        f'always "{name}"',
+        f1,
+        f1_low,
+        f1_high,
+        n,
+        len(known),
+        False,
+        seed,
+        int(unread.sum()),
+    )
 
 
 def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> Competence:
@@ -165,9 +175,20 @@ def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> 
     majority = float(np.maximum(share, 1 - share).mean())
     constant = "always each label's commoner side"
     return Competence(
-        float(right.mean()), low, high, majority, constant, f1, f1_low, f1_high, n, len(known), True, seed,
+        float(right.mean()),
+        low,
+        high,
+        majority,
+        constant,
+        f1,
+        f1_low,
+        f1_high,
+        n,
+        len(known),
+        True,
+        seed,
         int(unread.sum()),
-    )  # fmt: skip
+    )
 
 
 def _unknown(n_texts: int, multi_label: bool, seed: int, n_unread: int) -> Competence:

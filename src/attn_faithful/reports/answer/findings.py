@@ -127,5 +127,9 @@ def _of_twins(scores: Scores) -> Finding | None:
 
 
 FINDERS: tuple[Callable[[Scores], Finding | None], ...] = (
-    _of_moves, _of_agreement, _of_shuffling, _of_removal, _of_twins,
-)  # fmt: skip
+    _of_moves,
+    _of_agreement,
+    _of_shuffling,
+    _of_removal,
+    _of_twins,
+)

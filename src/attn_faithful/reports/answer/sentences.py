@@ -102,9 +102,10 @@ def _proof(scores: Scores) -> Iterator[Sentence]:
         ]
         return
     yield [
-        "In ", ("move", _share(scores, share, n, "attention_proof")),
+        "In ",
+        ("move", _share(scores, share, n, "attention_proof")),
         f" no attention at all could change the decision: every {scores.noun} alone says the same.",
-    ]  # fmt: skip
+    ]
 
 
 # tests that say nothing
@@ -159,9 +160,12 @@ def _agree(scores: Scores) -> Iterator[Sentence]:
             peers = f", that of {title_of(a)} and {title_of(b)} {number(both.second, 2)}"
     mean = "" if scores.single else "mean "
     yield [
-        f"Attention {_agrees(tau)} with {title_of(source)}: ", ("agree", f"{mean}tau {number(tau, 2)}"), peers,
-        "" if scores.single else f", over {'the same ' if peers else ''}{scores.over(n)}", ".",
-    ]  # fmt: skip
+        f"Attention {_agrees(tau)} with {title_of(source)}: ",
+        ("agree", f"{mean}tau {number(tau, 2)}"),
+        peers,
+        "" if scores.single else f", over {'the same ' if peers else ''}{scores.over(n)}",
+        ".",
+    ]
 
 
 def _other_pair(scores: Scores) -> tuple[str, str] | None:
@@ -194,9 +198,10 @@ def _shuffle(scores: Scores) -> Iterator[Sentence]:
         yield ["In ", ("shuffle", _share(scores, 0, n)), " does shuffling attention change the probability (median)."]
         return
     yield [
-        "Shuffling attention changes the probability by ", ("shuffle", small(change)),
+        "Shuffling attention changes the probability by ",
+        ("shuffle", small(change)),
         f" (the mean of {scores.over(n)}, of each the median).",
-    ]  # fmt: skip
+    ]
 
 
 # what removal changes
@@ -222,9 +227,10 @@ def _remove(scores: Scores) -> Iterator[Sentence]:
         return
     if stuck:
         yield [
-            "In ", ("remove", f"{stuck:,} of {scores.over(asked, 'flip_never')}"),
+            "In ",
+            ("remove", f"{stuck:,} of {scores.over(asked, 'flip_never')}"),
             f" removing {scores.noun}s in attention's order never flips the decision{_though(fewest, never)}.",
-        ]  # fmt: skip
+        ]
     both = np.isfinite(sizes) & np.isfinite(fewest)
     n = int(both.sum())
     if not n:
@@ -273,21 +279,25 @@ def _twins(scores: Scores) -> Iterator[Sentence]:
     if constant_base(twin):
         constant = number(twin["constant_tvd"]["value"])
         yield [
-            f"The model predicts nearly the same for all {n} (", ("twins", f"TVD {constant}"),
+            f"The model predicts nearly the same for all {n} (",
+            ("twins", f"TVD {constant}"),
             " from the best constant prediction), so that its twins say nothing.",
-        ]  # fmt: skip
+        ]
         return
     if gave_up:
         yield [
-            "A second model, trained to attend elsewhere, gave up predicting (AtteFa ", ("twins", value),
+            "A second model, trained to attend elsewhere, gave up predicting (AtteFa ",
+            ("twins", value),
             f" over {n} only says that this search found no other attention{rest}).",
-        ]  # fmt: skip
+        ]
         return
     yield [
         "A second model, trained to attend elsewhere, changes the probability by ",
-        ("twins", small(twin["tvd"]["value"])), " with attention that lies ",
-        ("twins", f"{number(twin['jsd']['value'], 2)} nats"), f" away (means over {n}{rest}).",
-    ]  # fmt: skip
+        ("twins", small(twin["tvd"]["value"])),
+        " with attention that lies ",
+        ("twins", f"{number(twin['jsd']['value'], 2)} nats"),
+        f" away (means over {n}{rest}).",
+    ]
 
 
 def twins_of(scores: Scores) -> list[dict[str, dict[str, object]]]:

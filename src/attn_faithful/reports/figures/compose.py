@@ -97,9 +97,11 @@ def _margins(ax: Any, renderer: Any) -> tuple[float, float, float, float]:
     """Inches that the axes' names, ticks, title and legend need: left, right, above, below."""
     whole, inner, dpi = ax.get_tightbbox(renderer), ax.bbox, ax.figure.dpi
     return (
-        max(inner.x0 - whole.x0, 0) / dpi, max(whole.x1 - inner.x1, 0) / dpi,
-        max(whole.y1 - inner.y1, 0) / dpi, max(inner.y0 - whole.y0, 0) / dpi,
-    )  # fmt: skip
+        max(inner.x0 - whole.x0, 0) / dpi,
+        max(whole.x1 - inner.x1, 0) / dpi,
+        max(whole.y1 - inner.y1, 0) / dpi,
+        max(inner.y0 - whole.y0, 0) / dpi,
+    )
 
 
 def letters(cells: Sequence[Cell]) -> list[str]:

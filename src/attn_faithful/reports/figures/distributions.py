@@ -37,9 +37,16 @@ class Group(NamedTuple):
 
 
 def histogram_by_class(
-    ax: Any, values: np.ndarray, classes: np.ndarray, names: Sequence[str], hue: str, *,
-    limits: tuple[float, float], label: str, bins: int = 30,
-) -> Any:  # fmt: skip
+    ax: Any,
+    values: np.ndarray,
+    classes: np.ndarray,
+    names: Sequence[str],
+    hue: str,
+    *,
+    limits: tuple[float, float],
+    label: str,
+    bins: int = 30,
+) -> Any:
     """Share of each predicted class's texts by a value; a class without any has an entry in the legend alone.
 
     Args:
@@ -102,13 +109,25 @@ def boxes(
             ax.plot(values, np.full(len(values), row), "o", color=group.hue, alpha=0.7, markersize=4)
         else:
             ax.boxplot(
-                values, positions=[row], orientation="horizontal", widths=0.56, patch_artist=True, manage_ticks=False,
+                values,
+                positions=[row],
+                orientation="horizontal",
+                widths=0.56,
+                patch_artist=True,
+                manage_ticks=False,
                 boxprops={"facecolor": tint(group.hue, 0.35), "edgecolor": group.hue},
-                medianprops={"color": group.hue, "linewidth": 2.4}, whiskerprops={"color": group.hue},
+                medianprops={"color": group.hue, "linewidth": 2.4},
+                whiskerprops={"color": group.hue},
                 capprops={"color": group.hue},
-                flierprops={"marker": ".", "markersize": 2.5, "alpha": 0.35, "markerfacecolor": group.hue,
-                            "markeredgecolor": "none", "rasterized": True},
-            )  # fmt: skip
+                flierprops={
+                    "marker": ".",
+                    "markersize": 2.5,
+                    "alpha": 0.35,
+                    "markerfacecolor": group.hue,
+                    "markeredgecolor": "none",
+                    "rasterized": True,
+                },
+            )
         _mark(ax, row, group)
     if zero:
         ax.axvline(0, color=MUTED, linewidth=0.9, linestyle="--", zorder=0)
@@ -136,8 +155,9 @@ def violins(ax: Any, groups: Sequence[Group], *, limits: tuple[float, float], la
             ax.plot(values, np.full(len(values), row), "o", color=group.hue, alpha=0.7, markersize=4)
         else:
             height = _density(values, grid)
-            body = ax.fill_between(grid, row - height, row + height, facecolor=tint(group.hue, 0.35), linewidth=0.8,
-                                   edgecolor=group.hue)  # fmt: skip
+            body = ax.fill_between(
+                grid, row - height, row + height, facecolor=tint(group.hue, 0.35), linewidth=0.8, edgecolor=group.hue
+            )
             if group.pale:
                 body.set_hatch("////")
             low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
@@ -148,9 +168,14 @@ def violins(ax: Any, groups: Sequence[Group], *, limits: tuple[float, float], la
 
 
 def stacked(
-    ax: Any, names: Sequence[str], shares: np.ndarray, notes: Sequence[str], parts: Sequence[tuple[str, str]], *,
+    ax: Any,
+    names: Sequence[str],
+    shares: np.ndarray,
+    notes: Sequence[str],
+    parts: Sequence[tuple[str, str]],
+    *,
     label: str,
-) -> Any:  # fmt: skip
+) -> Any:
     """One bar a row, from the top, of parts that make a whole; a part of 5% or more says how much it is.
 
     Args:

@@ -27,9 +27,13 @@ def _tau(cells: Sequence[Cell]) -> list[Panel]:
         if not source.startswith("attention~") or not np.isfinite(values).any():
             return None
         data = {
-            "values": values, "classes": cell.predicted, "names": cell.label_names, "hue": hue_of(source).light,
-            "limits": (-1.0, 1.0), "label": f"tau-b with {title_of(other)} (1: same order)",
-        }  # fmt: skip
+            "values": values,
+            "classes": cell.predicted,
+            "names": cell.label_names,
+            "hue": hue_of(source).light,
+            "limits": (-1.0, 1.0),
+            "label": f"tau-b with {title_of(other)} (1: same order)",
+        }
         return Panel(titled(cell, _at(cell, TAU, site), title_of(other)), data, group=f"{cell.title} {site}")
 
     return by_text(cells, TAU, build)
@@ -61,10 +65,15 @@ def _against_largest(metric: str, hue: str, top: float, label: str, ceiling: flo
             if not (np.isfinite(x) & np.isfinite(y)).any():
                 return None
             data = {
-                "x": x, "y": y, "classes": cell.predicted, "names": cell.label_names, "hue": hue_of(hue).light,
-                "labels": ("largest attention weight", label), "y_limits": (-0.02 * top, 1.06 * top),
+                "x": x,
+                "y": y,
+                "classes": cell.predicted,
+                "names": cell.label_names,
+                "hue": hue_of(hue).light,
+                "labels": ("largest attention weight", label),
+                "y_limits": (-0.02 * top, 1.06 * top),
                 "ceiling": ceiling,
-            }  # fmt: skip
+            }
             return Panel(titled(cell, _at(cell, metric, site)), data)
 
         return by_text(cells, metric, build, (_ATTENTION,))
@@ -78,9 +87,13 @@ def _adversaries(cells: Sequence[Cell]) -> list[Panel]:
         if not np.isfinite(values).any():
             return None
         data = {
-            "values": values, "classes": cell.predicted, "names": cell.label_names,
-            "hue": hue_of("adversarial").light, "limits": (0.0, LN2), "label": "largest JSD, nats (at most 0.693)",
-        }  # fmt: skip
+            "values": values,
+            "classes": cell.predicted,
+            "names": cell.label_names,
+            "hue": hue_of("adversarial").light,
+            "limits": (0.0, LN2),
+            "label": "largest JSD, nats (at most 0.693)",
+        }
         return Panel(titled(cell, _at(cell, ADVERSARY, site)), data)
 
     return by_text(cells, ADVERSARY, build, (_ATTENTION,))
@@ -96,12 +109,14 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
             # attention~reference must stand in the same run: the other two are compared with it
             rows = [
                 Group(
-                    cell.name or cell.title, cell.values(DIFFERENCE, source, site), hue_of(other).light,
+                    cell.name or cell.title,
+                    cell.values(DIFFERENCE, source, site),
+                    hue_of(other).light,
                     mark=(cell.summary(DIFFERENCE, source, site) or {"mean": np.nan})["mean"],
                 )
                 for cell in cells
                 if source in cell.sources(DIFFERENCE, site)
-            ]  # fmt: skip
+            ]
             if any(np.isfinite(row.values).any() for row in rows):
                 label = f"tau({title_of(other)}, {title_of(reference)})\nminus tau(attention, {title_of(reference)})"
                 data = {"groups": rows, "limits": None, "label": label, "zero": True}

@@ -61,8 +61,11 @@ def _value(record: object, name: str) -> float:
 
 def _setting(axis: str, family: str) -> str:
     """What the number is called: the last word of the family is the projection's name."""
-    known = {"sparsegen": "sparsegen's lambda (0: sparsemax; larger: sparser)", "softmax": "softmax's temperature",
-             "entmax": "entmax's alpha (1: softmax, 2: sparsemax)"}  # fmt: skip
+    known = {
+        "sparsegen": "sparsegen's lambda (0: sparsemax; larger: sparser)",
+        "softmax": "softmax's temperature",
+        "entmax": "entmax's alpha (1: softmax, 2: sparsemax)",
+    }
     return known.get(family.split(" ")[-1], axis)
 
 

@@ -19,10 +19,19 @@ _MARKERS = "osD^vPX*"
 
 
 def scatter_by_class(
-    ax: Any, x: np.ndarray, y: np.ndarray, classes: np.ndarray, names: Sequence[str], hue: str, *,
-    labels: tuple[str, str], y_limits: tuple[float, float], x_limits: tuple[float, float] | None = None,
-    ceiling: float | None = None, zero: bool = False,
-) -> Any:  # fmt: skip
+    ax: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    classes: np.ndarray,
+    names: Sequence[str],
+    hue: str,
+    *,
+    labels: tuple[str, str],
+    y_limits: tuple[float, float],
+    x_limits: tuple[float, float] | None = None,
+    ceiling: float | None = None,
+    zero: bool = False,
+) -> Any:
     """A point a text, coloured by predicted class; in ink the median and the quartiles of ten bins of x.
 
     Args:
@@ -46,9 +55,15 @@ def scatter_by_class(
     handles, shown = [], []
     for i, ((name, own), share) in enumerate(zip(groups, tints, strict=True)):
         points = ax.scatter(
-            x[own], y[own], s=size, marker=_MARKERS[i], color=tint(hue, share), alpha=0.45, linewidths=0,
+            x[own],
+            y[own],
+            s=size,
+            marker=_MARKERS[i],
+            color=tint(hue, share),
+            alpha=0.45,
+            linewidths=0,
             rasterized=True,
-        )  # fmt: skip
+        )
         if name:
             handles.append(points)
             shown.append(f"{safe(name)}, n = {int(own.sum()):,}" if own.any() else f"{safe(name)}: no text")
@@ -84,9 +99,15 @@ def _medians(ax: Any, x: np.ndarray, y: np.ndarray, low: float, high: float) -> 
 
 
 def counts_by_bin(
-    ax: Any, low: Sequence[float], high: Sequence[float], counts: Sequence[int], of: Sequence[int], hue: str, *,
+    ax: Any,
+    low: Sequence[float],
+    high: Sequence[float],
+    counts: Sequence[int],
+    of: Sequence[int],
+    hue: str,
+    *,
     labels: tuple[str, str],
-) -> Any:  # fmt: skip
+) -> Any:
     """A bar a bin with how many of how many texts above it.
 
     Args:
@@ -100,8 +121,16 @@ def counts_by_bin(
     bars = ax.bar(low, counts, high - low, align="edge", color=tint(hue, 0.7), edgecolor="white")
     for bar, count, whole in zip(bars, counts, of, strict=True):
         text = f"{count} of\n{whole:,}"
-        ax.annotate(text, (bar.get_x() + bar.get_width() / 2, bar.get_height()), xytext=(0, 2), va="bottom",
-                    textcoords="offset points", ha="center", fontsize=7, color=MUTED)  # fmt: skip
+        ax.annotate(
+            text,
+            (bar.get_x() + bar.get_width() / 2, bar.get_height()),
+            xytext=(0, 2),
+            va="bottom",
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            color=MUTED,
+        )
     ax.set_ylim(0, max([*counts, 1]) * 1.25)
     ax.set_xlim(min(0.0, low.min(initial=0)), max(1.0, high.max(initial=1)))
     ax.yaxis.get_major_locator().set_params(integer=True)
@@ -148,12 +177,22 @@ def tradeoff(
         end = min(LN2, top / share * LN2)
         ax.plot([0, end], [0, share * end / LN2], color=RULE, linewidth=0.9, zorder=0)
         side = "right" if end == LN2 else "center"
-        ax.annotate(f"AtteFa {share:g}", (end, share * end / LN2), xytext=(0, 2), textcoords="offset points", ha=side,
-                    fontsize=6.5, color=MUTED, va="bottom", zorder=0)  # fmt: skip
+        ax.annotate(
+            f"AtteFa {share:g}",
+            (end, share * end / LN2),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha=side,
+            fontsize=6.5,
+            color=MUTED,
+            va="bottom",
+            zorder=0,
+        )
     if math.isfinite(constant):
         ax.axhline(constant, color=MUTED, linewidth=0.9, linestyle="--", zorder=0)
-        ax.annotate("constant prediction", (0, constant), xytext=(0, 2), textcoords="offset points", fontsize=7,
-                    color=MUTED)  # fmt: skip
+        ax.annotate(
+            "constant prediction", (0, constant), xytext=(0, 2), textcoords="offset points", fontsize=7, color=MUTED
+        )
     for path in dict.fromkeys(twin.path for twin in twins):
         joined = sorted((t.weight, t.jsd, t.tvd) for t in twins if t.path == path and math.isfinite(t.weight))
         if joined:
@@ -163,15 +202,23 @@ def tradeoff(
     for i, kind in enumerate(kinds):
         marker, drawn = _MARKERS[i % len(_MARKERS)], [twin for twin in twins if twin.kind == kind]
         for twin in drawn:
-            ax.plot(twin.jsd, twin.tvd, marker, color="white" if twin.collapsed else hue, markeredgecolor=hue,
-                    markersize=6, zorder=3)  # fmt: skip
+            ax.plot(
+                twin.jsd,
+                twin.tvd,
+                marker,
+                color="white" if twin.collapsed else hue,
+                markeredgecolor=hue,
+                markersize=6,
+                zorder=3,
+            )
         ax.plot([], [], marker, color=hue, markersize=6, linestyle="none", label=safe(kind))
     if any(twin.collapsed for twin in twins):
         ax.plot([], [], "o", color="white", markeredgecolor=hue, linestyle="none", label="hollow: collapsed")
     if bases:
         jsd, tvd = np.array(bases).T
-        ax.errorbar([jsd.mean()], [tvd.mean()], [tvd.std()], [jsd.std()], fmt="P", color=own, markersize=7, capsize=3,
-                    zorder=4)  # fmt: skip
+        ax.errorbar(
+            [jsd.mean()], [tvd.mean()], [tvd.std()], [jsd.std()], fmt="P", color=own, markersize=7, capsize=3, zorder=4
+        )
         told = f"mean ± sd of {len(bases)} pairs" if len(bases) > 1 else "one pair"
         ax.plot([], [], "P", color=own, markersize=7, label=f"bases of other seeds, {told}")
         ax.plot(jsd, tvd, ".", color=tint(own, 0.6), markersize=4, zorder=2)
@@ -213,8 +260,17 @@ def curves(
         known = np.isfinite(y)
         hue = hue_of(line.source).light
         errors = np.nan_to_num(np.stack([y - low, high - y])[:, known]).clip(min=0)
-        ax.errorbar(at[known], y[known], errors, color=hue, marker=_MARKERS[i % len(_MARKERS)], markersize=4.5,
-                    capsize=2, label=safe(line.title), linestyle=("-", "--", "-.", ":")[i % 4])  # fmt: skip
+        ax.errorbar(
+            at[known],
+            y[known],
+            errors,
+            color=hue,
+            marker=_MARKERS[i % len(_MARKERS)],
+            markersize=4.5,
+            capsize=2,
+            label=safe(line.title),
+            linestyle=("-", "--", "-.", ":")[i % 4],
+        )
     ticks = sorted(set(at.tolist()))
     if at.min() < -1 or at.max() > 10:
         ax.set_xscale("symlog", linthresh=1, linscale=1.6)

@@ -18,9 +18,11 @@ OUTCOMES = ("flip_both", "flip_top_only", "flip_random_only", "flip_neither")
 CHANGE, GAP = "js_difference", "attention_difference"
 _ROW = (2.9, 0.42)  # inches of a box
 _PARTS = (
-    ("both flip it", tint(hue_of("attention").light, 0.5)), ("the top one alone", hue_of("attention").light),
-    ("the random one alone", hue_of("adversarial").light), ("neither", tint(hue_of("random").light, 0.25)),
-)  # fmt: skip
+    ("both flip it", tint(hue_of("attention").light, 0.5)),
+    ("the top one alone", hue_of("attention").light),
+    ("the random one alone", hue_of("adversarial").light),
+    ("neither", tint(hue_of("random").light, 0.25)),
+)
 
 
 def _single(cells: Sequence[Cell]) -> list[Panel]:
@@ -32,10 +34,15 @@ def _single(cells: Sequence[Cell]) -> list[Panel]:
         low, high = float(y[known].min()), float(y[known].max())
         room = 0.05 * max(high - low, 0.02)
         data = {
-            "x": x, "y": y, "classes": cell.predicted, "names": cell.label_names, "hue": hue_of(source).light,
+            "x": x,
+            "y": y,
+            "classes": cell.predicted,
+            "names": cell.label_names,
+            "hue": hue_of(source).light,
             "labels": ("weight of the top word minus weight of another", "delta JS of the prediction, nats"),
-            "y_limits": (min(low, 0) - room, min(max(high, 0) + room, LN2)), "zero": True,
-        }  # fmt: skip
+            "y_limits": (min(low, 0) - room, min(max(high, 0) + room, LN2)),
+            "zero": True,
+        }
         return Panel(titled(cell, site if len(cell.sites(CHANGE)) > 1 else ""), data)
 
     return by_text(cells, CHANGE, build, ("attention",))
@@ -48,10 +55,11 @@ def _negative(cells: Sequence[Cell]) -> list[Panel]:
         own = [f for f in facts if f["source"].split(",")[0] == "attention" and f["n"]]  # ", seed 3" where several
         for fact in own:
             data = {
-                **{name: fact[name] for name in ("low", "high", "of")}, "counts": fact["negative"],
+                **{name: fact[name] for name in ("low", "high", "of")},
+                "counts": fact["negative"],
                 "hue": hue_of("attention").light,
                 "labels": ("weight of the top word minus weight of another", "texts with delta JS below 0"),
-            }  # fmt: skip
+            }
             site = fact["site"] if len({f["site"] for f in own}) > 1 else ""
             seed = fact["source"].removeprefix("attention").removeprefix(", ")
             panels.append(Panel(titled(cell, site, seed), data))
@@ -75,8 +83,9 @@ def _outcomes(cells: Sequence[Cell]) -> list[Panel]:
                 "names": [title_of(source) for source in known],
                 "shares": np.array([[100 * np.nanmean(values) for values in own] for own in known.values()]),
                 "notes": [f"n = {int(np.isfinite(own[0]).sum()):,}" for own in known.values()],
-                "parts": _PARTS, "label": "texts, %",
-            }  # fmt: skip
+                "parts": _PARTS,
+                "label": "texts, %",
+            }
             found.append(Panel(titled(cell, site if len(sites) > 1 else ""), data, len(known)))
     if not found and reasons:
         raise Missing(f"undefined in all texts: {reasons[0]}")

@@ -17,17 +17,43 @@ _LETTER = 0.072  # inches of a letter in a legend
 _NO_FONTS = ("Last Resort", "STIX", "cm", "DejaVu Math", "DejaVu Sans Display", "DejaVu Serif Display")
 
 _STYLE: dict[str, Any] = {
-    "figure.facecolor": "white", "axes.facecolor": "white", "savefig.facecolor": "white", "figure.dpi": 100,
-    "savefig.dpi": 160, "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9, "xtick.labelsize": 8,
-    "ytick.labelsize": 8, "legend.fontsize": 8, "legend.frameon": False, "text.color": INK, "axes.labelcolor": INK,
-    "axes.titlelocation": "left", "axes.titlepad": 7, "axes.edgecolor": MUTED, "xtick.color": MUTED,
-    "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.linewidth": 0.8, "axes.grid": False, "grid.color": RULE, "grid.linewidth": 0.7,
-    "axes.axisbelow": True, "lines.linewidth": 1.5, "patch.linewidth": 0.8, "hatch.linewidth": 0.6,
-    "svg.fonttype": "none", "svg.hashsalt": "attn_faithful", "axes.unicode_minus": True,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "savefig.facecolor": "white",
+    "figure.dpi": 100,
+    "savefig.dpi": 160,
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 7,
+    "axes.edgecolor": MUTED,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": False,
+    "grid.color": RULE,
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.5,
+    "patch.linewidth": 0.8,
+    "hatch.linewidth": 0.6,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "attn_faithful",
+    "axes.unicode_minus": True,
     "font.sans-serif": [FONT, "Verdana", "Arial"],  # an SVG's letters where the first is not installed; as wide
     "text.hinting": "none",  # or words are wider in the file than where they were measured
-}  # fmt: skip
+}
 
 
 @contextmanager
@@ -98,9 +124,16 @@ def corner(ax: Any, text: str, place: str = "right") -> None:
     """A short note above the axes' right or left end: how many texts it shows."""
     x = 1.0 if place == "right" else 0.0
     ax.annotate(
-        text, (x, 1.0), xytext=(0, 3), textcoords="offset points", xycoords="axes fraction", ha=place, va="bottom",
-        fontsize=7.5, color=MUTED,
-    )  # fmt: skip
+        text,
+        (x, 1.0),
+        xytext=(0, 3),
+        textcoords="offset points",
+        xycoords="axes fraction",
+        ha=place,
+        va="bottom",
+        fontsize=7.5,
+        color=MUTED,
+    )
 
 
 def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
@@ -108,9 +141,16 @@ def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
     width = ax.get_position().width * ax.figure.get_figwidth()
     columns = 2 if len(labels) > 1 and 2 * (max(map(len, labels)) * _LETTER + 0.4) < width else 1
     legend = ax.legend(
-        handles, labels, loc="upper left", ncols=columns, borderaxespad=0, columnspacing=1.2, handletextpad=0.5,
-        handlelength=2.2, labelspacing=0.35,
-    )  # fmt: skip
+        handles,
+        labels,
+        loc="upper left",
+        ncols=columns,
+        borderaxespad=0,
+        columnspacing=1.2,
+        handletextpad=0.5,
+        handlelength=2.2,
+        labelspacing=0.35,
+    )
     _anchor(ax, legend, 0.5)
     return legend
 

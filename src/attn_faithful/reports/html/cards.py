@@ -85,11 +85,15 @@ def _agreement(scores: Scores) -> Card | None:
     least = float(np.nanmin(values)) if np.isfinite(values).any() else 0.0
     low = next(edge for edge in (-0.2, -0.5, -1.0) if least >= edge or edge == -1)
     return Card(
-        "agree", source, f"Does attention rank the {scores.noun}s as {title} does?",
+        "agree",
+        source,
+        f"Does attention rank the {scores.noun}s as {title} does?",
         number(scores.mean("attention_correlation", f"attention~{source}"), 2),
-        interval_of(record), histogram(values, low, 1, "Kendall's tau-b"),
-        "; ".join(["1: the same order, 0: no relation", *others]) + ".", counts_of(record),
-    )  # fmt: skip
+        interval_of(record),
+        histogram(values, low, 1, "Kendall's tau-b"),
+        "; ".join(["1: the same order, 0: no relation", *others]) + ".",
+        counts_of(record),
+    )
 
 
 def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str]:
@@ -128,11 +132,15 @@ def _move(scores: Scores) -> Card | None:
             f"(n {distance['n']:,})"
         )
     return Card(
-        "move", "adversarial", "How far can attention move while the answer stays?", number(jsd, 2),
+        "move",
+        "adversarial",
+        "How far can attention move while the answer stays?",
+        number(jsd, 2),
         ", ".join(filter(None, (interval_of(record), kind))),
-        histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"), reading + ".",
+        histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"),
+        reading + ".",
         counts_of(record),
-    )  # fmt: skip
+    )
 
 
 def _shuffle(scores: Scores) -> Card | None:
@@ -148,10 +156,15 @@ def _shuffle(scores: Scores) -> Card | None:
     elif flips is not None and flips["n"]:
         reading += f"; {percent(flips['mean'])} of the permutations flip the decision ({scores.over(flips['n'])})"
     return Card(
-        "shuffle", "attention", f"What if the weights go to other {scores.noun}s?",
-        small(scores.mean("attention_permutation")), ", ".join(filter(None, (interval_of(record), "median TVD"))),
-        histogram(values, 0, top, "median change of p"), reading + ".", counts_of(record),
-    )  # fmt: skip
+        "shuffle",
+        "attention",
+        f"What if the weights go to other {scores.noun}s?",
+        small(scores.mean("attention_permutation")),
+        ", ".join(filter(None, (interval_of(record), "median TVD"))),
+        histogram(values, 0, top, "median change of p"),
+        reading + ".",
+        counts_of(record),
+    )
 
 
 def _removal(scores: Scores) -> Card | None:
@@ -167,10 +180,15 @@ def _removal(scores: Scores) -> Card | None:
     chance = _beside(values, scores.values("decision_flip", "random_ranking"), "in random order")
     reading += f"; {chance}" if chance else ""
     return Card(
-        "remove", "attention", "How much must go until the decision flips?", number(scores.mean("decision_flip"), 2),
+        "remove",
+        "attention",
+        "How much must go until the decision flips?",
+        number(scores.mean("decision_flip"), 2),
         "; ".join(filter(None, beside)),
-        histogram(values, 0, 1, "fraction removed", beside=fewest, name=possible), reading + ".", counts_of(record),
-    )  # fmt: skip
+        histogram(values, 0, 1, "fraction removed", beside=fewest, name=possible),
+        reading + ".",
+        counts_of(record),
+    )
 
 
 def _twins(scores: Scores) -> Card | None:
@@ -188,10 +206,15 @@ def _twins(scores: Scores) -> Card | None:
         f"same predictions; high: none was found. Twins: {listed}."
     )
     return Card(
-        "twins", "adversarial", "Can a second model attend elsewhere and predict the same?",
-        number(ratio["value"], 2), ", ".join(filter(None, (interval_of(ratio), "AtteFa" + _mark(twin)))),
-        histogram(scores.values("jsd", names[0]), 0, LN2, "JSD of its attention, nats"), reading, counts_of(ratio),
-    )  # fmt: skip
+        "twins",
+        "adversarial",
+        "Can a second model attend elsewhere and predict the same?",
+        number(ratio["value"], 2),
+        ", ".join(filter(None, (interval_of(ratio), "AtteFa" + _mark(twin)))),
+        histogram(scores.values("jsd", names[0]), 0, LN2, "JSD of its attention, nats"),
+        reading,
+        counts_of(ratio),
+    )
 
 
 def _mark(twin: dict[str, dict[str, float | None]]) -> str:

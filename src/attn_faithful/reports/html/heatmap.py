@@ -136,9 +136,7 @@ def heatmap(examples: Examples, i: int, kinds: Sequence[str] | None = None) -> H
         i: its place.
         kinds: keys of the lines; None for those that are shown at first.
     """
-    lines = [
-        line for line in examples.lines(i) if (line.kind.shown if kinds is None else line.kind.key in kinds)
-    ]  # fmt: skip
+    lines = [line for line in examples.lines(i) if (line.kind.shown if kinds is None else line.kind.key in kinds)]
     return Heatmap(_title(examples, i), examples.words(i), examples.joined(i), lines, examples.query(i))
 
 

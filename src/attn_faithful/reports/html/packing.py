@@ -55,16 +55,29 @@ def columns(examples: Examples) -> list[Column]:
     """The numbers of the list, of the tests that ran."""
     run, site, source = examples.run, examples.site, examples.first_source
     asked = [
-        Column("tau", f"Kendall's tau-b of attention and {title_of(source or '')}", "attention_correlation",
-               f"attention~{source}"),
-        Column("can move", "largest JSD from the model's attention that moves the prediction by eps at most, nats",
-               "adversarial_attention", "attention", bar="adversarial", high=math.log(2)),
-        Column("shuffled", "median change of p when the weights go to other words", "attention_permutation",
-               "attention"),
+        Column(
+            "tau",
+            f"Kendall's tau-b of attention and {title_of(source or '')}",
+            "attention_correlation",
+            f"attention~{source}",
+        ),
+        Column(
+            "can move",
+            "largest JSD from the model's attention that moves the prediction by eps at most, nats",
+            "adversarial_attention",
+            "attention",
+            bar="adversarial",
+            high=math.log(2),
+        ),
+        Column(
+            "shuffled", "median change of p when the weights go to other words", "attention_permutation", "attention"
+        ),
         Column("flips at", "fraction removed, by attention, until the decision flips", "decision_flip", "attention"),
-        *(Column(title, f"{what} {examples.noun}s without which the decision flips", "flip_size", name, digits=0)
-          for name, title, what in zip(SETS, ("smallest set", "small set"), ("fewest", "few"), strict=True)),
-    ]  # fmt: skip
+        *(
+            Column(title, f"{what} {examples.noun}s without which the decision flips", "flip_size", name, digits=0)
+            for name, title, what in zip(SETS, ("smallest set", "small set"), ("fewest", "few"), strict=True)
+        ),
+    ]
     for name in (kind.key.removeprefix("twin ") for kind in examples.kinds if kind.key.startswith("twin ")):
         asked.append(Column("twin TVD", f"change of p by the twin {name}", "tvd", name))
         asked.append(
@@ -189,9 +202,7 @@ def _example(sites: Sequence[_Site], i: int) -> list[Any]:
         places.append([0 if text == first else text, *listed])
         first = text if first is None else first
     query = sites[0].examples.query(i)
-    return [
-        i, run.examples[i], query, gold, predicted, round(sure, 4) if math.isfinite(sure) else None, places
-    ]  # fmt: skip
+    return [i, run.examples[i], query, gold, predicted, round(sure, 4) if math.isfinite(sure) else None, places]
 
 
 def _text(examples: Examples, i: int) -> str:

@@ -68,9 +68,12 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     css = environment.get_template("page.css.j2").render(
         hues=HUES, other=OTHER, ink=INK, paper=PAPER, rule=RULE, muted=MUTED
     )
@@ -78,11 +81,17 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     images, left_out = _images(figures or {}, int(budget * _OF_FIGURES))
     facts = {
         "title": ", ".join(map(str, run.axes.values())) or run.name,
-        "version": _version(run), "single": len(run.examples) == 1,
+        "version": _version(run),
+        "single": len(run.examples) == 1,
         "views": [_view(run, site) for site in sites_of(run) or [None]],
-        "images": images, "left_out": left_out, "notes": _notes(run),
-        "css": Markup(css), "script": Markup(script), "css_hash": _hash(css), "script_hash": _hash(script),
-    }  # fmt: skip
+        "images": images,
+        "left_out": left_out,
+        "notes": _notes(run),
+        "css": Markup(css),
+        "script": Markup(script),
+        "css_hash": _hash(css),
+        "script_hash": _hash(script),
+    }
     template = environment.get_template("page.html.j2")
     empty = template.render(**facts, data=Markup("{}"), sample=None, several=False)
     left = budget - len(empty.encode()) - _NOTE

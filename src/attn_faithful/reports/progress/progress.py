@@ -78,7 +78,7 @@ class Progress:
             titles = ", ".join(title for title, said in self.lost if said == why)
             self.shown.say(f"Left out: {titles}: {why}")
 
-    def lose(self, cell: Any, why: object) -> None:
+    def skip(self, cell: Any, why: object) -> None:
         """Note that a cell cannot be run; it is told at the end."""
         self.lost.append((cell.title, str(why)))
 
@@ -90,7 +90,7 @@ class Progress:
             self.costs[place] = 0.0
         self.shares[place] = 1.0
 
-    def tell(self, cell: Any, stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
+    def update(self, cell: Any, stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
         """Show that an epoch of a stage of a cell has ended, or with `EPOCH_SHARE` how far it is."""
         place = self.cells.index(cell)
         done = epoch + metrics.get(EPOCH_SHARE, 0.0)
@@ -166,7 +166,7 @@ class Counter:
     def __exit__(self, *error: object) -> None:
         self.shown.close()
 
-    def tell(self, done: int, of: int) -> None:
+    def update(self, done: int, of: int) -> None:
         """Show that so many texts are done."""
         share = done / max(of, 1)
         if not self.begun:

@@ -49,19 +49,33 @@ def _metric_table(metric: str, facts: Record, records: Sequence[Record]) -> Tabl
                     continue
                 beside = (tests.get((metric, site, with_control(source, c), ALL)) for c in controls)
                 block.setdefault(record.get("comparable"), []).append((len(rows), r["mean"] if r["n"] else math.nan))
-                rows.append([
-                    data, *([site] if len(sites) > 1 else []), source.replace("~", " ~ "),
-                    *(record["axes"].get(axis, "-") for axis in axes[1:]), _over_seeds(r), interval(r),
-                    *("-" if c is None or c is r else mean_beside(c, r["n"]) for c in beside),
-                    str(r["n"]), str(r["n_undefined"]),
-                ])  # fmt: skip
+                rows.append(
+                    [
+                        data,
+                        *([site] if len(sites) > 1 else []),
+                        source.replace("~", " ~ "),
+                        *(record["axes"].get(axis, "-") for axis in axes[1:]),
+                        _over_seeds(r),
+                        interval(r),
+                        *("-" if c is None or c is r else mean_beside(c, r["n"]) for c in beside),
+                        str(r["n"]),
+                        str(r["n_undefined"]),
+                    ]
+                )
                 reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in r["reasons"].items()}
             if speaks(source, facts) != "-":
                 best |= {row for own in block.values() for row in _best(own, facts["direction"])}
     head = [
-        "data", *(["site"] if len(sites) > 1 else []), "source", *axes[1:], "Mean", "95%",
-        *(f"({control})" for control in controls), "n", "undefined",
-    ]  # fmt: skip
+        "data",
+        *(["site"] if len(sites) > 1 else []),
+        "source",
+        *axes[1:],
+        "Mean",
+        "95%",
+        *(f"({control})" for control in controls),
+        "n",
+        "undefined",
+    ]
     title = f"{facts['title']}: {facts['meaning']} ({facts['test']}, {facts['paper']})"
     notes = _notes(facts, records, controls, bool(best))
     if reasons:
@@ -231,11 +245,19 @@ def _paired_table(metric: str, facts: Record, found: Sequence[Record]) -> Table:
     for row, p_holm in zip(found, corrected, strict=True):
         test = row["test"]
         names = [row["data"], *([row["site"]] if sites else []), row["source"].replace("~", " ~ ")]
-        rows.append([
-            *names, row["first"], row["second"], number(test.mean),
-            "-" if math.isnan(test.low) else f"[{number(test.low)}, {number(test.high)}]", number(test.effect, 2),
-            p_value(test.p), p_value(p_holm), str(test.n),
-        ])  # fmt: skip
+        rows.append(
+            [
+                *names,
+                row["first"],
+                row["second"],
+                number(test.mean),
+                "-" if math.isnan(test.low) else f"[{number(test.low)}, {number(test.high)}]",
+                number(test.effect, 2),
+                p_value(test.p),
+                p_value(p_holm),
+                str(test.n),
+            ]
+        )
         numbers = ["" if isinstance(x, float) and np.isnan(x) else x for x in (*astuple(test)[:5], p_holm, test.n)]
         data.append([row["data"], metric, row["site"], row["source"], row["first"], row["second"], *numbers])
     named = ["data", *(["site"] if sites else []), "source", "first", "second"]

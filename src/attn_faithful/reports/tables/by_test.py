@@ -43,10 +43,15 @@ def _table_by_site(records: Sequence[Record], metrics: Mapping[str, Record], sit
     for metric, source in dict.fromkeys((metric, source) for metric, source, _ in found if metrics[metric]["shown"]):
         of = [found.get((metric, source, site)) for site in sites]
         counts = sorted({r["n"] for r in of if r is not None})
-        rows.append([
-            metrics[metric]["title"], source.replace("~", " ~ "), *map(_mean, of),
-            "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))), speaks(source, metrics[metric]),
-        ])  # fmt: skip
+        rows.append(
+            [
+                metrics[metric]["title"],
+                source.replace("~", " ~ "),
+                *map(_mean, of),
+                "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))),
+                speaks(source, metrics[metric]),
+            ]
+        )
     used = dict.fromkeys(metric for metric, _, _ in found if metrics[metric]["shown"])
     notes = [f"{metrics[m]['title']}: {metrics[m]['meaning']}." for m in used]
     notes.append(
@@ -67,12 +72,19 @@ def _table(records: Sequence[Record], metrics: Mapping[str, Record], label_names
         if name != ALL or is_control(source) or not metrics[metric]["shown"]:
             continue
         record = found[metric, source, ALL]
-        rows.append([
-            metrics[metric]["title"], source.replace("~", " ~ "), spread_over_examples(record), interval(record),
-            *(_mean(found.get((metric, source, c))) for c in classes),
-            *(_beside(found, metric, source, control) for control in CONTROLS),
-            str(record["n"]), str(record["n_undefined"]), speaks(source, metrics[metric]),
-        ])  # fmt: skip
+        rows.append(
+            [
+                metrics[metric]["title"],
+                source.replace("~", " ~ "),
+                spread_over_examples(record),
+                interval(record),
+                *(_mean(found.get((metric, source, c))) for c in classes),
+                *(_beside(found, metric, source, control) for control in CONTROLS),
+                str(record["n"]),
+                str(record["n_undefined"]),
+                speaks(source, metrics[metric]),
+            ]
+        )
         reasons |= {reason: max(n, reasons.get(reason, 0)) for reason, n in record["reasons"].items()}
     head = ["metric", "source", "All", "95%", *classes, *(f"({c})" for c in CONTROLS), "n", "undefined", "faithful"]
     there = {control for _, source, _ in found for control in CONTROLS if control in _parts(source)}

@@ -33,12 +33,17 @@ def tables_of_flips(facts: Sequence[Fact], title: str = "") -> list[Table]:
 def _fractions(facts: Sequence[Fact], lead: str) -> Table:
     rows = [
         [
-            fact["ranking"], number(fact["fraction"][1]), *(number(fact["fraction"][i]) for i in (0, 2)),
-            number(fact["mass"][1]), _percent(fact["optimal"]), _percent(fact["at_last"]), _percent(fact["never"]),
+            fact["ranking"],
+            number(fact["fraction"][1]),
+            *(number(fact["fraction"][i]) for i in (0, 2)),
+            number(fact["mass"][1]),
+            _percent(fact["optimal"]),
+            _percent(fact["at_last"]),
+            _percent(fact["never"]),
             str(fact["n"]),
         ]
         for fact in facts
-    ]  # fmt: skip
+    ]
     return Table(
         f"{lead}flips: how much must be removed until the decision changes (figures 10 and 11)",
         ["ranking", "Median", "25%", "75%", "Mass", "Optimal", "At last", "Never", "n"],
@@ -83,12 +88,18 @@ def _bins(facts: Sequence[Fact], lead: str) -> Table:
 def _pairs(facts: Sequence[Fact], lead: str) -> Table:
     rows = [
         [
-            fact["ranking"].replace("~", " against "), _percent(fact["sooner"]), _percent(fact["later"]),
-            number(fact["mean"]), f"[{number(fact['low'])}, {number(fact['high'])}]" if fact["n"] > 1 else "-",
-            p_value(fact["p"]), p_value(fact["p_holm"]), str(fact["n"]), str(fact["n_undefined"]),
+            fact["ranking"].replace("~", " against "),
+            _percent(fact["sooner"]),
+            _percent(fact["later"]),
+            number(fact["mean"]),
+            f"[{number(fact['low'])}, {number(fact['high'])}]" if fact["n"] > 1 else "-",
+            p_value(fact["p"]),
+            p_value(fact["p_holm"]),
+            str(fact["n"]),
+            str(fact["n_undefined"]),
         ]
         for fact in facts
-    ]  # fmt: skip
+    ]
     return Table(
         f"{lead}flips: rankings in pairs",
         ["pair", "Fewer", "More", "Difference", "95%", "p", "p (Holm)", "n", "undefined"],

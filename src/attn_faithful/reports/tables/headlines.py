@@ -25,9 +25,12 @@ _OF_ATTENTION = {
     "plausibility": ("plausibility", ("random", "uniform")),
 }
 _TITLES = {
-    "attention_permutation": "median TVD", "adversarial_attention": "eps-max JSD",
-    "comprehensiveness": "comprehensiveness", "importance_entropy": "entropy", "plausibility": "AUPRC",
-}  # fmt: skip
+    "attention_permutation": "median TVD",
+    "adversarial_attention": "eps-max JSD",
+    "comprehensiveness": "comprehensiveness",
+    "importance_entropy": "entropy",
+    "plausibility": "AUPRC",
+}
 
 
 @dataclass(frozen=True)

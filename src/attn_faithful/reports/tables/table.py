@@ -71,11 +71,19 @@ class Table:
         columns = zip(self.head, *self.rows, strict=True)
         names = (_WIDE if max(map(len, c)) > _LONG else "l" for c in itertools.islice(columns, self.names))
         body = [
-            r"\begin{table}", r"\centering", rf"\caption{{{latex(self.title)}}}",
-            rf"\begin{{tabular}}{{{''.join(names)}{'r' * (len(self.head) - self.names)}}}", r"\toprule",
-            _latex_row(map(latex, self.head)), r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
-            *(rf"\par\smallskip{{\footnotesize {latex(note)}\par}}" for note in self.notes), r"\end{table}",
-        ]  # fmt: skip
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex(self.title)}}}",
+            rf"\begin{{tabular}}{{{''.join(names)}{'r' * (len(self.head) - self.names)}}}",
+            r"\toprule",
+            _latex_row(map(latex, self.head)),
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(rf"\par\smallskip{{\footnotesize {latex(note)}\par}}" for note in self.notes),
+            r"\end{table}",
+        ]
         return "\n".join([*preamble(body), *body]) + "\n"
 
     def csv(self) -> str:
@@ -162,12 +170,21 @@ def attefa_table(records: Sequence[dict[str, Any]], title: str = "AtteFa") -> Ta
                 continue
             ratio = twin["attefa"]
             interval = f"[{number(ratio['low'])}, {number(ratio['high'])}]" if ratio["n"] else "-"
-            rows.append([
-                *(record["axes"].get(axis, "-") for axis in axes), variant, spread(record["base"]["f1"]),
-                spread(twin["f1"]), spread(twin["tvd"]), number(twin["constant_tvd"]["mean"]), spread(twin["jsd"]),
-                spread(ratio), interval, collapsed(twin),
-                f"{twin['n_examples']}" + (f" (+{u})" if (u := twin["n_undefined_examples"]) else ""),
-            ])  # fmt: skip
+            rows.append(
+                [
+                    *(record["axes"].get(axis, "-") for axis in axes),
+                    variant,
+                    spread(record["base"]["f1"]),
+                    spread(twin["f1"]),
+                    spread(twin["tvd"]),
+                    number(twin["constant_tvd"]["mean"]),
+                    spread(twin["jsd"]),
+                    spread(ratio),
+                    interval,
+                    collapsed(twin),
+                    f"{twin['n_examples']}" + (f" (+{u})" if (u := twin["n_undefined_examples"]) else ""),
+                ]
+            )
     if not rows:
         return None
     seeds = max(len(t["by_seed"]) for r in records for t in r["twins"].values())
@@ -198,10 +215,17 @@ def constrained_table(records: Sequence[dict[str, Any]]) -> Table | None:
         for variant, twin in record["twins"].items():
             if variant.startswith("constrained"):
                 limit = variant.removeprefix("constrained-")
-                rows.append([
-                    *(record["axes"].get(axis, "-") for axis in axes), limit, spread(twin["f1"]), spread(twin["tvd"]),
-                    spread(twin["jsd"]), spread(twin["jsd_at_tvd"]), collapsed(twin),
-                ])  # fmt: skip
+                rows.append(
+                    [
+                        *(record["axes"].get(axis, "-") for axis in axes),
+                        limit,
+                        spread(twin["f1"]),
+                        spread(twin["tvd"]),
+                        spread(twin["jsd"]),
+                        spread(twin["jsd_at_tvd"]),
+                        collapsed(twin),
+                    ]
+                )
                 notes += [
                     f"{' '.join(record['axes'].values())}, {limit}: {row['reason']}"
                     for row in twin["by_seed"]
@@ -217,11 +241,15 @@ def pairs_table(records: Sequence[dict[str, Any]]) -> Table | None:
     """How far bases of different seeds lie apart: what chance alone does to attention and predictions."""
     axes = _axes(records)
     rows = [
-        [*(r["axes"].get(axis, "-") for axis in axes), spread(r["base_pairs"]["tvd"]), spread(r["base_pairs"]["jsd"]),
-         str(r["base_pairs"]["tvd"]["n"])]
+        [
+            *(r["axes"].get(axis, "-") for axis in axes),
+            spread(r["base_pairs"]["tvd"]),
+            spread(r["base_pairs"]["jsd"]),
+            str(r["base_pairs"]["tvd"]["n"]),
+        ]
         for r in records
         if r["base_pairs"]["tvd"]["n"]
-    ]  # fmt: skip
+    ]
     note = "The yardstick beside the twins: two bases that differ in their seed alone."
     head = [*axes, "TVD", "JSD", "Pairs"]
     return Table("Bases of different seeds", head, rows, [note], "base_pairs") if rows else None
@@ -277,10 +305,18 @@ def data_table(records: Sequence[dict[str, Any]]) -> Table:
         notes.append(f"{name}: {data['vocabulary']} words in the vocabulary{held}.")
         for split, facts in new.items():
             classes = " / ".join(f"{label} {n}" for label, n in facts["classes"].items())
-            rows.append([
-                name, split, str(facts["n"]), classes, number(facts["tokens_mean"], 1),
-                number(facts["tokens_std"], 1), str(facts["truncated"]), str(facts["empty"]),
-            ])  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    split,
+                    str(facts["n"]),
+                    classes,
+                    number(facts["tokens_mean"], 1),
+                    number(facts["tokens_std"], 1),
+                    str(facts["truncated"]),
+                    str(facts["empty"]),
+                ]
+            )
     return Table("Data", ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"], rows, notes, "data")
 
 
@@ -288,13 +324,19 @@ def seeds_table(records: Sequence[dict[str, Any]]) -> Table | None:
     """Every twin by itself: the tables of the paper's appendix."""
     axes = _axes(records)
     rows = [
-        [*(r["axes"].get(axis, "-") for axis in axes), variant, str(row["base_seed"]), str(row["seed"]),
-         str(row["epoch"]), *(number(row[m]) for m in ("f1", "tvd", "jsd", "attefa")),
-         "yes" if row["collapsed"] else "no"]
+        [
+            *(r["axes"].get(axis, "-") for axis in axes),
+            variant,
+            str(row["base_seed"]),
+            str(row["seed"]),
+            str(row["epoch"]),
+            *(number(row[m]) for m in ("f1", "tvd", "jsd", "attefa")),
+            "yes" if row["collapsed"] else "no",
+        ]
         for r in records
         for variant, twin in r["twins"].items()
         for row in twin["by_seed"]
-    ]  # fmt: skip
+    ]
     head = [*axes, "twin", "Base seed", "Twin seed", "Epoch", "F1", "TVD", "JSD", "AtteFa", "Collapsed"]
     return Table("Twins by seed", head, rows, name="twins_by_seed") if rows else None
 
@@ -335,8 +377,14 @@ def runs_table(runs: Sequence[Any]) -> Table:
             shown += " (base constant)"
         elif given := sum(twin["collapsed"]["value"] for twin in own):
             shown += f" ({given} of {len(own)} collapsed)"
-        rows.append([
-            *(told.get(axis, "-") for axis in axes), str(meta["seed"]), number(summary["base"]["f1"]), shown,
-            f"{meta['seconds']:.0f} s", str(run.path),
-        ])  # fmt: skip
+        rows.append(
+            [
+                *(told.get(axis, "-") for axis in axes),
+                str(meta["seed"]),
+                number(summary["base"]["f1"]),
+                shown,
+                f"{meta['seconds']:.0f} s",
+                str(run.path),
+            ]
+        )
     return Table(f"{len(rows)} finished runs", [*axes, "seed", "Base F1", "AtteFa", "Took", "Folder"], rows)

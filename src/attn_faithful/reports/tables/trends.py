@@ -37,9 +37,7 @@ def trends(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         ``tau``, ``p`` and ``n``. The metrics are accuracy, each twin's AtteFa and F1, and all
         that the tests tabulate.
     """
-    return [
-        _trend(axis, family, x, cells) for axis, family, x, cells in families(records) if len(set(x)) >= FEW
-    ]  # fmt: skip
+    return [_trend(axis, family, x, cells) for axis, family, x, cells in families(records) if len(set(x)) >= FEW]
 
 
 def families(records: Sequence[dict[str, Any]]) -> list[tuple[str, str, list[float], list[dict[str, Any]]]]:
@@ -101,11 +99,15 @@ def trend_tables(trends: Sequence[Mapping[str, Any]], titles: Mapping[str, str])
 def _table(trend: Mapping[str, Any], titles: Mapping[str, str]) -> Table:
     rows = [
         [
-            titles.get(row["metric"], row["metric"]), row["source"].replace("~", " ~ "),
-            *(_value(v) for v in row["values"]), _value(row["tau"]), _value(row["p"]), str(row["n"]),
+            titles.get(row["metric"], row["metric"]),
+            row["source"].replace("~", " ~ "),
+            *(_value(v) for v in row["values"]),
+            _value(row["tau"]),
+            _value(row["p"]),
+            str(row["n"]),
         ]
         for row in trend["rows"]
-    ]  # fmt: skip
+    ]
     head = ["metric", "source", *(f"{x:g}" for x in trend["x"]), "Tau", "p", "n"]
     note = f"Columns: {trend['axis']}; tau: Kendall's tau-b between it and the means over texts; n: cells with a mean."
     title = f"{trend['family']}: results against {trend['axis']}"
