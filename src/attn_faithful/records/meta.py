@@ -1,0 +1,169 @@
+"""meta.json: how the numbers of a run came about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attn_faithful.records.json_values import Json, known_fields
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the texts of a run are: "data" in meta.json.
+
+    Attributes:
+        fingerprint: of the texts and labels.
+        notes: what was guessed or left out while they were read.
+        splits: split -> n, classes, tokens_mean, tokens_std, truncated, empty, distinct; under its own key on disk.
+        source: where they came from; None in runs of recipes, whose recipe says it.
+        vocabulary: entries of the tokenizer.
+        vector_coverage: share of the vocabulary that has a word vector; None without vectors.
+    """
+
+    fingerprint: str | None = None
+    notes: list[str] = field(default_factory=list)
+    splits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    source: str | None = None
+    vocabulary: int | None = None
+    vector_coverage: Any = None
+
+    @classmethod
+    def from_json(cls, values: Json) -> DataFacts:
+        known = known_fields(cls, values)
+        known.pop("splits", None)
+        known["notes"] = list(values.get("notes", []))
+        splits = {name: dict(entry) for name, entry in values.items() if isinstance(entry, Mapping) and "n" in entry}
+        return cls(**known, splits=splits)
+
+    def as_json(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {} if self.source is None else {"source": self.source}
+        entry["fingerprint"] = self.fingerprint
+        entry["notes"] = self.notes
+        entry["vocabulary"] = self.vocabulary
+        entry["vector_coverage"] = self.vector_coverage
+        entry.update(self.splits)
+        return entry
+
+
+CELL_KEYS = (
+    "axes",
+    "seed",
+    "numbers",
+    "recipe",
+    "label_names",
+    "data",
+    "parameters",
+    "seconds",
+    "versions",
+    "hardware",
+)
+
+
+EVALUATION_KEYS = (
+    "axes",
+    "seed",
+    "numbers",
+    "identity",
+    "model",
+    "attention",
+    "trained_on",
+    "weights",
+    "split",
+    "evaluation",
+    "precision",
+    "source_file",
+    "label_names",
+    "data",
+    "seconds",
+    "versions",
+    "hardware",
+)
+
+
+TWIN_KEYS = (
+    "axes",
+    "seed",
+    "numbers",
+    "identity",
+    "model",
+    "attention",
+    "weights",
+    "split",
+    "twin",
+    "label_names",
+    "data",
+    "seconds",
+    "versions",
+    "hardware",
+)
+
+
+@dataclass(frozen=True)
+class RunMeta:
+    """meta.json: how the numbers of a run came about.
+
+    Attributes:
+        axes: what tells the run from others beside its seed: data, encoder or model, ... -> label.
+        seed: of the base, or of the evaluation.
+        label_names: the model's classes, by index.
+        data: the texts.
+        seconds: that the run took.
+        versions: of the libraries that numbers depend on.
+        hardware: machine, threads, cuda, processes.
+        numbers: `experiments.identity.NUMBERS_VERSION` at that time; None in folders that are older than it.
+        schema: version of the tables.
+        recipe: of a recipe's cell: the whole recipe.
+        parameters: of a recipe's cell: weights of the model.
+        identity: of an evaluation: digests of all that shapes its numbers.
+        model: of an evaluation: folder or Hub id; None for a model that was passed in memory.
+        attention: of a stock model: rows, heads and layers that were read.
+        trained_on: the facts of the texts that the model was trained on, where they are known.
+        weights: file -> sha256.
+        split: that was evaluated; None for a cell of a recipe, which has "test".
+        evaluation: the settings of the tests, as written on disk.
+        twin: of a stock model's twins: the settings of their training.
+        precision: stored and measured type of the weights.
+        source_file: importance that was computed elsewhere.
+        failed: example -> why it could not be measured.
+    """
+
+    axes: dict[str, str]
+    seed: int
+    label_names: list[str]
+    data: DataFacts = field(default_factory=DataFacts)
+    seconds: float | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
+    numbers: int | None = None
+    schema: int | None = None
+    recipe: dict[str, Any] | None = None
+    parameters: int | None = None
+    identity: dict[str, Any] | None = None
+    model: str | None = None
+    attention: dict[str, Any] | None = None
+    trained_on: dict[str, Any] | None = None
+    weights: dict[str, str] | None = None
+    split: str | None = None
+    evaluation: dict[str, Any] | None = None
+    twin: dict[str, Any] | None = None
+    precision: dict[str, str] | None = None
+    source_file: str | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, values: Json) -> RunMeta:
+        known = known_fields(cls, values)
+        known["data"] = DataFacts.from_json(values.get("data") or {})
+        known["label_names"] = [str(name) for name in values["label_names"]]
+        return cls(**known)
+
+    def as_json(self, keys: Sequence[str]) -> dict[str, Any]:
+        """The content of meta.json: those keys that this kind of run has, and "failed" where there is something."""
+        entry = {name: getattr(self, name) for name in keys}
+        if "data" in entry:
+            entry["data"] = self.data.as_json()
+        if self.failed:
+            entry["failed"] = self.failed
+        return entry

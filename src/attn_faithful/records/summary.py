@@ -1,0 +1,60 @@
+"""summary.json: every number of a run over its whole split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attn_faithful.records.facts import Fact, fact_from_json
+from attn_faithful.records.json_values import Json
+from attn_faithful.records.scores import MetricFacts, ScoreRecord
+from attn_faithful.records.twins import TwinRecord
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """summary.json: every number of a run over its whole split.
+
+    Attributes:
+        base: how well the model predicts (accuracy, f1, roc_auc, ...); epoch and seconds where it was trained here.
+        tests: a record a number.
+        metrics: what the metrics of the records are.
+        facts: what tests say beside means and shares.
+        twins: by variant and seed.
+        controls: Wiegreffe and Pinter's baselines -> how well they predict.
+        informative_mass: mean attention on planted tokens; None where nothing is known to be planted.
+    """
+
+    base: dict[str, Any] = field(default_factory=dict)
+    tests: Sequence[ScoreRecord] = ()
+    metrics: Mapping[str, MetricFacts] = field(default_factory=dict)
+    facts: Sequence[Fact] = ()
+    twins: Mapping[str, TwinRecord] = field(default_factory=dict)
+    controls: Mapping[str, Any] = field(default_factory=dict)
+    informative_mass: float | None = None
+
+    @classmethod
+    def from_json(cls, values: Json) -> RunSummary:
+        facts = [fact_from_json(entry) for entry in values.get("facts", [])]
+        metrics = values.get("metrics", {})
+        return cls(
+            base=dict(values.get("base", {})),
+            tests=[ScoreRecord.from_json(entry) for entry in values.get("tests", [])],
+            metrics={name: MetricFacts.from_json({"name": name, **entry}) for name, entry in metrics.items()},
+            facts=[fact for fact in facts if fact is not None],
+            twins={name: TwinRecord.from_json(entry) for name, entry in values.get("twins", {}).items()},
+            controls=dict(values.get("controls", {})),
+            informative_mass=values.get("informative_mass"),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "base": self.base,
+            "informative_mass": self.informative_mass,
+            "twins": {name: twin.as_json() for name, twin in self.twins.items()},
+            "controls": dict(self.controls),
+            "tests": [record.as_json() for record in self.tests],
+            "metrics": {name: metric.as_json() for name, metric in self.metrics.items()},
+            "facts": [fact.as_json() for fact in self.facts],
+        }
