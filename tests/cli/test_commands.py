@@ -328,7 +328,7 @@ def test_ctrl_c_and_the_same_command_again(capsys, tmp_path, recipe, monkeypatch
 
     arguments = ["run", recipe, "--seeds", "10", "--output", str(tmp_path / "out")]
     with monkeypatch.context() as patch:
-        patch.setattr(Progress, "tell", stop)
+        patch.setattr(Progress, "update", stop)
         assert main(arguments) == 130
     printed = capsys.readouterr()
     assert "stopped; the same command goes on" in printed.err.splitlines()[-1]
@@ -341,7 +341,7 @@ def test_ctrl_c_and_the_same_command_again(capsys, tmp_path, recipe, monkeypatch
         on_progress(self, cell, stage, epoch, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Progress, "tell", listen)
+        patch.setattr(Progress, "update", listen)
         assert main(arguments) == 0
     again = capsys.readouterr()
     assert told == [("average", "twin 10", 0), ("average", "twin 10", 2)]  # the last epoch of the twin that was stopped

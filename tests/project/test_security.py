@@ -95,7 +95,7 @@ def test_a_pickle_in_a_models_folder_is_not_run(saved, tmp_path):
 def test_resuming_runs_nothing_that_is_pickled_in_a_checkpoint(name, tmp_path, monkeypatch):
     """Trainer reads the states of optimizer, scheduler and generators as weights only, its arguments not at all."""
     with pytest.raises(Stopped):
-        train(classifier(), tmp_path, tell=stop_at(2))
+        train(classifier(), tmp_path, on_progress=stop_at(2))
     checkpoint = Path(last_checkpoint(tmp_path / "checkpoints"))
     torch.save({"a": Evil(tmp_path / "ran")}, checkpoint / name)
     asked, load = [], torch.load

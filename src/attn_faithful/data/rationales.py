@@ -94,7 +94,7 @@ def word_rationales(name: str, said: SplitTexts) -> list[list[int]]:
 
     Example:
         >>> read = {"supporting": [[1]]}.__getitem__
-        >>> word_rationales("supporting", Said(read, ["Mary left .\\nJohn ran ."], {0: "e"}, {0: "garden"}))
+        >>> word_rationales("supporting", SplitTexts(read, ["Mary left .\\nJohn ran ."], {0: "e"}, {0: "garden"}))
         [[0, 0, 0, 1, 1, 1]]
     """
     if name == "pairs":

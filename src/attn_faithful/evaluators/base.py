@@ -185,7 +185,7 @@ class Evaluator:
         name: for ``--tests`` and the column "test".
         paper: where it comes from, with the section.
         metrics: its rows of the metric table.
-        run: of a test of one model, ``run(block, settings) -> Found``.
+        run: of a test of one model, ``run(block, settings) -> ScoreRows``.
         settings: its settings, a dataclass that recipes are checked against.
         sources: ``sources(settings)`` names the sources of importance that it needs.
         facts: ``facts(columns)`` says what the scores of a data set say together, where that is more than means and
@@ -194,7 +194,7 @@ class Evaluator:
         labelled: whether it reads the gold classes; others do not see them.
         controlled: whether it is run on null controls in attention's place too.
         by_label: the metrics that are about the decision, of which a multi-label model is asked label by label.
-        of_label: of these tests, ``of_label(block, settings) -> Found`` says them; the block is that of one label.
+        of_label: of these tests, ``of_label(block, settings) -> ScoreRows`` says them; the block is that of one label.
         twin: whether it compares a model with its twin, on outputs of a whole split, and is not run by the block.
     """
 
