@@ -4,9 +4,12 @@
     python benchmarks/same_numbers.py OLD NEW      # two commits
 
 Each side runs the recipes at ``--smoke``; then both evaluate the models that OLD trained (a BiLSTM, an MLP, a HAN) and
-a MiniLM with a seeded head, so that a checkpoint of OLD is loaded by NEW. Tables are compared bit for bit, summaries
-but for seconds. A run is matched by its recipe, axes and seed, since folder names hold a hash. Exit status 1 where
-anything differs; each difference is printed with its column, the number of rows and their metrics.
+a MiniLM with a seeded head, so that a checkpoint of OLD is loaded by NEW. Tables are compared bit for bit, summary.json
+and meta.json but for seconds, versions and hardware, and the names of folders, which hold a hash of all that shapes the
+numbers. A run is matched by its recipe, axes and seed. Exit status 1 where anything differs; each difference is printed
+with its column, the number of rows and their metrics.
+
+With --keep a side that was run before is not run again: finished runs are kept.
 """
 
 from __future__ import annotations
@@ -225,9 +228,12 @@ def run_differences(old: Path, new: Path) -> Iterator[str]:
                 yield f"{name}: {difference}"
         else:
             yield f"{name}: only {'old' if sides[0].is_file() else 'new'}"
-    summaries = [json.loads((folder / "summary.json").read_text(encoding="utf-8")) for folder in (old, new)]
-    for difference in json_differences(*summaries):
-        yield f"summary.json {difference}"
+    for name in ("summary.json", "meta.json"):
+        contents = [json.loads((folder / name).read_text(encoding="utf-8")) for folder in (old, new)]
+        for difference in json_differences(*contents):
+            yield f"{name} {difference}"
+    if old.name != new.name:
+        yield f"folders: {old.name} and {new.name}"
 
 
 def compare(old: Side, new: Side, most: int) -> bool:
