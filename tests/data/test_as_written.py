@@ -10,8 +10,8 @@ import pytest
 
 from attn_faithful._checks import Faults, InputError, SeveralFaultsError
 from attn_faithful.data.files.readers import read_file
-from attn_faithful.data.sources import load_texts
 from attn_faithful.data.training_texts import fingerprints
+from tests.data.loading import load
 
 HEAD = "text,label\n"
 ROWS = "good,pos\nbad,neg\n"
@@ -24,7 +24,7 @@ def written(path, content):
 
 
 def rows_of(path, content, **columns):
-    data = load_texts(written(path, content), purpose="evaluate", **columns)
+    data = load(written(path, content), purpose="evaluate", **columns)
     (rows,) = data.splits.values()
     return rows["text"][:], [data.label_names[label] for label in rows["label"][:]]
 
@@ -44,7 +44,7 @@ def rows_of(path, content, **columns):
 )
 def test_quotes_that_do_not_close_where_a_column_ends_are_refused(tmp_path, name, content, line):
     with pytest.raises(InputError, match=f"the row on line {line} of "):
-        load_texts(written(tmp_path / name, content), purpose="evaluate")
+        load(written(tmp_path / name, content), purpose="evaluate")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_well_quoted_texts_are_read_as_they_are(tmp_path, name, content, texts):
 
 def test_blanks_before_quotes_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"in column 'text' of .* a blank stands before each"):
-        load_texts(written(tmp_path / "a.csv", 'label, text\npos, "good"\nneg, "bad"\n'), purpose="evaluate")
+        load(written(tmp_path / "a.csv", 'label, text\npos, "good"\nneg, "bad"\n'), purpose="evaluate")
 
 
 # --- what stands between columns, and their names
@@ -74,14 +74,14 @@ def test_blanks_before_quotes_are_refused(tmp_path):
 def test_delimiters_that_are_not_read_are_told(tmp_path, apart):
     content = f"text{apart}label\ngood{apart}pos\nbad{apart}neg\n"
     with pytest.raises(InputError, match="stands in every row as often"):
-        load_texts(written(tmp_path / "a.csv", content), purpose="evaluate")
+        load(written(tmp_path / "a.csv", content), purpose="evaluate")
 
 
 def test_one_column_may_hold_any_sign(tmp_path):
     path = written(tmp_path / "a.csv", "text\ngood: very\nbad\n")
-    assert load_texts(path, purpose="evaluate").splits["test"]["text"][:] == ["good: very", "bad"]
+    assert load(path, purpose="evaluate").splits["test"]["text"][:] == ["good: very", "bad"]
     path = written(tmp_path / "b.csv", "review: text\ngood: very\nbad\n")
-    assert load_texts(path, purpose="evaluate").splits["test"]["text"][:] == ["good: very", "bad"]
+    assert load(path, purpose="evaluate").splits["test"]["text"][:] == ["good: very", "bad"]
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,9 @@ def test_half_a_character_in_a_name_is_told_with_its_row(tmp_path):
 
 
 def test_a_column_without_a_label_is_told(tmp_path):
-    data = load_texts(
-        written(tmp_path / "a.csv", "text,mark\ngood,pos\nbad,neg\n"), purpose="evaluate", text_column="text"
-    )
+    data = load(written(tmp_path / "a.csv", "text,mark\ngood,pos\nbad,neg\n"), purpose="evaluate", text_column="text")
     assert data.notes == ["No label column found; label_column names one (columns: text, mark)."]
-    assert load_texts(written(tmp_path / "b.csv", "text\ngood\nbad\n"), purpose="evaluate").notes == []
+    assert load(written(tmp_path / "b.csv", "text\ngood\nbad\n"), purpose="evaluate").notes == []
 
 
 # --- files that are something else
@@ -148,7 +146,7 @@ def test_a_column_without_a_label_is_told(tmp_path):
 )
 def test_files_of_another_kind_are_named(tmp_path, name, content, message):
     with pytest.raises(InputError, match=message):
-        load_texts(written(tmp_path / name, content), purpose="evaluate")
+        load(written(tmp_path / name, content), purpose="evaluate")
 
 
 def test_what_a_folder_holds_beside_is_told(tmp_path):
@@ -158,7 +156,7 @@ def test_what_a_folder_holds_beside_is_told(tmp_path):
     written(tmp_path / "train.csv.gz", gzip.compress(HEAD.encode()))
     written(tmp_path / "validation" / "a.csv", HEAD + ROWS)
     written(tmp_path / "README.md", "training")
-    data = load_texts(tmp_path, purpose="evaluate")
+    data = load(tmp_path, purpose="evaluate")
     assert list(data.splits) == ["test"]
     assert data.notes == ["Files left out: train.csv.gz, validation."]
 
@@ -169,7 +167,7 @@ def test_what_a_folder_holds_beside_is_told(tmp_path):
 @pytest.mark.parametrize("unseen", [" ", "\u00a0", "\u200b", "\ufeff", "\0", "\u200e"])
 def test_what_stands_unseen_around_a_label_makes_no_class(tmp_path, unseen):
     path = written(tmp_path / "a.csv", HEAD + f"a,pos\nb,neg\nc,{unseen}pos\nd,neg{unseen}\n")
-    data = load_texts(path, purpose="evaluate")
+    data = load(path, purpose="evaluate")
     assert data.label_names == ["neg", "pos"]
     assert data.splits["test"]["label"][:] == [1, 0, 1, 0]
     (note,) = data.notes
@@ -179,14 +177,14 @@ def test_what_stands_unseen_around_a_label_makes_no_class(tmp_path, unseen):
 def test_composed_and_decomposed_labels_are_one_class_in_data_map_and_model(tmp_path):
     composed, decomposed = "n\u00e9g", "ne\u0301g"
     path = written(tmp_path / "a.csv", HEAD + f"a,{composed}\nb,{decomposed}\nc,pos\n")
-    data = load_texts(path, purpose="evaluate")
+    data = load(path, purpose="evaluate")
     assert data.splits["test"]["label"][:] == [0, 0, 1]
-    mapped = load_texts(path, purpose="evaluate", label_map={decomposed: "bad"})
+    mapped = load(path, purpose="evaluate", label_map={decomposed: "bad"})
     assert mapped.label_names == ["bad", "pos"]
-    named = load_texts(path, purpose="evaluate", label_names=["pos", decomposed])  # as the model has it
+    named = load(path, purpose="evaluate", label_names=["pos", decomposed])  # as the model has it
     assert named.label_names == ["pos", decomposed]
     assert named.splits["test"]["label"][:] == [1, 1, 0]
-    assert load_texts(path, purpose="evaluate", drop=[decomposed]).splits["test"]["text"][:] == ["c"]
+    assert load(path, purpose="evaluate", drop=[decomposed]).splits["test"]["text"][:] == ["c"]
 
 
 def test_names_that_a_source_states_are_cleaned_too(tmp_path):
@@ -194,7 +192,7 @@ def test_names_that_a_source_states_are_cleaned_too(tmp_path):
         {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg ", "pos"])}
     )
     rows = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features)
-    data = load_texts("rows", rows=rows, purpose="evaluate", label_names=["pos", "neg"])
+    data = load("rows", rows=rows, purpose="evaluate", label_names=["pos", "neg"])
     assert data.splits["test"]["label"][:] == [0, 1]
 
 
@@ -211,35 +209,35 @@ def test_one_class_in_two_ways_is_refused_with_the_map_that_merges(tmp_path, lab
     lines = [json.dumps({"text": f"t{i}", "label": label}) for i, label in enumerate(labels)]
     path = written(tmp_path / "a.jsonl", "\n".join(lines))
     with pytest.raises(SeveralFaultsError) as caught:
-        load_texts(path, purpose="evaluate", faults=Faults(collect=True))
+        load(path, purpose="evaluate", faults=Faults(collect=True))
     assert len(caught.value.faults) == len(pairs)
     for fault, (first, other) in zip(caught.value.faults, pairs, strict=True):
         assert f"{first!r} and {other!r} are one" in fault
-    merged = load_texts(path, purpose="evaluate", label_map={other: first for first, other in pairs})
+    merged = load(path, purpose="evaluate", label_map={other: first for first, other in pairs})
     assert not {other for _, other in pairs} & set(merged.label_names)
 
 
 def test_classes_of_minus_one_are_explained(tmp_path):
     path = written(tmp_path / "a.csv", HEAD + "a,1\nb,-1\nc,1\nd,-1\n")
     with pytest.raises(InputError, match="got '1'; -1 is read as no label, and --map=-1=NAME"):
-        load_texts(path)
-    assert load_texts(path, label_map={"-1": "bad"}).label_names == ["bad", "1"]
+        load(path)
+    assert load(path, label_map={"-1": "bad"}).label_names == ["bad", "1"]
 
 
 @pytest.mark.parametrize("rows", ["a,x\nb,y\nc,z\nd,v\n", "a,x\nb,y\n", "a,x\nb,y\nc,x\n"])
 def test_texts_too_few_for_splits_are_refused(tmp_path, rows):
     path = written(tmp_path / "a.csv", HEAD + rows)  # a column of ids in the label's place, say
     with pytest.raises(InputError, match=r"makes a (test|validation) split, but the \d texts .* have \d classes"):
-        load_texts(path)
-    assert len(load_texts(path, purpose="evaluate").splits["test"]) == rows.count("\n")
+        load(path)
+    assert len(load(path, purpose="evaluate").splits["test"]) == rows.count("\n")
 
 
 def test_empty_texts_are_told_and_a_column_of_them_is_refused(tmp_path):
     path = written(tmp_path / "a.csv", HEAD + "good,pos\n,neg\n  ,neg\nbad,pos\n")
-    data = load_texts(path, purpose="evaluate")
+    data = load(path, purpose="evaluate")
     assert data.notes == ["2 of 4 texts in column 'text' of split 'test' of 'a' are empty."]
     with pytest.raises(InputError, match="all 5 are empty"):
-        load_texts(written(tmp_path / "b.csv", HEAD + ",pos\n ,neg\n" * 2 + ",pos\n"), purpose="evaluate")
+        load(written(tmp_path / "b.csv", HEAD + ",pos\n ,neg\n" * 2 + ",pos\n"), purpose="evaluate")
 
 
 # --- texts that a model was trained on

@@ -17,7 +17,7 @@ from attn_faithful.data.encoding import encode_texts, train_tokenizer
 from attn_faithful.data.files import json_rows, readers
 from attn_faithful.data.mapped_tables import Spill, flat, laid
 from attn_faithful.data.rows import Rows, Texts
-from attn_faithful.data.sources import load_texts
+from tests.data.loading import load
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_source_on_disk_is_encoded_as_one_in_memory(small, monkeypatch, tmp_pa
     found = []
     for held in (40, 2**26):
         monkeypatch.setattr(spill, "HELD", held)
-        loaded = load_texts("data" if given else str(path), **given, drop_none=True)
+        loaded = load("data" if given else str(path), **given, drop_none=True)
         rows = Rows.of(encode_texts(train_tokenizer(texts), loaded.splits["train"], 6))
         columns = {name: [np.asarray(value).tolist() for value in rows[name]] for name in rows.column_names}
         found.append((loaded.fingerprint, loaded.notes, columns, list(Texts.of(loaded.splits["test"], "text"))))

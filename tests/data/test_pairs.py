@@ -13,7 +13,7 @@ from attn_faithful.data import columns
 from attn_faithful.data.collate import MODEL_COLUMNS, Collator
 from attn_faithful.data.encoding import encode_texts, train_tokenizer
 from attn_faithful.data.rows import Rows
-from attn_faithful.data.sources import load_texts
+from tests.data.loading import load
 from tests.data.test_sources import folder, write_jsonl
 
 
@@ -24,7 +24,7 @@ def pairs(n=20, text="premise", query="hypothesis", **more):
 def evaluated(tmp_path, rows, **settings):
     """All rows as they were, as the test split."""
     path = write_jsonl(tmp_path / "a.jsonl", rows)
-    return load_texts(path, purpose="evaluate", **settings).splits["test"]
+    return load(path, purpose="evaluate", **settings).splits["test"]
 
 
 CLOZE = [
@@ -36,7 +36,7 @@ CLOZE = [
 
 def cloze(tmp_path, *rows, **settings):
     """Train is CLOZE, the rows are the test split."""
-    return load_texts(folder(tmp_path / "c", train=CLOZE, validation=CLOZE, test=list(rows)), **settings)
+    return load(folder(tmp_path / "c", train=CLOZE, validation=CLOZE, test=list(rows)), **settings)
 
 
 def test_examples_in_docstrings():
@@ -62,7 +62,7 @@ def test_pairs_are_found_by_name(tmp_path, text, query):
     assert rows["query"][:3] == ["b 0", "b 1", "b 2"]
     assert rows["label"][:3] == [1, 0, 1]
     assert "candidates" not in rows.column_names
-    data = load_texts(str(tmp_path / "a.jsonl"))
+    data = load(str(tmp_path / "a.jsonl"))
     assert f"Pairs: attention goes over {text!r}, asked by {query!r}." in data.notes
     for split in data.splits.values():
         assert [t.replace("a", "b") for t in split["text"]] == split["query"][:]
@@ -118,7 +118,7 @@ def test_ambiguous_or_wrong_columns(tmp_path, row, settings, message):
 def test_every_split_has_both_columns(tmp_path):
     path = folder(tmp_path / "d", train=pairs(), test=[{"premise": "a", "label": "y"}])
     with pytest.raises(InputError, match="column 'hypothesis' in every split, but split 'test' has premise, label"):
-        load_texts(path)
+        load(path)
 
 
 def test_a_missing_query_c23(tmp_path):
@@ -142,8 +142,8 @@ def test_labels_of_pairs(tmp_path):
     path = folder(tmp_path / "d", train=rows, validation=rows, test=rows)
     (tmp_path / "d" / "meta.json").write_text(json.dumps({"label_names": ["yes", "maybe", "no"]}))
     with pytest.raises(InputError, match=r"example 'train-0' of .* has -1"):
-        load_texts(path)
-    data = load_texts(path, drop=["-1"])
+        load(path)
+    data = load(path, drop=["-1"])
     assert data.label_names == ["yes", "maybe", "no"]
     assert data.class_counts("train") == {"yes": 10, "maybe": 10, "no": 10}
 
@@ -156,7 +156,7 @@ def test_answers_are_labels(tmp_path, name):
 
 def test_an_answer_beside_a_label(tmp_path):
     rows = pairs(answer="x", supporting=[0])
-    data = load_texts(write_jsonl(tmp_path / "a.jsonl", rows))
+    data = load(write_jsonl(tmp_path / "a.jsonl", rows))
     assert data.label_names == ["n", "y"]
     assert data.splits["train"]["supporting"][0] == [0]
     rows = encode_texts(train_tokenizer(["a"]), data.splits["train"])
@@ -165,7 +165,7 @@ def test_an_answer_beside_a_label(tmp_path):
 
 def test_answers_mean_nothing_beside_a_single_text(tmp_path):
     rows = [{"text": "a", "answer": "x", "stars": i % 2} for i in range(20)]
-    assert load_texts(write_jsonl(tmp_path / "a.jsonl", rows)).label_names == ["0", "1"]
+    assert load(write_jsonl(tmp_path / "a.jsonl", rows)).label_names == ["0", "1"]
 
 
 # --- candidates
@@ -189,7 +189,7 @@ def test_candidates_follow_label_map_and_a_models_names(tmp_path):
     assert data.splits["train"]["candidates"][2] == [1, 0, 1]
     path = write_jsonl(tmp_path / "a.jsonl", CLOZE)
     names = ["@e3", "@e2", "@e1", "@e0"]
-    held = load_texts(path, purpose="evaluate", label_names=names).splits["test"]
+    held = load(path, purpose="evaluate", label_names=names).splits["test"]
     assert held["candidates"][:] == [[0, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]
 
 
@@ -197,7 +197,7 @@ def test_candidates_as_indices(tmp_path):
     rows = [{**CLOZE[0], "label": i % 2, "candidates": [0, 1, 2][: 2 + i % 2]} for i in range(20)]
     path = folder(tmp_path / "d", train=rows, validation=rows, test=rows)
     (tmp_path / "d" / "meta.json").write_text(json.dumps({"label_names": ["x", "y", "z"]}))
-    assert load_texts(path).splits["test"]["candidates"][:2] == [[1, 1, 0], [1, 1, 1]]
+    assert load(path).splits["test"]["candidates"][:2] == [[1, 1, 0], [1, 1, 1]]
 
 
 def test_an_answer_outside_its_candidates(tmp_path):
@@ -229,7 +229,7 @@ def test_a_double_is_a_pair_that_stands_twice(tmp_path):
 
 
 def test_splits_and_limits_keep_pairs_together(tmp_path):
-    data = load_texts(write_jsonl(tmp_path / "a.jsonl", pairs(60)), limit=20)
+    data = load(write_jsonl(tmp_path / "a.jsonl", pairs(60)), limit=20)
     for split in data.splits.values():
         for example, text, query in zip(split["example"], split["text"], split["query"], strict=True):
             assert text == f"a {example.split('-')[1]}"
@@ -317,7 +317,7 @@ def test_what_a_model_reads_beside_the_text():
 
 @pytest.mark.parametrize("name", ["babi_qa1", "babi_qa2", "babi_qa3"])
 def test_babi(shared, name):
-    data = load_texts(shared / "data" / name)
+    data = load(shared / "data" / name)
     assert data.label_names == ["bathroom", "bedroom", "garden", "hallway", "kitchen", "office"]
     assert {split: len(rows) for split, rows in data.splits.items()} == {"train": 900, "validation": 100, "test": 1000}
     first = data.splits["test"][0]
@@ -329,7 +329,7 @@ def test_babi(shared, name):
 
 
 def test_snli_attends_the_premise(shared):
-    data = load_texts(shared / "data" / "esnli", drop=["-1"])
+    data = load(shared / "data" / "esnli", drop=["-1"])
     assert data.label_names == ["entailment", "neutral", "contradiction"]
     first = data.splits["train"][0]
     assert first["text"] == "Two women are embracing while holding to go packages ."

@@ -13,7 +13,7 @@ from attn_faithful.data import rationales
 from attn_faithful.data.encoding import encode_texts, train_tokenizer
 from attn_faithful.data.rationales import changed_words
 from attn_faithful.data.rows import Rows
-from attn_faithful.data.sources import load_texts
+from tests.data.loading import load
 from tests.data.test_sources import folder
 
 MASKED = [{"id": f"t{i}", "text": f"it is\n w{i} .", "label": "yn"[i % 2], "mask": [0, i % 2, 1, 0]} for i in range(20)]
@@ -27,7 +27,7 @@ def test_examples_in_docstrings():
 
 def evaluated(rows, rationale, **settings):
     """All rows as they were, as the test split."""
-    return load_texts("data", rows=rows, purpose="evaluate", rationale=rationale, **settings)
+    return load("data", rows=rows, purpose="evaluate", rationale=rationale, **settings)
 
 
 def marks(rows, rationale, **settings):
@@ -59,7 +59,7 @@ def test_rows_stay_aligned_when_others_go(tmp_path):
         {"text": f"w {i}", "label": "abc"[i % 3] if i % 7 else None, "mask": [i // 2 % 2, i % 2]} for i in range(60)
     ]
     whole = folder(tmp_path / "d", train=rows)
-    data = load_texts(whole, rationale="mask", drop=["c"], drop_none=True, limit=8, seed=3)
+    data = load(whole, rationale="mask", drop=["c"], drop_none=True, limit=8, seed=3)
     seen = [row for rows in data.splits.values() for row in rows]
     assert len(seen) > 10
     for row in seen:
@@ -71,7 +71,7 @@ def test_rows_stay_aligned_when_others_go(tmp_path):
 
 def test_a_split_that_says_nothing_has_none(tmp_path):
     plain = [{"text": row["text"], "label": row["label"]} for row in MASKED]
-    data = load_texts(folder(tmp_path / "d", train=plain, test=MASKED), rationale="mask")
+    data = load(folder(tmp_path / "d", train=plain, test=MASKED), rationale="mask")
     assert {split: "rationale" in rows.column_names for split, rows in data.splits.items()} == {
         "train": False,
         "validation": False,
@@ -211,7 +211,7 @@ def test_every_token_has_the_value_of_its_word():
     ],
 )
 def test_real_data_keep_their_rationale(shared, source, rationale):
-    data = load_texts(str(shared / "data" / source), rationale=rationale, limit=40)
+    data = load(str(shared / "data" / source), rationale=rationale, limit=40)
     tokenizer = train_tokenizer(data.splits["train"]["text"], pre_tokenizer=data.pre_tokenizer)
     for split, own in data.splits.items():
         rows = Rows.of(encode_texts(tokenizer, own))

@@ -11,7 +11,7 @@ from attn_faithful._checks import Faults, InputError, SeveralFaultsError
 from attn_faithful.data.files import decoding
 from attn_faithful.data.files.readers import from_rows, read_file
 from attn_faithful.data.labels import by_number
-from attn_faithful.data.sources import load_texts
+from tests.data.loading import load
 
 TEXTS = ["gut, wirklich", "schlecht", "na ja, so"]
 LABELS = ["pos", "neg", "pos"]
@@ -45,7 +45,7 @@ def table(delimiter, quote=""):
 )
 def test_what_stands_between_columns_is_found_and_told(tmp_path, suffix, delimiter, quote, told):
     path = written(tmp_path / f"a.{suffix}", table(delimiter, quote))
-    data = load_texts(path, purpose="evaluate")
+    data = load(path, purpose="evaluate")
     assert data.splits["test"]["text"][:] == TEXTS
     assert data.splits["test"]["label"][:] == [1, 0, 1]
     assert [note for note in data.notes if "stand between" in note] == (
@@ -65,7 +65,7 @@ def test_what_stands_between_columns_is_found_and_told(tmp_path, suffix, delimit
 )
 def test_delimiters_that_cannot_be_told_are_refused(tmp_path, text, message):
     with pytest.raises(InputError, match=message.replace("|", r"\|")):
-        load_texts(written(tmp_path / "a.csv", text), purpose="evaluate")
+        load(written(tmp_path / "a.csv", text), purpose="evaluate")
 
 
 def test_a_quoted_comma_file_is_read_as_ever(tmp_path):
@@ -112,14 +112,14 @@ def test_encodings_are_named_or_read_right(tmp_path, name, encoding):
     for asked in (None, encoding):
         if asked is None and not marked:
             with pytest.raises(InputError, match=r"data\.encoding") as caught:
-                load_texts(path, purpose="evaluate")
+                load(path, purpose="evaluate")
             assert name in str(caught.value)
             if encoding != "utf-16-le":
                 before = text[: text.index("\xe9")]
                 line, byte = before.count("\n") + 1, len(before)
                 assert f"line {line} has the byte 0xe9 (byte {byte} of the file" in str(caught.value)
             continue
-        data = load_texts(path, purpose="evaluate", encoding=asked)
+        data = load(path, purpose="evaluate", encoding=asked)
         assert data.label_names == ["n\xe9gatif", "positif"]
         assert data.splits["test"]["text"][:] == ["bon", "d\xe9j\xe0"]
         assert any("byte order mark" in note for note in data.notes) == (asked is None and encoding != "utf-8-sig")
@@ -148,18 +148,18 @@ def test_the_first_wrong_byte_is_found_across_parts(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("source", ["parquet", "rows", "data set"])
 def test_bytes_never_become_text_by_their_repr(tmp_path, source):
-    def load(label, **more):
+    def read(label, **more):
         columns = {"text": ["a", "b"], "label": pa.array([label, b"p"]), **more}
         rows = pa.table(columns)
         if source == "parquet":
             pq.write_table(rows, tmp_path / "a.parquet")
-            return load_texts(tmp_path / "a.parquet", purpose="evaluate", multi_label="tags" in more)
+            return load(tmp_path / "a.parquet", purpose="evaluate", multi_label="tags" in more)
         given = rows.to_pylist() if source == "rows" else datasets.Dataset(rows)
-        return load_texts("data", rows=given, purpose="evaluate")
+        return load("data", rows=given, purpose="evaluate")
 
-    assert load("n\xe9gatif".encode()).label_names == ["n\xe9gatif", "p"]
+    assert read("n\xe9gatif".encode()).label_names == ["n\xe9gatif", "p"]
     with pytest.raises(InputError, match=r"column 'label' of .* row 0 holds the bytes b'n\\xe9gatif'"):
-        load(b"n\xe9gatif")
+        read(b"n\xe9gatif")
 
 
 def test_texts_in_parquet_that_are_no_text(tmp_path):
@@ -180,18 +180,18 @@ def test_texts_in_parquet_that_are_no_text(tmp_path):
 def test_two_splits_that_mean_the_same():
     rows = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [0, 1]})
     other = datasets.Dataset.from_dict({"text": ["c", "d"], "label": [0, 1]})
-    data = load_texts("d", rows=datasets.DatasetDict({"train": rows, "dev": other, "validation": rows, "test": rows}))
+    data = load("d", rows=datasets.DatasetDict({"train": rows, "dev": other, "validation": rows, "test": rows}))
     assert data.splits["validation"]["text"][:] == ["a", "b"]
     assert "Splits left out: dev." in data.notes
     with pytest.raises(InputError, match="one split for 'validation', but d has dev and val"):
-        load_texts("d", rows=datasets.DatasetDict({"train": rows, "dev": other, "val": rows}))
+        load("d", rows=datasets.DatasetDict({"train": rows, "dev": other, "val": rows}))
 
 
 def test_files_of_a_folder_that_are_left_out_are_told(tmp_path):
     for name in ("train.csv", "test.csv", "more.csv"):
         written(tmp_path / name, table(",", '"'))
     (tmp_path / "README.md").write_text("x")
-    assert "Files left out: more.csv." in load_texts(tmp_path).notes
+    assert "Files left out: more.csv." in load(tmp_path).notes
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_files_of_a_folder_that_are_left_out_are_told(tmp_path):
 def test_the_exact_name_wins_and_guesses_are_told(columns, label, note):
     values = {"text": ["a", "b"], "label": [0, 1], "Label": [1, 0], "stars": [3, 5]}
     rows = datasets.Dataset.from_dict({name: values[name] for name in columns})
-    data = load_texts("d", rows=rows, purpose="evaluate")
+    data = load("d", rows=rows, purpose="evaluate")
     expected = values[label] if label != "stars" else [0, 1]
     assert data.splits["test"]["label"][:] == expected
     assert any(note in told for told in data.notes)
@@ -216,20 +216,20 @@ def test_the_exact_name_wins_and_guesses_are_told(columns, label, note):
 def test_names_that_differ_in_capitals_only_are_refused():
     for columns in ({"text": ["a"], "Label": [0], "LABEL": [1]}, {"Text": ["a"], "TEXT": ["b"], "label": [0]}):
         with pytest.raises(InputError, match="could be it; name one with"):
-            load_texts("d", rows=datasets.Dataset.from_dict(columns), purpose="evaluate")
+            load("d", rows=datasets.Dataset.from_dict(columns), purpose="evaluate")
     pair = {"premise": ["a"], "Premise": ["b"], "hypothesis": ["c"], "label": [0]}
-    data = load_texts("d", rows=datasets.Dataset.from_dict(pair), purpose="evaluate")
+    data = load("d", rows=datasets.Dataset.from_dict(pair), purpose="evaluate")
     assert data.splits["test"]["text"][:] == ["a"]
 
 
 def test_a_split_without_the_label_and_ids_that_name_nothing_are_told(tmp_path):
     train = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [0, 1], "id": [1, 1]})
     test = datasets.Dataset.from_dict({"text": ["c"], "labels": [0], "id": [5]})
-    data = load_texts("d", rows=datasets.DatasetDict({"train": train, "validation": train, "test": test}))
+    data = load("d", rows=datasets.DatasetDict({"train": train, "validation": train, "test": test}))
     assert "test: there is no column 'label', so no text of it has a label." in data.notes
     assert any("'id' does not tell the texts apart" in note for note in data.notes)
     hidden = datasets.Dataset.from_dict({"text": ["a", "b"], "label": ["x ", "-1"]})
-    data = load_texts("d", rows=hidden, purpose="evaluate")
+    data = load("d", rows=hidden, purpose="evaluate")
     assert {"test: blanks around 1 labels were cut.", "test: 1 of 2 texts have no label (-1)."} <= set(data.notes)
 
 
@@ -274,19 +274,21 @@ def test_numbers_against_the_names_of_a_model(known, names, meant):
 
 def test_ratings_against_a_model_of_stars(tmp_path):
     rows = datasets.Dataset.from_dict({"text": list("abcd"), "label": [1, 4, 2, 3]})
-    data = load_texts("d", rows=rows, purpose="evaluate", label_names=STARS)
+    data = load("d", rows=rows, purpose="evaluate", label_names=STARS)
     assert data.splits["test"]["label"][:] == [0, 3, 1, 2]
     assert any("1 is '1 star'" in note for note in data.notes)
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(num_classes=5)})
     rows = datasets.Dataset.from_dict({"text": list("abcde"), "label": [4, 3, 2, 1, 0]}, features=features)
-    data = load_texts("d", rows=rows, purpose="evaluate", label_names=STARS)
+    data = load("d", rows=rows, purpose="evaluate", label_names=STARS)
     assert data.splits["test"]["label"][:] == [4, 3, 2, 1, 0]
     rows = datasets.Dataset.from_dict({"text": list("abc"), "label": [1, 2, 5]})
     mapped = {"1": "1 star", "2": "2 stars", "5": "5 stars"}
-    assert load_texts("d", rows=rows, purpose="evaluate", label_names=STARS, label_map=mapped).splits["test"]["label"][
-        :
-    ] == [0, 1, 4]
-    few = load_texts(
+    assert load("d", rows=rows, purpose="evaluate", label_names=STARS, label_map=mapped).splits["test"]["label"][:] == [
+        0,
+        1,
+        4,
+    ]
+    few = load(
         "d", rows=rows, purpose="evaluate", label_names=["neg", "pos"], label_map={"1": "neg", "5": "pos"}, drop=["2"]
     )
     assert few.splits["test"]["label"][:] == [0, 1]
@@ -295,16 +297,16 @@ def test_ratings_against_a_model_of_stars(tmp_path):
 def test_lists_of_indices_are_no_indicators():
     """[0, 1] of two classes: both of them where other rows show that lists are of indices, else the second alone."""
     rows = datasets.Dataset.from_dict({"text": list("abc"), "labels": [[0, 1], [1], []]})
-    data = load_texts("d", rows=rows, purpose="evaluate", multi_label=True)
+    data = load("d", rows=rows, purpose="evaluate", multi_label=True)
     assert data.splits["test"]["label"][:] == [[1, 1], [0, 1], [0, 0]]
     rows = datasets.Dataset.from_dict({"text": list("abc"), "labels": [[0, 1], [1, 1], [0, 0]]})
-    data = load_texts("d", rows=rows, purpose="evaluate", multi_label=True)
+    data = load("d", rows=rows, purpose="evaluate", multi_label=True)
     assert data.splits["test"]["label"][:] == [[0, 1], [1, 1], [0, 0]]
     named = datasets.Features(
         {"text": datasets.Value("string"), "labels": datasets.List(datasets.ClassLabel(names=["x", "y"]))}
     )
     rows = datasets.Dataset.from_dict({"text": list("ab"), "labels": [[0, 1], [1, 0]]}, features=named)
-    data = load_texts("d", rows=rows, purpose="evaluate", multi_label=True)
+    data = load("d", rows=rows, purpose="evaluate", multi_label=True)
     assert data.splits["test"]["label"][:] == [[1, 1], [1, 1]]
 
 
@@ -319,11 +321,11 @@ def test_all_faults_are_told_together():
         {"text": "c", "label": "a"},
     ]
     with pytest.raises(SeveralFaultsError) as caught:
-        load_texts("d", rows=rows, keep=["a", "bb"], faults=Faults(collect=True))
+        load("d", rows=rows, keep=["a", "bb"], faults=Faults(collect=True))
     told = caught.value.faults
     assert len(told) == 3
     assert "'bb' in keep" in told[0]
     assert "row 1 of split 'all'" in told[2] or "row 1 of split 'all'" in told[1]
     assert any("row 0 of split 'all'" in fault and "(1 more of this kind.)" in fault for fault in told)
     with pytest.raises(InputError, match="'bb' in keep"):
-        load_texts("d", rows=rows, keep=["a", "bb"])
+        load("d", rows=rows, keep=["a", "bb"])

@@ -12,7 +12,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.data import labels, sources
 from attn_faithful.data.files import readers
 from attn_faithful.data.files.readers import from_rows
-from attn_faithful.data.sources import load_texts
+from tests.data.loading import load
 
 ROWS = [{"text": f"text {i}", "label": "pos" if i % 2 else "neg"} for i in range(40)]
 
@@ -36,7 +36,7 @@ def labelled(*values, **more):
 def load_labels(tmp_path, train, test=None, **settings):
     """Labels of train and test of a folder that has all three splits."""
     test = labelled(train[0]["label"]) if test is None else test
-    data = load_texts(folder(tmp_path / "d", train=train, validation=train, test=test), **settings)
+    data = load(folder(tmp_path / "d", train=train, validation=train, test=test), **settings)
     return data.label_names, data.splits["train"]["label"][:], data.splits["test"]["label"][:]
 
 
@@ -60,7 +60,7 @@ def test_single_files_are_split(tmp_path, suffix):
     else:
         sep = "," if suffix == "csv" else "\t"
         path.write_text("\n".join([f"text{sep}label", *(f"{r['text']}{sep}{r['label']}" for r in ROWS)]))
-    got = load_texts(str(path))
+    got = load(str(path))
     assert got.name == "my-reviews"
     assert {split: len(rows) for split, rows in got.splits.items()} == {"train": 32, "validation": 4, "test": 4}
     assert got.label_names == ["neg", "pos"]
@@ -74,13 +74,13 @@ def test_single_files_are_split(tmp_path, suffix):
             text == f"text {example.split('-')[1]}" for text, example in zip(rows["text"], rows["example"], strict=True)
         )
         assert rows.features["label"].dtype == "int64"
-    assert load_texts(str(path), purpose="evaluate").splits.keys() == {"test"}
+    assert load(str(path), purpose="evaluate").splits.keys() == {"test"}
 
 
 def test_csv_keeps_texts_as_written(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('body,stars\n"one, ""two""\nthree",1\nNA,2\n,1\nnull,2\n')
-    data = load_texts(str(path), purpose="evaluate")
+    data = load(str(path), purpose="evaluate")
     assert data.splits["test"]["text"][:4] == ['one, "two"\nthree', "NA", "", "null"]
     assert data.label_names == ["1", "2"]
 
@@ -88,7 +88,7 @@ def test_csv_keeps_texts_as_written(tmp_path):
 def test_tsv_with_stray_quotes(tmp_path):
     path = tmp_path / "x.tsv"
     path.write_text('text\tlabel\n"a\t1\nb"c\t0\n"" d\t1\n')
-    assert load_texts(str(path), purpose="evaluate").splits["test"]["text"][:] == ['"a', 'b"c', '"" d']
+    assert load(str(path), purpose="evaluate").splits["test"]["text"][:] == ['"a', 'b"c', '"" d']
 
 
 def test_saved_data_sets_keep_class_names(tmp_path):
@@ -98,7 +98,7 @@ def test_saved_data_sets_keep_class_names(tmp_path):
         features=datasets.Features({"text": datasets.Value("string"), "label": names}),
     )
     datasets.DatasetDict({"train": rows, "dev": rows, "test": rows, "extra": rows}).save_to_disk(tmp_path / "s")
-    data = load_texts(tmp_path / "s")
+    data = load(tmp_path / "s")
     assert data.label_names == ["zebra", "ape"]
     assert data.splits["train"]["label"][:] == [0, 1, 1, 0]
     assert list(data.splits) == ["train", "validation", "test"]
@@ -109,19 +109,19 @@ def test_meta_names_and_list_columns(tmp_path):
     train = [{"text": "a b", "label": i % 2, "informative": [0, 1]} for i in range(4)]
     path = folder(tmp_path / "d", train=train, validation=train, test=train)
     (tmp_path / "d" / "meta.json").write_text(json.dumps({"label_names": ["up", "down"], "notes": "PTB tokens"}))
-    data = load_texts(path, drop=None)
+    data = load(path, drop=None)
     assert data.label_names == ["up", "down"]
     assert data.pre_tokenizer == "whitespace"
     assert data.splits["test"]["informative"][0] == [0, 1]
 
 
 def test_mock():
-    data = load_texts("mock-2", mock={"n_train": 40, "n_test": 10, "n_validation": 6}, seed=3)
+    data = load("mock-2", mock={"n_train": 40, "n_test": 10, "n_validation": 6}, seed=3)
     assert data.name == "mock-2"
     assert {s: len(r) for s, r in data.splits.items()} == {"train": 40, "validation": 6, "test": 10}
     assert sum(data.splits["test"]["informative"][0]) == 2
     with pytest.raises(InputError, match="Did you mean 'n_train'"):
-        load_texts("mock-2", mock={"n_trian": 3})
+        load("mock-2", mock={"n_trian": 3})
 
 
 def test_hub_ids(monkeypatch):
@@ -134,11 +134,11 @@ def test_hub_ids(monkeypatch):
         return datasets.DatasetDict({"train": rows, "validation": rows, "test": rows, "unsupervised": rows})
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    data = load_texts("SetFit/sst5", drop=["neutral"])
+    data = load("SetFit/sst5", drop=["neutral"])
     assert (data.name, data.pre_tokenizer, data.label_names) == ("setfit-sst5", "whitespace", ["bad", "good"])
     assert data.splits["train"]["label"][:] == [1, 0, 0]
     assert data.splits["train"]["example"][:] == ["train-0", "train-1", "train-3"]
-    load_texts("owner/name:config")
+    load("owner/name:config")
     assert asked == [("SetFit/sst5",), ("owner/name", "config")]
 
 
@@ -146,7 +146,7 @@ def test_hub_ids(monkeypatch):
 def test_missing_paths_never_ask_the_hub(monkeypatch, source):
     monkeypatch.setattr(datasets, "load_dataset", lambda *a: pytest.fail("asked the Hub"))
     with pytest.raises(InputError, match="no"):
-        load_texts(source)
+        load(source)
 
 
 def test_hub_failure_says_so(monkeypatch):
@@ -155,7 +155,7 @@ def test_hub_failure_says_so(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", fail)
     with pytest.raises(InputError, match=r"no such path and the Hub gave: ConnectionError: no network$"):
-        load_texts("owner/name")
+        load("owner/name")
 
 
 @pytest.mark.parametrize(
@@ -171,15 +171,15 @@ def test_hub_failure_says_so(monkeypatch):
 def test_damaged_files(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message):
-        load_texts(str(tmp_path / name))
+        load(str(tmp_path / name))
 
 
 def test_folder_without_splits(tmp_path):
     (tmp_path / "readme.md").write_text("x")
     with pytest.raises(InputError, match=r"found readme.md"):
-        load_texts(str(tmp_path))
+        load(str(tmp_path))
     with pytest.raises(InputError, match="split 'train'"):
-        load_texts(folder(tmp_path / "d", test=ROWS))
+        load(folder(tmp_path / "d", test=ROWS))
 
 
 # --- columns
@@ -188,14 +188,14 @@ def test_folder_without_splits(tmp_path):
 def test_columns_by_name_or_given(tmp_path):
     rows = [{"Body": r["text"], "stars": i % 3, "id": "x"} for i, r in enumerate(ROWS)]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
-    assert load_texts(path).label_names == ["0", "1", "2"]
-    assert load_texts(path, text_column="Body", label_column="stars").label_names == ["0", "1", "2"]
+    assert load(path).label_names == ["0", "1", "2"]
+    assert load(path, text_column="Body", label_column="stars").label_names == ["0", "1", "2"]
     with pytest.raises(InputError, match=r"columns: Body, stars, id\) 'body'. Did you mean 'Body'"):
-        load_texts(path, text_column="body")
+        load(path, text_column="body")
     with pytest.raises(InputError, match="Did you mean 'stars'"):
-        load_texts(path, label_column="star")
+        load(path, label_column="star")
     with pytest.raises(InputError, match="holds int64"):
-        load_texts(path, text_column="stars", label_column="id")
+        load(path, text_column="stars", label_column="id")
 
 
 @pytest.mark.parametrize(
@@ -209,15 +209,15 @@ def test_columns_by_name_or_given(tmp_path):
 )
 def test_ambiguous_or_missing_columns(tmp_path, row, message):
     with pytest.raises(InputError, match=message):
-        load_texts(write_jsonl(tmp_path / "a.jsonl", [row] * 4))
+        load(write_jsonl(tmp_path / "a.jsonl", [row] * 4))
 
 
 def test_missing_texts_c23(tmp_path):
     rows = [*ROWS, {"text": None, "label": "pos"}, {"text": "", "label": "pos"}, {"text": "  ", "label": "neg"}]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
     with pytest.raises(InputError, match="row 40 of split 'all'"):
-        load_texts(path)
-    data = load_texts(path, drop_none=True)
+        load(path)
+    data = load(path, drop_none=True)
     assert sum(map(len, data.splits.values())) == 42
     assert data.notes[0] == "all: 1 rows without text or label dropped."
 
@@ -263,18 +263,18 @@ def test_hidden_labels_c28(tmp_path):
 
 def test_no_labels_at_all_may_be_evaluated(tmp_path):
     path = folder(tmp_path / "d", test=[{"text": "a"}, {"text": "b"}])
-    data = load_texts(path, purpose="evaluate", label_names=["no", "yes"])
+    data = load(path, purpose="evaluate", label_names=["no", "yes"])
     assert (data.splits["test"]["label"][:], data.label_names) == ([-1, -1], ["no", "yes"])
     assert data.class_counts("test") == {"no": 0, "yes": 0}
 
 
 def test_names_of_a_model(tmp_path):
     path = folder(tmp_path / "d", test=labelled("pos", "neg"))
-    assert load_texts(path, purpose="evaluate", label_names=["pos", "neg"]).splits["test"]["label"][:] == [0, 1]
+    assert load(path, purpose="evaluate", label_names=["pos", "neg"]).splits["test"]["label"][:] == [0, 1]
     with pytest.raises(InputError, match="Unknown label 'neg'"):
-        load_texts(path, purpose="evaluate", label_names=["pos", "other"])
+        load(path, purpose="evaluate", label_names=["pos", "other"])
     bare = folder(tmp_path / "e", test=labelled(1, 0, 1))
-    assert load_texts(bare, purpose="evaluate", label_names=["a", "b"]).splits["test"]["label"][:] == [1, 0, 1]
+    assert load(bare, purpose="evaluate", label_names=["a", "b"]).splits["test"]["label"][:] == [1, 0, 1]
 
 
 def test_keep_drop_and_merge(tmp_path):
@@ -293,23 +293,23 @@ def test_one_class_only_c29(tmp_path):
     path = folder(tmp_path / "e", train=labelled(1, 1), validation=labelled(1), test=labelled(1))
     (tmp_path / "e" / "meta.json").write_text(json.dumps({"label_names": ["neg", "pos"]}))
     with pytest.raises(InputError, match="only 'pos' texts"):
-        load_texts(path)
+        load(path)
 
 
 def test_several_labels_a_text(tmp_path):
     rows = [{"text": f"t{i}", "labels": tags} for i, tags in enumerate([["b"], ["a", "b"], [], ["c"]] * 10)]
-    data = load_texts(write_jsonl(tmp_path / "a.jsonl", rows), multi_label=True)
+    data = load(write_jsonl(tmp_path / "a.jsonl", rows), multi_label=True)
     assert data.label_names == ["a", "b", "c"]
     by_id = {e: row for r in data.splits.values() for e, row in zip(r["example"], r["label"], strict=True)}
     assert [by_id[f"all-{i}"] for i in range(4)] == [[0, 1, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]]
     assert sum(data.class_counts(s)["b"] for s in data.splits) == 20
     vectors = [{"text": f"t{i}", "labels": [i % 2, 1]} for i in range(40)]
-    assert load_texts(write_jsonl(tmp_path / "b.jsonl", vectors), multi_label=True).label_names == [
+    assert load(write_jsonl(tmp_path / "b.jsonl", vectors), multi_label=True).label_names == [
         "label-0",
         "label-1",
     ]
     with pytest.raises(InputError, match="set multi_label"):
-        load_texts(write_jsonl(tmp_path / "a.jsonl", rows))
+        load(write_jsonl(tmp_path / "a.jsonl", rows))
 
 
 # --- splits
@@ -318,18 +318,18 @@ def test_several_labels_a_text(tmp_path):
 def test_validation_is_stratified_and_fixed(tmp_path):
     train = labelled(*["a"] * 60, *["b"] * 39, "c")
     path = folder(tmp_path / "d", train=train, test=labelled("a"))
-    data, again, other = load_texts(path), load_texts(path), load_texts(path, seed=1)
+    data, again, other = load(path), load(path), load(path, seed=1)
     assert data.class_counts("validation") == {"a": 6, "b": 4, "c": 0}
     assert data.class_counts("train") == {"a": 54, "b": 35, "c": 1}
     assert data.splits["validation"]["example"][:] == again.splits["validation"]["example"][:]
     assert data.splits["validation"]["example"][:] != other.splits["validation"]["example"][:]
     assert not set(data.splits["train"]["example"]) & set(data.splits["validation"]["example"])
-    assert load_texts(path, validation_share=0.2).class_counts("validation")["a"] == 12
+    assert load(path, validation_share=0.2).class_counts("validation")["a"] == 12
 
 
 def test_limit_and_doubles_are_said(tmp_path):
     path = folder(tmp_path / "d", train=labelled(*["a", "b"] * 50), test=labelled("a", "b"))
-    data = load_texts(path, limit=10)
+    data = load(path, limit=10)
     assert data.class_counts("train") == {"a": 5, "b": 5}
     assert any("test texts stand in train too" in note for note in data.notes) == bool(
         set(data.splits["train"]["text"]) & {"t0", "t1"}
@@ -339,13 +339,16 @@ def test_limit_and_doubles_are_said(tmp_path):
 
 def test_fingerprint_is_stable_and_sensitive(tmp_path):
     path = folder(tmp_path / "d", train=ROWS, test=ROWS[:2])
-    first = load_texts(path)
-    code = f"from attn_faithful.data.sources import load_texts; print(load_texts({path!r}).fingerprint)"
+    first = load(path)
+    code = (
+        "from attn_faithful.data.settings import DataSettings; from attn_faithful.data.sources import load_texts; "
+        f"print(load_texts(DataSettings({path!r})).fingerprint)"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == first.fingerprint
     assert len(first.fingerprint) == 64
     path = folder(tmp_path / "e", train=ROWS, test=[{**ROWS[0], "text": "changed"}, ROWS[1]])
-    assert load_texts(path).fingerprint != first.fingerprint
+    assert load(path).fingerprint != first.fingerprint
 
 
 # --- real data
@@ -362,7 +365,7 @@ def test_fingerprint_is_stable_and_sensitive(tmp_path):
     ],
 )
 def test_real_sets(shared, name, classes, pre_tokenizer, column):
-    data = load_texts(shared / "data" / name)
+    data = load(shared / "data" / name)
     meta = json.loads((shared / "data" / name / "meta.json").read_text())
     assert data.label_names == meta["label_names"]
     assert len(data.label_names) == classes
@@ -374,7 +377,7 @@ def test_real_sets(shared, name, classes, pre_tokenizer, column):
 
 
 def test_markup_is_kept(shared):
-    assert any("<br />" in text for text in load_texts(shared / "data/cad_imdb").splits["test"]["text"])
+    assert any("<br />" in text for text in load(shared / "data/cad_imdb").splits["test"]["text"])
 
 
 def test_rows_have_every_column_that_one_of_them_has():

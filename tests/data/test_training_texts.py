@@ -10,8 +10,8 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
-from attn_faithful.data.sources import load_texts
 from attn_faithful.data.training_texts import FILE, TrainingTexts
+from tests.data.loading import load
 
 
 def table(n=60, copies=3):
@@ -33,11 +33,11 @@ def training_texts(data):
 
 def test_the_table_of_a_run_falls_into_the_same_parts_again(file, tmp_path):
     """Also where copies of a text lie in several parts: they are told apart by their order."""
-    trained = load_texts(file)
+    trained = load(file)
     found = training_texts(trained)
     parts = [set(trained.splits[split]["text"]) for split in ("train", "test")]
     assert parts[0] & parts[1]
-    data = load_texts(file, purpose="evaluate", training_texts=found)
+    data = load(file, purpose="evaluate", training_texts=found)
     assert data.splits["test"]["text"][:] == trained.splits["test"]["text"][:]
     assert data.splits["test"]["label"][:] == trained.splits["test"]["label"][:]
     assert [e.split("-")[1] for e in data.splits["test"]["example"]] == [
@@ -55,47 +55,47 @@ def test_the_table_of_a_run_falls_into_the_same_parts_again(file, tmp_path):
 
 
 def test_texts_that_were_chosen_are_kept_and_told(file, tmp_path):
-    found = training_texts(load_texts(file))
-    kept = load_texts(file, purpose="evaluate", training_texts=found, seen="keep")
+    found = training_texts(load(file))
+    kept = load(file, purpose="evaluate", training_texts=found, seen="keep")
     assert len(kept.splits["test"]) == 60
     assert any(note.startswith("CAUTION: the model was trained on 54 of these 60 texts") for note in kept.notes)
-    given = load_texts("d", rows=["text 0", "new"], purpose="evaluate", training_texts=found)
+    given = load("d", rows=["text 0", "new"], purpose="evaluate", training_texts=found)
     assert len(given.splits["test"]) == 2
     assert any("trained on 1 of these 2 texts" in note for note in given.notes)
-    left = load_texts("d", rows=["text 0", "new"], purpose="evaluate", training_texts=found, seen="leave_out")
+    left = load("d", rows=["text 0", "new"], purpose="evaluate", training_texts=found, seen="leave_out")
     assert left.splits["test"]["text"][:] == ["new"]
     folder = datasets.DatasetDict(
         {"train": table(), "test": datasets.Dataset.from_dict({"text": ["new"], "label": [0]})}
     )
-    named = load_texts("d", rows=folder, purpose="evaluate", training_texts=found)
+    named = load("d", rows=folder, purpose="evaluate", training_texts=found)
     assert {split: len(rows) for split, rows in named.splits.items()} == {"train": 60, "test": 1}
     assert next(note for note in named.notes if "CAUTION" in note).endswith("(data.seen=leave_out leaves them out).")
-    again = load_texts(file, training_texts=found)  # twins of a trained model: the same split again
+    again = load(file, training_texts=found)  # twins of a trained model: the same split again
     assert not any("CAUTION" in note for note in again.notes)
     with pytest.raises(InputError, match=r"way with texts that a model was trained on \(data\.seen\) 'away'"):
-        load_texts(file, purpose="evaluate", seen="away")
+        load(file, purpose="evaluate", seen="away")
 
 
 def test_other_sources_and_limits(file, tmp_path):
     """A text of another file is left out where any copy was used; a limit counts what is left."""
-    found = training_texts(load_texts(file))
+    found = training_texts(load(file))
     other = tmp_path / "other.csv"
     datasets.Dataset.from_dict({"text": ["text 0", "text 0", "a", "b", "c"], "label": [0, 1, 0, 1, 0]}).to_csv(other)
-    data = load_texts(other, purpose="evaluate", training_texts=found, limit=2)
+    data = load(other, purpose="evaluate", training_texts=found, limit=2)
     assert len(data.splits["test"]) == 2
     assert set(data.splits["test"]["text"]) < {"a", "b", "c"}
     datasets.Dataset.from_dict({"text": ["text 0"] * 3, "label": [0, 1, 0]}).to_csv(other)
     everything = TrainingTexts(found.prints, np.ones_like(found.parts), single=True)
     with pytest.raises(InputError, match=r"trained on all 3 of 'test'.*data\.seen=keep"):
-        load_texts(other, purpose="evaluate", training_texts=everything)
+        load(other, purpose="evaluate", training_texts=everything)
 
 
 def test_queries_count():
     pairs = {"text": ["a", "b"] * 10, "query": ["x", "y"] * 10, "label": [0, 1] * 10}
-    trained = load_texts("d", rows=datasets.Dataset.from_dict(pairs), query_column="query")
+    trained = load("d", rows=datasets.Dataset.from_dict(pairs), query_column="query")
     asked = [{"text": "a", "query": "y"}, {"text": "a", "query": "x"}]
     found = TrainingTexts.of(trained.splits, trained.rows, single=False)
-    data = load_texts("d", rows=asked, purpose="evaluate", training_texts=found, seen="leave_out", query_column="query")
+    data = load("d", rows=asked, purpose="evaluate", training_texts=found, seen="leave_out", query_column="query")
     assert data.splits["test"]["query"][:] == ["y"]
 
 
@@ -139,7 +139,7 @@ def test_a_run_and_its_evaluation_see_the_same_test_texts(tmp_path, capsys):
     assert facts[0]["f1"] == facts[1]["f1"]
     card = "---\nlibrary_name: transformers\n---\nA model.\n"
     model, tokenizer = af.load(write_model(run / "model", "user/name", tmp_path / "pushed", card=card))
-    seen = load_texts(path).splits["train"]["text"][0]
+    seen = load(path).splits["train"]["text"][0]
     with pytest.warns(TrainedOnWarning, match="trained on 1 of these 2 texts"):
         result = af.evaluate_attention(model, tokenizer, [seen, "new"], ["entropy"], output=tmp_path / "k")
     assert any("CAUTION" in note for note in result.meta["data"]["notes"])

@@ -12,11 +12,11 @@ import torch
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.data.encoding import train_tokenizer
-from attn_faithful.data.sources import load_texts
 from attn_faithful.evaluators.base import sources_of
 from attn_faithful.evaluators.plausibility import METRICS, NOTHING_MARKED, PlausibilitySettings, run
 from attn_faithful.metrics.plausibility import plausibility_of_lists
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
+from tests.data.loading import load
 from tests.evaluators.blocks import random_block, values
 from tests.reference import plausibility as slow
 
@@ -212,7 +212,7 @@ def test_rows_without_a_rationale(tmp_path):
 )
 def test_real_data(tmp_path, source, rationale, settings):
     path = str(DATA / source)
-    data = load_texts(path, limit=6, purpose="evaluate")
+    data = load(path, limit=6, purpose="evaluate")
     rows = data.splits["test"]
     texts = [text for name in ("text", "query") if name in rows.column_names for text in rows[name]]
     model, tokenizer = tiny(texts, names=data.label_names, **settings)

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoTokenizer, BertForSequenceClassification
 
 import attn_faithful as af
-from attn_faithful.data.sources import load_texts
+from tests.data.loading import load
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "sst2"
 TRAINED, TESTED = 256, 4
@@ -26,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def texts():
-    return load_texts(DATA)
+    return load(DATA)
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from attn_faithful.data.sources import load_texts
 from attn_faithful.experiments.grid import expand
-from attn_faithful.experiments.prepare import read_texts
 from attn_faithful.experiments.recipe import load_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes" / "papers").glob("*.yaml"))
@@ -25,7 +26,7 @@ def test_every_local_data_set_can_be_read(recipe):
             seen[cell.axes["data"]] = data
     assert seen
     for name, data in seen.items():
-        texts = read_texts(data, limit=200)
+        texts = load_texts(replace(data, limit=200))
         assert len(texts.splits["train"]) > 0, name
         assert len(texts.label_names) > 1, name
         counts = texts.class_counts("train")

@@ -21,7 +21,6 @@ from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.files import readers
 from attn_faithful.data.files.readers import read_file
 from attn_faithful.data.planted import MockSpec, mock_words
-from attn_faithful.data.sources import load_texts
 from attn_faithful.data.word_vectors import load_vectors
 from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import load_recipe, make_recipe
@@ -30,6 +29,7 @@ from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.store import RunFolder
 from attn_faithful.training.trainer import last_checkpoint
+from tests.data.loading import load
 from tests.training.planted import Stopped, classifier, stop_at
 from tests.training.test_base import train
 
@@ -286,7 +286,7 @@ def test_paths_that_are_none(text, tmp_path):
     for use in (
         lambda: load_vectors(text, {"a": 0}),
         lambda: mock_words(MockSpec(positive=text, negative=text)),
-        lambda: load_texts(text),
+        lambda: load(text),
     ):
         with pytest.raises(InputError):
             use()

@@ -16,10 +16,10 @@ from attn_faithful._checks import InputError
 from attn_faithful.cli import main
 from attn_faithful.data.importance_file import read_importance
 from attn_faithful.data.planted import MockSpec, mock_words
-from attn_faithful.data.sources import load_texts
 from attn_faithful.data.word_vectors import load_vectors
 from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import load_recipe
+from tests.data.loading import load
 from tests.properties.made import checked
 
 RECIPE = b"""
@@ -123,10 +123,10 @@ def damaged(draw, whole):
 
 def read(name, path):
     if name.startswith("a."):
-        load_texts(str(path))
-        load_texts(str(path), purpose="evaluate", label_names=["neg", "pos"])
-        load_texts(str(path), purpose="evaluate", text_column="body", multi_label=True)
-        load_texts(str(path), text_column="body", rationale="marks")
+        load(str(path))
+        load(str(path), purpose="evaluate", label_names=["neg", "pos"])
+        load(str(path), purpose="evaluate", text_column="body", multi_label=True)
+        load(str(path), text_column="body", rationale="marks")
     elif name.startswith("vectors"):
         load_vectors(path, {"[PAD]": 0, "[UNK]": 1, **{f"w{i}": i + 2 for i in range(9)}})
     elif name == "words.txt":
@@ -151,7 +151,7 @@ def test_whole_files_are_read(tmp_path):
         with contextlib.nullcontext() if not name.startswith("a.") else contextlib.suppress(InputError):
             read(name, tmp_path / name)
         if name.startswith("a."):
-            assert load_texts(str(tmp_path / name)).label_names == ["neg", "pos"]
+            assert load(str(tmp_path / name)).label_names == ["neg", "pos"]
 
 
 @given(st.binary(max_size=60) | damaged(RECIPE) | damaged(RECIPE) | damaged(RECIPE))

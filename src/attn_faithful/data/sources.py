@@ -20,6 +20,7 @@ from attn_faithful.data.labels import LabelMap, fit_labels, label_notes, stratif
 from attn_faithful.data.planted import LABEL_NAMES, make_mock, mock_spec
 from attn_faithful.data.rationales import RATIONALE, SplitTexts, check_rationale, says, word_rationales
 from attn_faithful.data.rows import Texts
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.splits import check_train, make_splits, take, values_at
 from attn_faithful.data.training_texts import SEEN, TrainingTexts, without_seen
 
@@ -75,55 +76,23 @@ class TextData:
 
 
 def load_texts(
-    source: str | Path,
+    settings: DataSettings,
     *,
     rows: Any = None,
-    text_column: str | None = None,
-    query_column: str | None = None,
-    label_column: str | None = None,
-    keep: Sequence[str] | None = None,
-    drop: Sequence[str] | None = None,
-    label_map: Mapping[str, str] | None = None,
-    validation_share: float = 0.1,
-    seed: int = 0,
-    limit: int | None = None,
-    mock: Mapping[str, Any] | None = None,
-    multi_label: bool = False,
-    drop_none: bool = False,
-    label_names: Sequence[str] | None = None,
-    rationale: str | None = None,
     purpose: str = "train",
-    encoding: str | None = None,
+    label_names: Sequence[str] | None = None,
     training_texts: TrainingTexts | None = None,
-    seen: str | None = None,
     faults: Faults | None = None,
 ) -> TextData:
     """Load texts and labels from a name, a path or a Hub id, with one mapping of labels fixed on the training split.
 
     Args:
-        source: ``mock-1`` and so on; a folder with train, validation and test as parquet, csv, tsv, json or jsonl (and
-            a ``meta.json`` whose ``label_names`` count); a single such file; a folder of ``save_to_disk``; or a Hub
-            id, ``owner/name`` or ``owner/name:configuration``.
+        settings: the source and how it is read.
         rows: the data itself in place of a source: a data set, streamed or not, a mapping of splits, texts,
             or rows as mappings.
-        text_column, label_column: found by name where not given.
-        query_column: of pairs, the text that asks; found by name too (premise and hypothesis, passage and question)
-            unless only ``text_column`` is given. A list column ``candidates`` then holds the labels that may be right.
-        keep, drop: label names to keep or to leave out.
-        label_map: merges or renames labels, such as ``{"very negative": "negative"}``; applied before keep and drop.
-        validation_share: the part of train that becomes validation where there is none, stratified by ``seed``.
-        limit: at most this many texts of each split, stratified by ``seed``.
-        mock: settings of a planted-token set (fields of MockSpec).
-        multi_label: each text has a list of labels (0 and 1 for each class, or names).
-        drop_none: leave out rows whose text or label is missing, and say how many, in place of an error.
-        label_names: the classes of a trained model in their order; the mapping is then fixed to them.
-        rationale: what people marked as the reason for the label: the name of a list column with one 0 or 1 a
-            white-space word, or ``supporting``, ``token_sentiment`` or ``pairs`` (see ``rationales``).
         purpose: ``train``, or ``evaluate``: no split is made (a single file is ``test``) and labels may be missing.
-        encoding: of csv, tsv and json files, such as ``cp1252``; None for UTF-8, or what their byte order mark says.
+        label_names: the classes of a trained model in their order; the mapping is then fixed to them.
         training_texts: what a model was trained on, to be found among the texts.
-        seen: what is done with those: ``leave_out`` or ``keep``, which is told; None leaves them out of a single file
-            that is evaluated, and keeps them where texts or a split were chosen.
         faults: collects all that is wrong with the rows, to be raised together; None raises the first.
 
     Raises:
@@ -132,53 +101,55 @@ def load_texts(
             a rationale that does not fit its text, an unlabelled text in train, or one class only.
 
     Example:
-        >>> data = load_texts("mock-1", mock={"n_train": 40, "n_test": 10})
+        >>> data = load_texts(DataSettings("mock-1", mock={"n_train": 40, "n_test": 10}))
         >>> {split: len(rows) for split, rows in data.splits.items()}, data.label_names, data.pre_tokenizer
         ({'train': 36, 'validation': 4, 'test': 10}, ['negative', 'positive'], 'whitespace')
         >>> data.class_counts("validation")
         {'negative': 2, 'positive': 2}
     """
     check_choice("purpose", purpose, ("train", "evaluate"))
-    if seen is not None:
-        check_choice("way with texts that a model was trained on (data.seen)", seen, ("leave_out", "keep"))
-    if not 0 < validation_share < 1:
-        raise InputError(f"Expected validation_share between 0 and 1, but got {validation_share}.")
-    if limit is not None and limit < 2:
-        raise InputError(f"Expected a limit of at least 2 texts, but got {limit}.")
-    name = str(source)
+    if settings.seen is not None:
+        check_choice("way with texts that a model was trained on (data.seen)", settings.seen, ("leave_out", "keep"))
+    if not 0 < settings.validation_share < 1:
+        raise InputError(f"Expected validation_share between 0 and 1, but got {settings.validation_share}.")
+    if settings.limit is not None and settings.limit < 2:
+        raise InputError(f"Expected a limit of at least 2 texts, but got {settings.limit}.")
+    name = settings.source
     if rows is not None:
         raw = from_rows(rows, name)
     elif re.fullmatch(r"mock-\w+", name.lower()) and not Path(name).exists():
-        raw = _mock_raw(name, {"seed": seed, **(mock or {})})
-    elif mock:
+        raw = _mock_raw(name, {"seed": settings.seed, **(settings.mock or {})})
+    elif settings.mock:
         raise InputError(f"Expected `mock` settings with a planted-token set such as 'mock-1' only, but got {name!r}.")
     else:
-        raw = read_source(name, encoding)
+        raw = read_source(name, settings.encoding)
     faults = faults or Faults()
     if purpose == "train" and "train" not in raw.splits and "all" not in raw.splits:
         raise InputError(f"Expected a split 'train' in {name!r}, but found {', '.join(raw.splits)}; rename one.")
     single = "all" in raw.splits
     if purpose == "evaluate" and single:
         raw.splits = {"test": raw.splits["all"]}
-    columns = find_columns(raw, name, text_column, query_column, label_column, faults)
-    if columns.candidates and multi_label:
+    columns = find_columns(raw, name, settings.text_column, settings.query_column, settings.label_column, faults)
+    if columns.candidates and settings.multi_label:
         faults.add(InputError(f"Expected one answer a text in {name!r}, as it has candidates; leave multi_label out."))
     mapping = fit_labels(
         raw,
         columns.label,
-        multi_label=multi_label,
-        keep=keep,
-        drop=drop,
-        label_map=label_map,
+        multi_label=settings.multi_label,
+        keep=settings.keep,
+        drop=settings.drop,
+        label_map=settings.label_map,
         names=label_names,
         candidates=columns.candidates,
         faults=faults,
     )
-    if rationale is not None:
-        check_rationale(rationale, raw.splits, name)
+    if settings.rationale is not None:
+        check_rationale(settings.rationale, raw.splits, name)
     tables = {}
     for split, part in raw.splits.items():
-        tables[split] = _table(raw, split, part, columns, mapping, drop_none, rationale, purpose, faults)
+        tables[split] = _table(
+            raw, split, part, columns, mapping, settings.drop_none, settings.rationale, purpose, faults
+        )
     _name_apart(tables)
     if training_texts is not None:  # before splits are cut: copies of a text are told apart by their order
         for table in tables.values():
@@ -191,25 +162,28 @@ def load_texts(
             faults.add(InputError(f"Expected at least two classes in train of {name!r}, but got {found}{hint}."))
         faults.raise_all()
         check_train(tables["train" if "train" in tables else "all"], mapping, name)
-        tables = make_splits(tables, validation_share, seed, raw.notes)
+        tables = make_splits(tables, settings.validation_share, settings.seed, raw.notes)
     faults.raise_all()
     tables = {split: tables[split] for split in SPLITS if split in tables}
     if training_texts is not None:
-        chosen = seen or ("leave_out" if purpose == "evaluate" and single and rows is None else "keep")
+        chosen = settings.seen or ("leave_out" if purpose == "evaluate" and single and rows is None else "keep")
         tested = tables if purpose == "evaluate" else ["test"]
         tables = without_seen(tables, list(tested), chosen == "leave_out", raw.notes)
-    if limit is not None:
+    if settings.limit is not None:
         for split, table in tables.items():
-            if len(table["text"]) > limit:
-                raw.notes.append(f"{split}: {limit} of {len(table['text'])} texts taken, stratified by seed {seed}.")
-                tables[split] = take(table, stratified(table["label"], limit, seed, f"limit {split}"))
+            if len(table["text"]) > settings.limit:
+                taken = f"{settings.limit} of {len(table['text'])} texts taken"
+                raw.notes.append(f"{split}: {taken}, stratified by seed {settings.seed}.")
+                tables[split] = take(table, stratified(table["label"], settings.limit, settings.seed, f"limit {split}"))
     if "train" in tables and "test" in tables:
         seen = set(map(hash, _said(tables["train"])))
         double = sum(hash(said) in seen for said in _said(tables["test"]))
         if double:
             raw.notes.append(f"{double} of {len(tables['test']['text'])} test texts stand in train too.")
     places = {split: list(table.pop(_ROW)) for split, table in tables.items()}
-    splits = {split: _dataset(table, multi_label, rationale is not None) for split, table in tables.items()}
+    splits = {
+        split: _dataset(table, settings.multi_label, settings.rationale is not None) for split, table in tables.items()
+    }
     pre_tokenizer = "whitespace" if raw.tokenized else "words"
     fingerprint = _fingerprint(mapping.names, tables)
     names = list(mapping.names)

@@ -13,12 +13,12 @@ from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.files.readers import user_path
 from attn_faithful.data.misspelt_classes import near_classes
 from attn_faithful.data.rows import Rows
-from attn_faithful.data.sources import TextData
+from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.experiments.estimate_tests import seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.grid import Cell
-from attn_faithful.experiments.prepare import read_texts, split_facts
+from attn_faithful.experiments.prepare import split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_cell import quiet
 from attn_faithful.experiments.run_evaluation import make_task, positions
@@ -71,7 +71,7 @@ def check_cells(cells: Sequence[Cell]) -> Checked:
 
 
 def _check_data(data: DataSettings, select_on: str, select_by: str, checked: Checked) -> None:
-    texts = read_texts(data, faults=Faults(collect=True))
+    texts = load_texts(data, faults=Faults(collect=True))
     warnings = [f"{texts.name}: {line}" for line in class_warnings(texts)]
     checked.warnings.extend(warning for warning in warnings if warning not in checked.warnings)
     if select_on in texts.splits:

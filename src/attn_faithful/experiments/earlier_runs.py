@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.sources import load_texts
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.identity import NUMBERS_VERSION, numbers_of
-from attn_faithful.experiments.prepare import read_texts
 from attn_faithful.store import META, RunFolder
 
 _SETTINGS = ("data", "tokenizer", "vectors", "train", "twin")  # parts of a recipe to which a version may add names
@@ -39,7 +39,7 @@ def take_over(cell: Cell, folder: RunFolder) -> Path | None:
         meta = other.read_meta()
         if not _alike(asdict(cell.recipe), meta, other):
             continue
-        texts = texts or read_texts(cell.recipe.data)
+        texts = texts or load_texts(cell.recipe.data)
         if meta["data"]["fingerprint"] != texts.fingerprint:
             continue
         for path in sorted(other.path.iterdir()):

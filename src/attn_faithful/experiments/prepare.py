@@ -15,7 +15,7 @@ from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts, trai
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.word_vectors import load_vectors
-from attn_faithful.experiments.recipe import DataSettings, Recipe
+from attn_faithful.experiments.recipe import Recipe
 from attn_faithful.models.architectures import FLAT, config_class, model_class
 from attn_faithful.training.metrics import balanced_weights
 
@@ -40,29 +40,6 @@ class Prepared:
     coverage: float | None
 
 
-def read_texts(data: DataSettings, limit: int | None = None, **asked: Any) -> TextData:
-    """The data set that the settings name; ``asked`` are further arguments of `load_texts`."""
-    return load_texts(
-        data.source,
-        text_column=data.text_column,
-        query_column=data.query_column,
-        label_column=data.label_column,
-        keep=data.keep,
-        drop=data.drop,
-        label_map=data.label_map,
-        validation_share=data.validation_share,
-        seed=data.seed,
-        limit=limit or data.limit,
-        mock=data.mock,
-        multi_label=data.multi_label,
-        drop_none=data.drop_none,
-        rationale=data.rationale,
-        encoding=data.encoding,
-        seen=data.seen,
-        **asked,
-    )
-
-
 def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
     """Read, encode and check everything a cell needs, before any training.
 
@@ -73,7 +50,7 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
     Raises:
         InputError: what is wrong with the data, the vectors or the model's settings.
     """
-    texts = read_texts(recipe.data)
+    texts = load_texts(recipe.data)
     settings, train = recipe.tokenizer, texts.splits["train"]
     query = "query" in train.column_names
     tokenizer = tokenizer or train_tokenizer(

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.data.planted import mock_spec
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.recipe_file import check_folder_name, find_recipe, read_recipe
 from attn_faithful.experiments.strict_yaml import build, dataclass_of, merge, typed
@@ -20,43 +21,6 @@ from attn_faithful.training.twin import TwinSettings
 CONTROLS = ("uniform", "imposed")
 WITH = "with"  # of a value in the grid: further keys that go with it
 VALUE = "value"  # of a value in the grid that is no mapping, where it has a name or further keys
-
-
-@dataclass(frozen=True)
-class DataSettings:
-    """Where the texts come from; see `attn_faithful.data.sources.load_texts` for the meaning of each.
-
-    Attributes:
-        source: a Hub id, a folder, a file, or "mock-1" and so on.
-        name: what tables call it; None for a short form of the source.
-        folder: its name below ``--data-dir``, used in place of `source` where that holds it.
-        local: settings that hold for that folder in place of these, since its labels may have other names.
-        mock: settings of a planted-token set.
-        rationale: what people marked as the reason, for the test "plausibility": a list column, or how it comes about.
-        encoding: of csv, tsv and json files, such as "cp1252"; None for UTF-8, or what their byte order mark says.
-        seen: what to do with texts that the model was trained on, where a trained model is tested: "leave_out" or
-            "keep"; None leaves them out of a single file, and keeps and tells them in a split or texts that were named.
-    """
-
-    source: str = "mock-1"
-    name: str | None = None
-    folder: str | None = None
-    text_column: str | None = None
-    query_column: str | None = None
-    label_column: str | None = None
-    keep: list[str] | None = None
-    drop: list[str] | None = None
-    label_map: dict[str, str] | None = None
-    local: dict[str, Any] | None = None
-    mock: dict[str, Any] | None = None
-    rationale: str | None = None
-    multi_label: bool = False
-    drop_none: bool = False
-    validation_share: float = 0.1
-    limit: int | None = None
-    seed: int = 0
-    encoding: str | None = None
-    seen: str | None = None
 
 
 @dataclass(frozen=True)

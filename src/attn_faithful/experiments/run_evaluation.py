@@ -17,14 +17,14 @@ from attn_faithful.data.files.in_memory import as_rows
 from attn_faithful.data.importance_file import read_importance
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.rows import Rows, Texts
-from attn_faithful.data.sources import TextData
+from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.descriptions import attention_read, kind_and_weights, model_name, trained_on
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
 from attn_faithful.experiments.label_shapes import fit_label_shapes, is_multi_label
-from attn_faithful.experiments.prepare import collator, read_texts, split_facts
+from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.results import Writer, kept_tables, tidy
@@ -313,13 +313,13 @@ def _named_texts(model: Any, data: DataSettings, rows: Any, purpose: str, faults
     asked = {"rows": rows, "purpose": purpose, "training_texts": seen, "faults": faults}
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     if any(name != f"LABEL_{i}" for i, name in enumerate(names)):
-        return read_texts(data, **asked, label_names=names)
-    texts = read_texts(data, **asked)
+        return load_texts(data, **asked, label_names=names)
+    texts = load_texts(data, **asked)
     if not texts.label_names:
-        return read_texts(data, **asked, label_names=names)
+        return load_texts(data, **asked, label_names=names)
     known, numbers = set(texts.label_names), {str(i) for i in range(len(names))}
     if known <= set(names) or (known <= numbers and len(known) < len(names)):  # in the model's own terms
-        return read_texts(data, **asked, label_names=names)
+        return load_texts(data, **asked, label_names=names)
     if len(texts.label_names) != len(names):
         raise InputError(
             f"The model names its classes {names[0]} to {names[-1]}, and {texts.name} has {len(texts.label_names)} "
