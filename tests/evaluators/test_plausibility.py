@@ -13,7 +13,8 @@ import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.evaluators.base import sources_of
-from attn_faithful.evaluators.plausibility import METRICS, NOTHING_MARKED, PlausibilitySettings, run
+from attn_faithful.evaluators.plausibility import METRICS, PlausibilitySettings, run
+from attn_faithful.functional.reasons import NOTHING_MARKED
 from attn_faithful.metrics.plausibility import plausibility_of_lists
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 from tests.data.loading import load

@@ -30,7 +30,7 @@ ALLOWED = {
     "models": {"", "functional", "_auto", "_checks", "_registry"},  # _auto tells transformers of them
     "data": {"_mapped", *SMALL},
     "attributions": TESTS,
-    "evaluators": {"metrics", *TESTS},
+    "evaluators": TESTS,
     "training": TESTS,
     "reports": {"store", "records", "schema", "_checks", "functional"},  # of functional the statistics alone, see below
     "hub": {"_checks"},
@@ -93,7 +93,7 @@ def test_nobody_imports_the_command_line():
 
 
 # statistics in numpy and scipy: one implementation for the tests, which have torch, and for reports, which have not
-STATISTICS = {"attefa", "resampling", "summaries"}
+STATISTICS = {"attefa", "reasons", "resampling", "summaries"}
 
 
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith("reports")])

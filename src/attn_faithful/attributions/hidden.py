@@ -15,7 +15,7 @@ from attn_faithful._checks import InputError, check_choice
 from attn_faithful.attributions.base import Request
 from attn_faithful.attributions.gradients import EmbeddedText, analysing, embedded_text
 from attn_faithful.functional.concentration import distribution
-from attn_faithful.functional.rankings import TOO_SHORT
+from attn_faithful.functional.reasons import TOO_SHORT
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch, Encoded
 

@@ -19,11 +19,20 @@ from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSp
 from attn_faithful.evaluators.movable_attention import Movable, movable_of
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
 from attn_faithful.functional.adversary_classes import adversary_interval, decision_keeping_interval
-from attn_faithful.functional.concentration import NO_MASS
 from attn_faithful.functional.divergences import LN2, jsd, kl, largest_jsd
 from attn_faithful.functional.flip_distance import flip_distance
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES, TOO_SHORT
+from attn_faithful.functional.reasons import (
+    MULTI_LABEL,
+    NAN_SCORES,
+    NO_BOUND,
+    NO_MASS,
+    NO_TOKEN,
+    NOT_AFFINE,
+    NOT_SEARCHED,
+    TOO_SHORT,
+    UNLABELLED,
+    WHERE_NO_MASS,
+)
 from attn_faithful.models.protocol import probabilities
 
 METHODS = ("auto", "exact", "adam")
@@ -112,11 +121,6 @@ PROOF = MetricSpec(
 )
 METRICS = (JSD, UPPER, RATIO, REACHABLE, TVD, LIKELIHOOD, ACCURACY, KEEPING, KEEPING_UPPER, DISTANCE, PROOF)
 
-NOT_AFFINE = "read-out is not affine"
-MULTI_LABEL = "labels are independent"
-UNLABELLED = "no known label"
-NOT_SEARCHED = "not searched under a control"
-NO_BOUND = "no bound for the gradient search"
 ROUNDING = 1e-6  # of float32 probabilities, in "within eps"
 
 
@@ -270,7 +274,7 @@ def _score_alternatives(found: ScoreRows, block: Block, best: Alternatives) -> N
             row,
             LIKELIHOOD.name,
             math.nan if math.isinf(far) else far,
-            empty or ("mass where the model has none" if math.isinf(far) else best.missing),
+            empty or (WHERE_NO_MASS if math.isinf(far) else best.missing),
         )
         for rank, moved in enumerate(values):
             if math.isnan(moved):

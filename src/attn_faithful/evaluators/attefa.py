@@ -11,7 +11,8 @@ import numpy as np
 from attn_faithful import schema
 from attn_faithful.evaluators.base import EVALUATORS, Evaluator, MetricSpec
 from attn_faithful.functional import attefa as faithfulness
-from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, per_example_divergences
+from attn_faithful.functional.ragged import per_example_divergences
+from attn_faithful.functional.reasons import NAN_ATTENTION, NO_EXAMPLE, NO_TOKEN
 
 ATTEFA = MetricSpec(
     "attefa",
@@ -109,7 +110,7 @@ def score(
 
 def _mean(values: np.ndarray) -> dict[str, Any]:
     if not len(values):
-        return {"value": math.nan, "std": math.nan, "low": math.nan, "high": math.nan, "reason": "no defined example"}
+        return {"value": math.nan, "std": math.nan, "low": math.nan, "high": math.nan, "reason": NO_EXAMPLE}
     low, high = faithfulness.bootstrap_mean([values])
     return {"value": float(values.mean()), "std": float(values.std()), "low": low, "high": high, "reason": None}
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.adversarial import MULTI_LABEL
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
 from attn_faithful.functional.erasure import (
     SHARES,
@@ -23,10 +22,8 @@ from attn_faithful.functional.erasure import (
     sufficiency,
     top_masks,
 )
-from attn_faithful.metrics.erasure import NAN_PROBABILITIES
+from attn_faithful.functional.reasons import CANNOT_DELETE, MULTI_LABEL, NAN_PROBABILITIES
 from attn_faithful.models.protocol import probabilities
-
-CANNOT_DELETE = "model cannot delete tokens"
 
 COMPREHENSIVENESS = MetricSpec(
     "comprehensiveness",

@@ -14,19 +14,16 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.evaluators.adversarial import MULTI_LABEL
 from attn_faithful.evaluators.attention_removal import OPERATORS, Removal
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
 from attn_faithful.evaluators.flip_facts import flip_facts
 from attn_faithful.functional.attention_removal import flipped, greedy_flip_size, removal_order, removed_mass
 from attn_faithful.functional.divergences import LN2, jsd
-from attn_faithful.functional.flip_set import NEVER, smallest_flip_set
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES
+from attn_faithful.functional.flip_set import smallest_flip_set
+from attn_faithful.functional.reasons import MULTI_LABEL, NAN_SCORES, NEVER, NO_TOKEN, ONE_ITEM
 from attn_faithful.models.protocol import probabilities
 
 RANDOM, SMALLEST, GREEDY = "random_ranking", "smallest_set", "greedy_set"
-ONE_ITEM = "one item"
 
 FRACTION = MetricSpec(
     "decision_flip",

@@ -18,6 +18,7 @@ from attn_faithful.functional.permutations import (
     permutation_certificate,
     permutation_extremes,
 )
+from attn_faithful.functional.reasons import MORE_CLASSES, MULTI_LABEL, NOT_AFFINE
 from attn_faithful.models.protocol import probabilities
 
 MEDIAN = MetricSpec(
@@ -50,9 +51,6 @@ CERTIFIED = MetricSpec(
     1.0,
     "lower",
 )
-
-NOT_AFFINE, MANY = "read-out is not affine", "more than two classes"
-MULTI_LABEL = "labels are independent"
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     largest, certified = _exact(block, encoded.attention[:, 0].double(), items[:, 0])
     weights = torch.where(items.any(1), encoded.over_items.double(), -math.inf).amax(-1)
     median = [_median(own[:n]) for own, n in zip(changes, tried, strict=True)]
-    no_largest = NOT_AFFINE if encoded.affine is None else MANY
+    no_largest = NOT_AFFINE if encoded.affine is None else MORE_CLASSES
     if encoded.multi_label:
         no_largest = MULTI_LABEL
     found = ScoreRows()

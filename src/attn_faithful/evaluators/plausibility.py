@@ -16,8 +16,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
 from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, rationale_share, select_top, token_f1
-
-NOTHING_MARKED = "no rationale in the data"
+from attn_faithful.functional.reasons import NOTHING_MARKED
 
 AUPRC = MetricSpec(
     "plausibility",

@@ -18,7 +18,7 @@ from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.experiments.deletions import Remover
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.label_views import LabelSources, ask_labels, asks_labels, sources_by_label
-from attn_faithful.functional.ragged import NO_TOKEN
+from attn_faithful.functional.reasons import NO_TOKEN
 from attn_faithful.models import blocks
 from attn_faithful.models.inference import Collate, Row, encode_block, output_rows
 from attn_faithful.models.protocol import Batch, Encoded

@@ -34,6 +34,7 @@ from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.trained_models import trained
 from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, failures, warn_of
 from attn_faithful.functional import attefa as faithfulness
+from attn_faithful.functional.reasons import NEVER_MOVED
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.store import RunFolder, weights
@@ -272,7 +273,7 @@ def _records(
             low, high = faithfulness.bootstrap_attefa([tvd], [jsd])
             reasons = {whole.reason: whole.n_undefined}
             if whole.reason is None:
-                reasons = {why: n for why, n in record["reasons"].items() if why != faithfulness.NEVER_MOVED}
+                reasons = {why: n for why, n in record["reasons"].items() if why != NEVER_MOVED}
             record |= {"mean": whole.attefa, "std": math.nan, "low": low, "high": high, "reasons": reasons}
             record |= {"n": whole.n, "n_undefined": whole.n_undefined}
     return records

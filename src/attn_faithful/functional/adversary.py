@@ -16,8 +16,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.divergences import LN2, largest_jsd
 from attn_faithful.functional.flip_distance import LARGEST
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES
+from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, first_reasons
 
 _CELLS = 2**19  # pairs held at once: 4 MB a temporary
 _SLACK = 1e-12  # of the largest margin: what counts as on a bound
@@ -135,10 +134,7 @@ def _checked(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tenso
     values = torch.where(allowed, margins.double(), 0.0)
     finite = (weights.isfinite() & (values.abs() <= LARGEST)).all(-1)
     some = allowed.any(-1)
-    reason: list[str | None] = [
-        None if good and held else NO_TOKEN if not held else NAN_SCORES
-        for good, held in zip(finite.tolist(), some.tolist(), strict=True)
-    ]
+    reason = first_reasons({NO_TOKEN: ~some, NAN_SCORES: ~finite})
     defined = finite & some
     mass = weights.sum(-1, keepdim=True)
     off = defined & (((mass[:, 0] - 1).abs() > 1e-3) | (weights < 0).any(-1))

@@ -15,15 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attn_faithful._checks import InputError
+from attn_faithful.functional.reasons import NEVER_MOVED, NO_EXAMPLE, UNDEFINED_DIVERGENCE, first_reasons
 from attn_faithful.functional.resampling import percentiles, resampled_means
 
 Array = NDArray[np.float64]
 
 LN2 = math.log(2.0)
-
-NEVER_MOVED = "twin attention never moved"
-NO_EXAMPLE = "no defined example"
-UNDEFINED = "undefined divergence"
 
 # JSD grows with the square of the change: this is a relative change of 3e-6 in every weight, the rounding of two
 # float32 forward passes. Dividing by less would turn noise into an AtteFa of 1.
@@ -121,10 +118,7 @@ def attefa_per_example(tvd: ArrayLike, jsd: ArrayLike) -> tuple[Array, list[str 
     tvd, jsd = _columns(tvd, jsd)
     values = _ratio(tvd, jsd)
     undefined = np.isnan(tvd) | np.isnan(jsd)
-    reasons = [
-        UNDEFINED if u else NEVER_MOVED if still else None for u, still in zip(undefined, np.isnan(values), strict=True)
-    ]
-    return values, reasons
+    return values, first_reasons({UNDEFINED_DIVERGENCE: undefined, NEVER_MOVED: np.isnan(values)})
 
 
 def _ratio(tvd: Array, jsd: Array) -> Array:

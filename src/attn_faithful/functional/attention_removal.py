@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.flip_set import check_items, checked_weights, first_true, running_sums
-from attn_faithful.functional.rankings import NAN_SCORES
+from attn_faithful.functional.reasons import NAN_SCORES
 
 _ALTERNATIVES = 64  # asked of a model at once
 

@@ -9,10 +9,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.distributions import check_distributions
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES, TOO_SHORT
-
-NO_MASS = "no mass"
+from attn_faithful.functional.reasons import NAN_SCORES, NO_MASS, NO_TOKEN, TOO_SHORT, first_reasons
 
 
 def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
@@ -44,10 +41,7 @@ def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | No
         )
     magnitude = torch.where(allowed, scores.double().abs(), 0.0)
     mass = magnitude.sum(-1)
-    reasons: list[str | None] = [
-        NO_TOKEN if not some else NAN_SCORES if not math.isfinite(total) else NO_MASS if total == 0 else None
-        for some, total in zip(allowed.any(-1).tolist(), mass.tolist(), strict=True)
-    ]
+    reasons = first_reasons({NO_TOKEN: ~allowed.any(-1), NAN_SCORES: ~mass.isfinite(), NO_MASS: mass == 0})
     defined = torch.tensor([reason is None for reason in reasons], dtype=torch.bool, device=scores.device)[:, None]
     shares = magnitude / torch.where(defined, mass[:, None], 1.0)
     return torch.where(defined, shares, math.nan), reasons
@@ -103,7 +97,7 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[st
     """
     _check_shares(shares, allowed)
     counts = allowed.sum(-1)
-    reasons: list[str | None] = [NO_TOKEN if n == 0 else TOO_SHORT if n < 2 else None for n in counts.tolist()]
+    reasons = first_reasons({NO_TOKEN: counts == 0, TOO_SHORT: counts < 2})
     value = entropy(shares) / counts.clamp(min=2).double().log()
     return torch.where(counts > 1, value.clamp(max=1.0), math.nan), reasons
 

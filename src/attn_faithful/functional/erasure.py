@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES
+from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, first_reasons
 
 SHARES = (0.01, 0.05, 0.10, 0.20, 0.50)  # ERASER's bins
 
@@ -85,11 +84,7 @@ def top_masks(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tens
     if bool((counts < 0).any()):
         raise InputError(f"Expected `counts` of at least 0, but got {counts.tolist()}.")
     with_nan = (importance.isnan() & content).any(-1)
-    some = content.any(-1)
-    reasons: list[str | None] = [
-        NO_TOKEN if not any_token else NAN_SCORES if nan else None
-        for any_token, nan in zip(some.tolist(), with_nan.tolist(), strict=True)
-    ]
+    reasons = first_reasons({NO_TOKEN: ~content.any(-1), NAN_SCORES: with_nan})
     # content tokens first, the most important of them ahead; both sorts are stable
     order = torch.where(content, importance, 0).argsort(dim=-1, descending=True, stable=True)
     order = order.gather(-1, (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True))

@@ -16,10 +16,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.divergences import jsd
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES
-
-ATTENTION_PROOF = "attention-proof"
+from attn_faithful.functional.reasons import ATTENTION_PROOF, NAN_SCORES, NO_TOKEN, first_reasons
 
 LARGEST = 1e300  # a larger score is as good as infinite: differences and sums of several would be
 
@@ -181,8 +178,7 @@ def checked_readout(
     bias = bias.detach().double()
     finite = attention.isfinite().all(-1) & (token_logits.abs() <= LARGEST).all(-1).all(-1)
     finite &= ((bias.abs() <= LARGEST) | ~counts).all(-1)
-    some = allowed.any(-1).tolist()
-    reason = [NO_TOKEN if not s else None if f else NAN_SCORES for s, f in zip(some, finite.tolist(), strict=True)]
+    reason = first_reasons({NO_TOKEN: ~allowed.any(-1), NAN_SCORES: ~finite})
     attention, bias = (torch.where(finite[:, None], x, 0.0) for x in (attention, bias))
     return attention, torch.where(finite[:, None, None], token_logits, 0.0), bias, reason
 

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.flip_distance import checked_readout, decided, total
-
-NEVER = "never flips"
+from attn_faithful.functional.reasons import NEVER
 
 _SPREAD = 600.0  # of log weights: exp(-600) is a normal number with 1e47 to spare for what it multiplies
 

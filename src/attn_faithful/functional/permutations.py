@@ -15,10 +15,8 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.flip_distance import checked_readout, decided, total
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES, TIE_TOLERANCE, TOO_SHORT
-
-CONSTANT = "constant attention"
+from attn_faithful.functional.rankings import TIE_TOLERANCE
+from attn_faithful.functional.reasons import CONSTANT_ATTENTION, NAN_SCORES, NO_TOKEN, TOO_SHORT, first_reasons
 
 ENUMERATED = 5  # items of one slot, up to which all permutations are gone through instead of drawn
 
@@ -56,11 +54,9 @@ def permutable(attention: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | N
     weights = _sorted(weights, allowed)
     low, high = weights[:, :-1], weights[:, 1:]  # behind the allowed ones are zeros, which no weight is below
     apart = (high - low > TIE_TOLERANCE * torch.maximum(low.abs(), high.abs())).any(1)
-    reason: list[str | None] = []
-    for n, bad, some in zip(allowed.sum(1).tolist(), undefined.tolist(), apart.tolist(), strict=True):
-        short = NO_TOKEN if n == 0 else TOO_SHORT if n == 1 else None
-        reason.append(short or (NAN_SCORES if bad else None if some else CONSTANT))
-    return torch.tensor([r is None for r in reason], dtype=torch.bool, device=weights.device), reason
+    n = allowed.sum(1)
+    reasons = first_reasons({NO_TOKEN: n == 0, TOO_SHORT: n == 1, NAN_SCORES: undefined, CONSTANT_ATTENTION: ~apart})
+    return torch.tensor([r is None for r in reasons], dtype=torch.bool, device=weights.device), reasons
 
 
 def permutation_extremes(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,11 +13,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.erasure import top_masks
-from attn_faithful.functional.ragged import NO_TOKEN
-from attn_faithful.functional.rankings import NAN_SCORES
-
-NO_RATIONALE = "no rationale token"
-NOTHING_SELECTED = "no selected token"
+from attn_faithful.functional.reasons import NAN_SCORES, NO_RATIONALE, NO_TOKEN, NOTHING_SELECTED, first_reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +64,7 @@ def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tenso
     _check_masks(importance, rationale=rationale, content=content)
     positive = rationale & content
     with_nan = (importance.isnan() & content).any(-1)
-    reasons: list[str | None] = [
-        NO_TOKEN if n == 0 else NAN_SCORES if nan else NO_RATIONALE if m == 0 else None
-        for n, nan, m in zip(content.sum(-1).tolist(), with_nan.tolist(), positive.sum(-1).tolist(), strict=True)
-    ]
+    reasons = first_reasons({NO_TOKEN: ~content.any(-1), NAN_SCORES: with_nan, NO_RATIONALE: ~positive.any(-1)})
     order = importance.argsort(-1, descending=True)
     order = order.gather(-1, (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True))  # content tokens first
     ranked, found, inside = (x.gather(-1, order) for x in (importance, positive, content))
@@ -137,10 +130,7 @@ def rationale_share(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[st
     """
     _check_masks(content, rationale=rationale, content=content)
     n, m = content.sum(-1), (rationale & content).sum(-1)
-    reasons: list[str | None] = [
-        NO_TOKEN if tokens == 0 else NO_RATIONALE if marked == 0 else None
-        for tokens, marked in zip(n.tolist(), m.tolist(), strict=True)
-    ]
+    reasons = first_reasons({NO_TOKEN: n == 0, NO_RATIONALE: m == 0})
     share = m.double() / n.clamp(min=1)
     return torch.where(_defined(reasons, share), share, math.nan), reasons
 
@@ -249,10 +239,7 @@ def _spans(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _agreement(hits: Tensor, selected: Tensor, marked: Tensor) -> Agreement:
-    reasons: list[str | None] = [
-        NO_RATIONALE if m == 0 else NOTHING_SELECTED if s == 0 else None
-        for s, m in zip(selected.tolist(), marked.tolist(), strict=True)
-    ]
+    reasons = first_reasons({NO_RATIONALE: marked == 0, NOTHING_SELECTED: selected == 0})
     defined, hits = _defined(reasons, hits), hits.double()
     values = (hits / selected.clamp(min=1), hits / marked.clamp(min=1), 2 * hits / (selected + marked).clamp(min=1))
     precision, recall, f1 = (torch.where(defined, value, math.nan) for value in values)

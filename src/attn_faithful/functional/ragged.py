@@ -17,12 +17,10 @@ from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.functional.attefa import attefa, attefa_per_example
 from attn_faithful.functional.distributions import SUM_TOLERANCE
 from attn_faithful.functional.divergences import jsd, multilabel_tvd, tvd
+from attn_faithful.functional.reasons import NAN_ATTENTION, NO_TOKEN, first_reasons
 
 Array = NDArray[np.float64]
 Rows = Sequence[Sequence[float]]
-
-NO_TOKEN = "no content token"
-NAN_ATTENTION = "nan in attention"
 
 # Rows padded together: bounds the memory to 256 of the longest texts.
 _CHUNK = 256
@@ -78,9 +76,7 @@ def per_example_divergences(
         flat.check(~empty & ~flat.has_nan)
     moved = np.where(defined, _by_chunks(partial(jsd, validate_args=False), a, b), math.nan)
     moved[defined & (a.lengths == 1)] = 0.0  # a weight of 0.9999 for the only token is rounding, not a move
-    reasons: list[str | None] = [
-        NO_TOKEN if e else NAN_ATTENTION if w else None for e, w in zip(empty, with_nan, strict=True)
-    ]
+    reasons = first_reasons({NO_TOKEN: empty, NAN_ATTENTION: with_nan})
     measure = partial(multilabel_tvd if multi_label else tvd, validate_args=False)
     return _by_chunks(measure, p, q), moved, reasons
 

@@ -19,22 +19,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from attn_faithful._checks import InputError, check_choice, check_same_length, check_shape
-from attn_faithful.functional.attefa import NO_EXAMPLE, bootstrap_mean
+from attn_faithful.functional.attefa import bootstrap_mean
 from attn_faithful.functional.kendall import tau_b
-from attn_faithful.functional.ragged import NO_TOKEN, Rows, numbers
+from attn_faithful.functional.ragged import Rows, numbers
+from attn_faithful.functional.reasons import NAN_SCORES, NO_EXAMPLE, NO_EXAMPLE_OF_5, NO_TOKEN, TOO_SHORT
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
-
-TOO_SHORT = "n<2"
-NAN_SCORES = "nan in scores"
 
 TIE_TOLERANCE = 1e-6
 SIGNIFICANT = 0.05
 
 # No ranking of fewer tokens can be significant: 4 reach p = 2 / 4! = .083, and .056 under ties by the approximation.
 LONG = 5
-NO_LONG_EXAMPLE = f"no defined example of {LONG} tokens"
 
 # From 8 tokens on Student's t is off by at most .013 where p < .1; for 4 in the same order it would give 0, not .083.
 _ENUMERATED = 7
@@ -296,7 +293,7 @@ def _summary(columns: dict[str, list[Any]]) -> dict[str, Any]:
         "n_undefined": len(tau) - len(defined),
         "reasons": dict(Counter(reason for reason in columns["reason"] if reason)),
         "reason": None if defined.size else NO_EXAMPLE,
-        "reason_n5": None if long.any() else NO_LONG_EXAMPLE,
+        "reason_n5": None if long.any() else NO_EXAMPLE_OF_5,
     }
 
 

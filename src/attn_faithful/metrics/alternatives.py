@@ -16,17 +16,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
-from attn_faithful.functional.attefa import NO_EXAMPLE
 from attn_faithful.functional.divergences import jsd, largest_jsd, tvd
-from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, Array, Rows, _by_chunks, _Flat, numbers
-from attn_faithful.functional.rankings import TOO_SHORT
+from attn_faithful.functional.ragged import Array, Rows, _by_chunks, _Flat, numbers
+from attn_faithful.functional.reasons import (
+    NAN_ATTENTION,
+    NO_ALTERNATIVE,
+    NO_EXAMPLE,
+    NO_EXAMPLE_OF_2,
+    NO_PERMUTATION,
+    NO_TOKEN,
+    TOO_SHORT,
+)
 from attn_faithful.functional.summaries import Summary, summarize
 
 Nested = Sequence[Rows]
-
-NO_PERMUTATION = "no permutation"
-NO_ALTERNATIVE = "no alternative"
-NO_PAIR = "no defined example of 2 tokens"
 
 ROUNDING = 1e-6  # of float32 probabilities, in "within eps"
 _TIE = 1e-12  # nats; no common token is ln 2 up to the order of the sum
@@ -169,7 +172,7 @@ def adversarial_of_lists(
         "jsd_reachable": reachable.mean,
         "ratio": ratio.mean,
         "n_ratio": ratio.n,
-        "reason_ratio": None if ratio.n else NO_PAIR if whole.n else NO_EXAMPLE,
+        "reason_ratio": None if ratio.n else NO_EXAMPLE_OF_2 if whole.n else NO_EXAMPLE,
         "tvd": cost_of_best.mean,
     }
 

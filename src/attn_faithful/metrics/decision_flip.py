@@ -12,13 +12,11 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.functional.attention_removal import first_flip, prefix_logits, removal_order, removed_mass
-from attn_faithful.functional.flip_set import NEVER, smallest_flip_set
-from attn_faithful.functional.ragged import NAN_ATTENTION, NO_TOKEN, Array, Rows, _Flat, numbers
-from attn_faithful.functional.rankings import NAN_SCORES
+from attn_faithful.functional.flip_set import smallest_flip_set
+from attn_faithful.functional.ragged import Array, Rows, _Flat, numbers
+from attn_faithful.functional.reasons import NAN_ATTENTION, NAN_SCORES, NEVER, NO_TOKEN, ONE_ITEM
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.alternatives import Nested, _around
-
-ONE_ITEM = "one item"
 
 _CHUNK = 256  # texts padded together
 _COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal")

@@ -11,11 +11,10 @@ import torch
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.functional.erasure import _ROUNDING, aopc, comprehensiveness, sufficiency
-from attn_faithful.functional.ragged import NO_TOKEN, Array, Rows, _Flat, numbers
+from attn_faithful.functional.ragged import Array, Rows, _Flat, numbers
+from attn_faithful.functional.reasons import NAN_PROBABILITIES, NO_TOKEN, first_reasons
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.alternatives import _around
-
-NAN_PROBABILITIES = "nan in probabilities"
 
 
 def erasure_of_lists(
@@ -72,10 +71,7 @@ def erasure_of_lists(
             f"{without.lengths[i]}; remove tokens at the same shares everywhere."
         )
     with_nan = without.has_nan | only.has_nan | full.has_nan
-    reasons = [
-        NO_TOKEN if not tokens else NAN_PROBABILITIES if nan else None
-        for tokens, nan in zip(some.tolist(), with_nan.tolist(), strict=True)
-    ]
+    reasons = first_reasons({NO_TOKEN: ~some, NAN_PROBABILITIES: with_nan})
     defined = some & ~with_nan
     # (B, K + 1): the mean over shares, then each share
     curves = [np.full((len(some), bins + 1), math.nan) for _ in range(2)]

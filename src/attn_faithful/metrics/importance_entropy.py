@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import check_choice
-from attn_faithful.functional.attefa import NO_EXAMPLE
 from attn_faithful.functional.concentration import distribution, entropy, gini, normalized_entropy, support_size
 from attn_faithful.functional.ragged import _CHUNK, Rows, _Flat
+from attn_faithful.functional.reasons import NO_EXAMPLE
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.alternatives import _around
 
