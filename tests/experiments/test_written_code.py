@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 import torch
 from torch import nn
@@ -10,7 +12,11 @@ from transformers import AutoModelForSequenceClassification, BertConfig
 import attn_faithful as af
 from attn_faithful.experiments.identity import model_facts
 from attn_faithful.experiments.written_code import value_digest
+from attn_faithful.models.han import HANClassifier
+from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.models.protocol import Encoded
+from attn_faithful.models.stock.model import StockModel
+from attn_faithful.models.wrapped import OwnModel
 from tests.models.examples import small_model
 from tests.models.stock_families import build, texts
 
@@ -157,3 +163,15 @@ def test_what_a_function_takes_from_around_it_counts(source):
 def test_of_what_nothing_is_known_nothing_is_taken_for_the_same():
     source = "told = random.Random({0})\ndef f(x): return told.random()"
     assert value_digest(function(source, 1)) != value_digest(function(source, 1))
+
+
+def test_renamed_modules_keep_their_digests():
+    """Digests are part of the names of run folders: a finished run is found again after a file was renamed."""
+    names = {
+        AttentionClassifier: "attn_faithful.models.modeling.AttentionClassifier",
+        HANClassifier: "attn_faithful.models.han.HANClassifier",
+        StockModel: "attn_faithful.models.stock.StockModel",
+        OwnModel: "attn_faithful.models.own.OwnModel",
+    }
+    for kind, name in names.items():
+        assert value_digest(kind) == hashlib.sha256(f"type:{name}".encode()).hexdigest()

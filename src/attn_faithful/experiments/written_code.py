@@ -25,6 +25,12 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _OF_MODULES = frozenset(vars(nn.Module()))  # what torch itself holds of a module
 _NO_SETTING = ("name_or_path", "gradient_checkpointing", "loss_type", "kernel_config")
 _OF_NO_MATTER = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "use_cache")
+# modules that were renamed: digests, and with them the names of run folders, keep the former name
+_FORMER_MODULES = {
+    "attn_faithful.models.pooled": "attn_faithful.models.modeling",
+    "attn_faithful.models.stock.model": "attn_faithful.models.stock",
+    "attn_faithful.models.wrapped": "attn_faithful.models.own",
+}
 _LEFT_BY_LIBRARIES = ("_stored_dtype", "_is_hf_initialized", "_compiled_call_impl")
 
 
@@ -178,7 +184,7 @@ class _Reader:
             yield uuid.uuid4().bytes
 
     def _of_function(self, function: FunctionType) -> Iterator[bytes]:
-        yield f"{function.__module__}.{function.__qualname__}".encode()
+        yield _address(function).encode()
         if not is_written(function):
             return
         yield from self.parts(function.__defaults__)
@@ -209,7 +215,7 @@ class _Reader:
                 yield from self.parts(value)
 
     def _of_class(self, value: type) -> Iterator[bytes]:
-        yield f"{value.__module__}.{value.__qualname__}".encode()
+        yield _address(value).encode()
         if not is_written(value):
             return
         for base in value.__bases__:
@@ -249,6 +255,12 @@ class _Reader:
             public = not key.startswith("_") and value is not None
             if written or (public and _readable(value)):
                 yield key, value
+
+
+def _address(thing: type | FunctionType) -> str:
+    """The dotted name of a class or function."""
+    module = _FORMER_MODULES.get(thing.__module__, thing.__module__)
+    return f"{module}.{thing.__qualname__}"
 
 
 def _readable(value: Any) -> bool:
