@@ -22,6 +22,7 @@ from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.base import TrainSettings, train_base
 from attn_faithful.training.stock_twin import StockTwinSettings, StockTwinTrainer
+from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import AttentionTrainer, arguments
 from attn_faithful.training.twin import TwinSettings, TwinTrainer, output_tvd
 
@@ -189,7 +190,8 @@ def overhead(record: Record, count: int = 3200) -> None:
         few, place = rows.take(range(64)), Path(folder) / "c"
 
         def whole() -> None:
-            train_base(copy.deepcopy(model), rows, few, Collator(), TrainSettings(epochs=1), 0, place)
+            task = TrainingTask(rows, few, Collator(), TrainSettings(epochs=1), 0, place)
+            train_base(copy.deepcopy(model), task)
 
         forget_peak()
         before = resident()

@@ -15,6 +15,7 @@ from attn_faithful.experiments.run_recipe import process_group
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
 
 
@@ -42,7 +43,8 @@ def one(processes: ProcessGroup, folder: Path, batch_size: int, n: int) -> None:
     with seeded(0):
         model = AttentionClassifier(AttentionClassifierConfig(vocab_size=20, embedding_size=8, hidden_size=8))
     settings = TrainSettings(epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2)
-    history = train_base(model, data, data, Collator(), settings, 0, folder / "checkpoints")
+    task = TrainingTask(data, data, Collator(), settings, 0, folder / "checkpoints")
+    history = train_base(model, task)
     outputs = processes.run_over(model, data, Collator())
     report = {
         "world": dist.get_world_size() if dist.is_initialized() else 1,

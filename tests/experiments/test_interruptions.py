@@ -17,7 +17,7 @@ import torch
 from attn_faithful._checks import InputError
 from attn_faithful.reports.report import report
 from attn_faithful.store import RunFolder
-from attn_faithful.training.trainer import last_checkpoint
+from attn_faithful.training.checkpoints import last_checkpoint
 from tests.experiments.tiny import TABLES, cells, numbers, run, tables
 
 ROOT = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from attn_faithful.experiments.strict_yaml import read_value
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.store import RunFolder
-from attn_faithful.training.trainer import last_checkpoint
+from attn_faithful.training.checkpoints import last_checkpoint
 from tests.data.loading import load
 from tests.training.planted import Stopped, classifier, stop_at
 from tests.training.test_base import train

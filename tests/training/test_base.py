@@ -17,14 +17,15 @@ from sklearn.utils.class_weight import compute_class_weight
 from attn_faithful._checks import InputError
 from attn_faithful.models.inference import run_over
 from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.callbacks import Patience
+from attn_faithful.training.checkpoints import last_checkpoint
 from attn_faithful.training.metrics import balanced_weights, classification_metrics
+from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import (
     AttentionTrainer,
     LengthGroups,
-    Patience,
     arguments,
     check_trackers,
-    last_checkpoint,
     seeded,
 )
 from tests.training.planted import COLLATE, Stopped, classifier, same, stop_at, texts, weights, with_labels
@@ -34,7 +35,8 @@ SETTINGS = TrainSettings(epochs=4, batch_size=16, learning_rate=1e-2)
 
 
 def train(model, folder, settings=SETTINGS, seed=3, on_progress=None, rows=TRAIN, selection=VALIDATION):
-    return train_base(model, rows, selection, COLLATE, settings, seed, folder / "checkpoints", on_progress)
+    task = TrainingTask(rows, selection, COLLATE, settings, seed, folder / "checkpoints", on_progress)
+    return train_base(model, task)
 
 
 # --- what training does

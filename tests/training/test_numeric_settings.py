@@ -7,8 +7,10 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.training.base import TrainSettings, train_base
-from attn_faithful.training.numeric_settings import as_told
-from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
+from attn_faithful.training.base_outputs import with_base
+from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.twin import TwinSettings, new_twin, train_twin
 from tests.experiments.tiny import cells, numbers, run
 from tests.training.planted import COLLATE, WITH_BASE, classifier, random_outputs, same, texts, weights
 
@@ -22,14 +24,14 @@ VARIABLES = [
 
 def based(path):
     model = classifier()
-    train_base(model, TRAIN, VALIDATION, COLLATE, SETTINGS, 3, path / "base")
+    train_base(model, TrainingTask(TRAIN, VALIDATION, COLLATE, SETTINGS, 3, path / "base"))
     return weights(model)
 
 
 def twinned(path):
     twin = new_twin(classifier(), 5)
     rows = [with_base(part, random_outputs(part)) for part in (TRAIN, VALIDATION)]
-    train_twin(twin, *rows, WITH_BASE, TwinSettings(epochs=1, batch_size=8), 3, path / "twin")
+    train_twin(twin, TrainingTask(*rows, WITH_BASE, TwinSettings(epochs=1, batch_size=8), 3, path / "twin"))
     return weights(twin)
 
 
@@ -74,7 +76,7 @@ def test_products_are_float32_in_full_inside():
     precision = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
-        with as_told():
+        with recipe_precision():
             assert torch.backends.cuda.matmul.fp32_precision == "ieee"
             assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
             assert torch.backends.cudnn.conv.fp32_precision == "ieee"
@@ -101,5 +103,5 @@ def test_what_no_recipe_knows_is_refused_by_name(name, value, said, tmp_path, mo
         based(tmp_path)
     assert said in str(error.value)
     monkeypatch.setenv(name, "0" if name.startswith("NVIDIA") else "strict" if "MODE" in name else "false")
-    with as_told():
+    with recipe_precision():
         pass

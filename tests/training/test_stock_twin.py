@@ -16,11 +16,12 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.functional.divergences import LN2
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training import stock_pair
+from attn_faithful.training.callbacks import Multiplier
 from attn_faithful.training.stock_pair import stock_twin_outputs
 from attn_faithful.training.stock_start import new_stock_twin
 from attn_faithful.training.stock_twin import StockTwinSettings, StockTwinTrainer, train_stock_twin
+from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import arguments
-from attn_faithful.training.twin import Multiplier
 from tests.models.stock_families import NAMES, wrapped
 from tests.models.stock_families import texts as family_texts
 from tests.reference import divergences as slow
@@ -295,7 +296,7 @@ def test_training_moves_attention_and_keeps_the_best(tmp_path, base, settings):
     settings = StockTwinSettings(epochs=2, batch_size=16, learning_rate=1e-2, perturbation=0.3, **settings)
     start = new_stock_twin(base, settings, 0)[0]
     first = stock_twin_outputs(base, start, HELD_OUT, COLLATE, settings.layers, settings.keys).jsd.mean()
-    twin, history = train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / "c")
+    twin, history = train_stock_twin(base, TrainingTask(ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / "c"))
     found = stock_twin_outputs(base, twin, HELD_OUT, COLLATE, settings.layers, settings.keys)
     best = min(history, key=lambda row: row["eval_selection"])
     assert best["eval_tvd"] == pytest.approx(found.tvd.mean(), abs=1e-9)
@@ -318,7 +319,8 @@ def test_resumed_equals_undisturbed(tmp_path, base):
     settings = StockTwinSettings(epochs=2, batch_size=16, learning_rate=5e-3, sample=16)
 
     def train(name, on_progress=None):
-        return train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / name, on_progress)
+        task = TrainingTask(ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / name, on_progress)
+        return train_stock_twin(base, task)
 
     whole, expected = train("a")
     with pytest.raises(Stopped):
@@ -341,7 +343,7 @@ def test_assignments_are_found_anew_before_each_epoch(tmp_path, base, monkeypatc
 
     monkeypatch.setattr(StockTwinTrainer, "match", counted)
     settings = StockTwinSettings(epochs=2, batch_size=20, sample=10)
-    train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / "c")
+    train_stock_twin(base, TrainingTask(ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / "c"))
     assert [step for step, _ in seen] == [0, 2]
     assert all(sorted(a) == [0, 1, 2] for _, found in seen for a in found)
 
@@ -366,7 +368,7 @@ def test_adapters_share_the_weights_until_they_are_merged(tmp_path, base):
     assert all(p.data_ptr() in mine for p in trained.parameters() if not p.requires_grad)
     first = stock_twin_outputs(base, stock, HELD_OUT, COLLATE)
     assert 1e-4 < first.jsd.mean() < 0.1
-    twin, _ = train_stock_twin(base, ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / "c")
+    twin, _ = train_stock_twin(base, TrainingTask(ROWS, HELD_OUT, COLLATE, settings, 3, tmp_path / "c"))
     assert type(twin.model) is BertForSequenceClassification
     assert not any(p.data_ptr() in mine for p in twin.model.parameters())
     assert same(weights(base.model), held)

@@ -11,16 +11,17 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.collate import Collator
 from attn_faithful.functional.divergences import LN2
 from attn_faithful.models.inference import Outputs, run_over
+from attn_faithful.training.base_outputs import with_base
+from attn_faithful.training.callbacks import Multiplier
+from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import arguments
 from attn_faithful.training.twin import (
-    Multiplier,
     TwinSettings,
     TwinTrainer,
     distances,
     new_twin,
     summarize,
     train_twin,
-    with_base,
 )
 from tests.reference import divergences as slow
 from tests.reference import faithfulness as slow_faithfulness
@@ -52,7 +53,8 @@ def data():
 
 
 def train(twin, data, folder, settings, seed=3, on_progress=None):
-    return train_twin(twin, *data, WITH_BASE, settings, seed, folder / "checkpoints", on_progress)
+    task = TrainingTask(*data, WITH_BASE, settings, seed, folder / "checkpoints", on_progress)
+    return train_twin(twin, task)
 
 
 def trainer_of(model, settings, folder, callbacks=()):
@@ -216,7 +218,7 @@ def test_special_tokens_stay_outside(tmp_path):
     data = with_base(rows, base)
     settings = TwinSettings(epochs=2, batch_size=16, learning_rate=1e-2)
     twin = classifier(encoder="lstm")
-    history = train_twin(twin, data, data, Collator(columns=columns), settings, 0, tmp_path / "c")
+    history = train_twin(twin, TrainingTask(data, data, Collator(columns=columns), settings, 0, tmp_path / "c"))
     found = run_over(twin, rows, Collator(columns=("special_tokens_mask",)))
     assert [len(a) for a in found.attention] == ROWS["length"]
     assert [a.sum() for a in found.attention] == pytest.approx([1.0] * 48, abs=1e-6)
@@ -360,15 +362,9 @@ def test_an_empty_text_changes_nothing_else(tmp_path):  # C23
     )
     base = random_outputs(empty)
     twin = new_twin(classifier(encoder="lstm"), 5)
-    history = train_twin(
-        twin,
-        with_base(empty, base),
-        with_base(empty, base),
-        WITH_BASE,
-        TwinSettings(epochs=1, batch_size=16),
-        0,
-        tmp_path / "c",
-    )
+    rows = with_base(empty, base)
+    task = TrainingTask(rows, rows, WITH_BASE, TwinSettings(epochs=1, batch_size=16), 0, tmp_path / "c")
+    history = train_twin(twin, task)
     found = run_over(twin, empty, COLLATE)
     assert found.probabilities[0].sum() == pytest.approx(1)
     assert len(found.attention[0]) == 0

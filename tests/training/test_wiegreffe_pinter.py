@@ -7,7 +7,8 @@ from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.training import wiegreffe_pinter as controls
 from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control
+from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control, with_imposed_attention
 from tests.training.planted import COLLATE, classifier, random_outputs, texts
 
 ROWS = {"train": texts(48), "validation": texts(24, seed=1), "test": texts(24, seed=2)}
@@ -32,7 +33,9 @@ def on_filler(ids):
 
 def run(control, base, folder, seed=0):
     config = classifier(encoder="lstm").config
-    return control(config, None, ROWS, base, COLLATE, SETTINGS, seed, folder)
+    rows = {split: with_imposed_attention(ROWS[split], base[split]) for split in ROWS}
+    task = TrainingTask(rows["train"], rows["validation"], COLLATE, SETTINGS, seed, folder)
+    return control(config, None, task, rows["test"])
 
 
 @pytest.mark.parametrize("control", [uniform_control, imposed_control])

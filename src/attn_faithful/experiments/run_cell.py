@@ -30,11 +30,13 @@ from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs
 from attn_faithful.store import RunFolder, strict, weights
 from attn_faithful.training.base import train_base
+from attn_faithful.training.base_outputs import with_base
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.numeric_settings import as_told
+from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
-from attn_faithful.training.twin import TwinSettings, new_twin, train_twin, with_base
-from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control
+from attn_faithful.training.twin import TwinSettings, new_twin, train_twin
+from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control, with_imposed_attention
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
 
@@ -53,7 +55,7 @@ def run_cell(cell: Cell, folder: RunFolder, on_progress: Tell, processes: Proces
         return
     start = time.time()
     few = threads_for(weights_of(cell.recipe.model))
-    with quiet(), as_told(), few, processes.writing(folder):
+    with quiet(), recipe_precision(), few, processes.writing(folder):
         if folder.done:  # another process was faster
             return
         take_over(cell, folder)
@@ -143,8 +145,7 @@ def _base(
             model = new_model(data.config)
             if data.vectors is not None:
                 model.load_vectors(data.vectors)
-        history = train_base(
-            model,
+        task = TrainingTask(
             data.rows["train"],
             selection,
             collator(selection),
@@ -153,7 +154,7 @@ def _base(
             checkpoints,
             lambda epoch, epochs, metrics: on_progress("base", epoch, epochs, metrics),
         )
-        return model, history
+        return model, train_base(model, task)
 
     metric = f"eval_{settings.select_by}"
     sign = 1 if settings.select_by == "loss" else -1
@@ -178,8 +179,7 @@ def _twin(
         on_progress(f"{name} {seed}", 0, settings.epochs, {})
         twin = new_twin(base, cell.seed_of("twin", seed, "weights"), settings.start, data.vectors)
         train, selection = (with_base(data.rows[s], outputs[s]) for s in ("train", settings.select_on))
-        history = train_twin(
-            twin,
+        task = TrainingTask(
             train,
             selection,
             collator(train, columns),
@@ -188,7 +188,7 @@ def _twin(
             checkpoints,
             lambda epoch, epochs, metrics: on_progress(f"{name} {seed}", epoch, epochs, metrics),
         )
-        return twin, history
+        return twin, train_twin(twin, task)
 
     rank = "eval_selection"
     return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row[rank], processes, texts=data.texts)
@@ -215,17 +215,17 @@ def _controls(
         if not path.is_file():
             on_progress(control, 0, cell.recipe.train.epochs, {})
             train = {"uniform": uniform_control, "imposed": imposed_control}[control]
-            chances = train(
-                data.config,
-                data.vectors,
-                data.rows,
-                outputs,
+            rows = {split: with_imposed_attention(data.rows[split], outputs[split]) for split in data.rows}
+            task = TrainingTask(
+                rows["train"],
+                rows[cell.recipe.train.select_on],
                 collator(data.rows["train"]),
                 cell.recipe.train,
                 cell.seed_of("control", control),
                 folder / f".{control}.checkpoints",
                 lambda epoch, epochs, metrics, control=control: on_progress(control, epoch, epochs, metrics),
             )
+            chances = train(data.config, data.vectors, task, rows["test"])
             found = classification_metrics(chances, np.asarray(data.rows["test"]["labels"]), data.config.multi_label)
             text = json.dumps(strict(found), allow_nan=False)
             if processes.main:

@@ -37,7 +37,7 @@ from attn_faithful.experiments.wrapped_settings import agreed, possible
 from attn_faithful.models.entry import as_attention_model, check_vocabulary, in_full
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.numeric_settings import as_told
+from attn_faithful.training.numeric_settings import recipe_precision
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def evaluate_task(
     texts = task.texts.splits[task.split]
     if not len(texts):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
-    with as_told(), threads_for(computing_weights(task.model)), processes.writing(folder):
+    with recipe_precision(), threads_for(computing_weights(task.model)), processes.writing(folder):
         if not folder.done:  # another process may have been faster
             _evaluate(task, folder, chunk_size, processes, on_progress)
     return folder

@@ -39,9 +39,10 @@ from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.numeric_settings import as_told
+from attn_faithful.training.numeric_settings import recipe_precision
 from attn_faithful.training.stock_pair import StockOutputs, stock_twin_outputs
 from attn_faithful.training.stock_twin import StockTwinSettings, train_stock_twin
+from attn_faithful.training.task import TrainingTask
 
 Tell = Callable[[str, int, int, dict[str, Any]], None]
 
@@ -127,7 +128,7 @@ def stock_attefa(
     for split in ("test", settings.select_on):
         if not len(encoded.get(split, ())):
             raise InputError(f"The split {split!r} of {texts.name} is empty; twins need texts beside those of train.")
-    with quiet(), as_told(), threads_for(computing_weights(base)), folder.writing():
+    with quiet(), recipe_precision(), threads_for(computing_weights(base)), folder.writing():
         splits = {
             split: read_split(base, split, encoded[split], collator(encoded[split], pad_token_id=base.pad_token_id))
             for split in dict.fromkeys(("train", settings.select_on, "test"))
@@ -312,8 +313,7 @@ def _twin(
 
     def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
         on_progress(name, 0, settings.epochs, {})
-        twin, history = train_stock_twin(
-            base,
+        task = TrainingTask(
             rows["train"],
             rows[settings.select_on],
             collate,
@@ -322,6 +322,7 @@ def _twin(
             checkpoints,
             lambda epoch, epochs, metrics: on_progress(name, epoch, epochs, metrics),
         )
+        twin, history = train_stock_twin(base, task)
         return twin.model, history
 
     def load(path: Path) -> StockModel:

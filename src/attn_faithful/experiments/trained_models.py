@@ -18,7 +18,7 @@ from attn_faithful.data.training_texts import TrainingTexts
 from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.models.architectures import load_model
 from attn_faithful.store import RunFolder, strict
-from attn_faithful.training.trainer import disk_errors
+from attn_faithful.training.checkpoints import disk_errors
 
 
 def trained(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,11 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import EvalPrediction
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.numeric_settings import as_told
-from attn_faithful.training.trainer import Announce, AttentionTrainer, Patience, arguments, fit, seeded
+from attn_faithful.training.callbacks import Patience, ReportProgress
+from attn_faithful.training.metrics import classification_metrics, known_labels
+from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.trainer import AttentionTrainer, fit, seeded, task_arguments
 
 SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
 
@@ -61,8 +62,9 @@ class TrainSettings:
         if isinstance(self.class_weights, str):
             check_choice("class_weights", self.class_weights, ("balanced",))
         for name in ("epochs", "batch_size", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be positive, but is {getattr(self, name)}.")
+            value = getattr(self, name)
+            if not value > 0:
+                raise InputError(f"{name} must be positive, but is {value}.")
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:
             raise InputError(f"max_grad_norm must be positive, but is {self.max_grad_norm}; leave it out for no limit.")
 
@@ -75,43 +77,26 @@ def check_selection(labels: Sequence[Any], classes: int, select_by: str) -> None
         classes: C.
         select_by: see `TrainSettings`.
     """
-    chosen, known = np.asarray(labels), _known(labels)
+    all_labels = np.asarray(labels)
+    known = known_labels(all_labels)
     if not known.any():
         raise InputError("The split that selects the epoch holds no labelled text; label some, or leave the split out.")
-    there = len(set(chosen[known].tolist())) if chosen.ndim == 1 else classes
-    if select_by == "roc_auc" and there < classes:
+    present = classes
+    if all_labels.ndim == 1:
+        present = len(set(all_labels[known].tolist()))
+    if select_by == "roc_auc" and present < classes:
         raise InputError(
-            f"ROC-AUC needs texts of all classes in the split that selects the epoch, but {there} of {classes} are "
+            f"ROC-AUC needs texts of all classes in the split that selects the epoch, but {present} of {classes} are "
             f"there; give more texts, or choose by another number (--set train.select_by=accuracy)."
         )
 
 
-def _known(labels: Sequence[Any]) -> np.ndarray:
-    """(n,) bool: the texts whose labels are all known."""
-    chosen = np.asarray(labels)
-    return (chosen >= 0).all(1) if chosen.ndim > 1 else chosen >= 0
-
-
-def train_base(
-    model: nn.Module,
-    train: Any,
-    selection: Any,
-    collate: Any,
-    settings: TrainSettings,
-    seed: int,
-    checkpoints: Path,
-    on_progress: Any = None,
-) -> list[dict[str, Any]]:
+def train_base(model: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
     """Train `model` in place and leave it at its best epoch.
 
     Args:
         model: an attention classifier, just built.
-        train, selection: encoded data sets with ``input_ids``, ``length`` and ``labels``.
-        collate: makes batches.
-        settings: see `TrainSettings`.
-        seed: of the order of batches and of dropout; the initial weights are the caller's.
-        checkpoints: a folder for checkpoints; a run that was stopped goes on from there, and it is removed at the end.
-        tell: ``tell(epoch, epochs, metrics)`` after each epoch.
+        task: its data, and a `TrainSettings`.
 
     Returns:
         One row an epoch: training loss and the metrics of the selection split.
@@ -119,36 +104,47 @@ def train_base(
     Raises:
         InputError: unknown labels in training, or a selection that is undefined on these labels.
     """
-    labels = np.asarray(train["labels"])
-    if (labels < 0).any():
-        raise InputError(f"Row {int((labels < 0).nonzero()[0][0])} of the training split has no known label.")
-    check_selection(selection["labels"], model.config.num_labels, settings.select_by)
-    known = _known(selection["labels"])
-    order = np.argsort(selection["length"], kind="stable")[::-1]
-    multi_label = model.config.multi_label
-
-    def compute(prediction: EvalPrediction) -> dict[str, float]:
-        logits = torch.as_tensor(prediction.predictions).double()
-        chances = logits.sigmoid() if multi_label else logits.softmax(-1)
-        return classification_metrics(chances.numpy(), prediction.label_ids, multi_label)
-
-    metric, greater = f"eval_{settings.select_by}", settings.select_by != "loss"
+    settings = task.settings
+    _check_labels(model, task)
+    metric = f"eval_{settings.select_by}"
+    greater = settings.select_by != "loss"
     callbacks: list[TrainerCallback] = []
     if settings.patience is not None:
         callbacks.append(Patience(settings.patience, metric, greater))
-    if on_progress is not None:
-        callbacks.append(Announce(on_progress))
-    with as_told(), seeded(seed):
+    if task.on_progress is not None:
+        callbacks.append(ReportProgress(task.on_progress))
+    with recipe_precision(), seeded(task.seed):
         trainer = AttentionTrainer(
             model=model,
-            args=arguments(settings, seed, checkpoints, metric, greater),
-            train_dataset=train,
-            eval_dataset=selection.take(order[known[order]].tolist()),
-            data_collator=collate,
-            compute_metrics=compute,
+            eval_dataset=_longest_first(task.selection),
+            compute_metrics=_metrics_of(model.config.multi_label),
             callbacks=callbacks,
-            settings=settings,
+            **task_arguments(task, metric, greater),
         )
-        history = fit(trainer, checkpoints)
+        history = fit(trainer, task.checkpoints)
     model.eval()
     return history
+
+
+def _check_labels(model: nn.Module, task: TrainingTask) -> None:
+    labels = np.asarray(task.train["labels"])
+    unknown = labels < 0
+    if unknown.any():
+        raise InputError(f"Row {int(unknown.nonzero()[0][0])} of the training split has no known label.")
+    check_selection(task.selection["labels"], model.config.num_labels, task.settings.select_by)
+
+
+def _longest_first(selection: Any) -> Any:
+    """The labelled texts of the selection split, sorted so that a batch holds texts of like length."""
+    known = known_labels(selection["labels"])
+    order = np.argsort(selection["length"], kind="stable")[::-1]
+    return selection.take(order[known[order]].tolist())
+
+
+def _metrics_of(multi_label: bool) -> Callable[[EvalPrediction], dict[str, float]]:
+    def compute(prediction: EvalPrediction) -> dict[str, float]:
+        logits = torch.as_tensor(prediction.predictions).double()  # (n, C)
+        chances = logits.sigmoid() if multi_label else logits.softmax(-1)
+        return classification_metrics(chances.numpy(), prediction.label_ids, multi_label)
+
+    return compute

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,41 +23,51 @@ def classification_metrics(
         >>> classification_metrics(np.array([[.8, .2], [.3, .7]]), np.array([0, 1]))
         {'accuracy': 1.0, 'f1': 1.0, 'roc_auc': 1.0}
     """
-    from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+    from sklearn.metrics import accuracy_score, f1_score
 
-    labels = np.asarray(labels)
-    known = (labels >= 0).all(1) if labels.ndim > 1 else labels >= 0
-    known = known & ~np.isnan(probabilities).any(axis=1)
-    probabilities, labels = np.asarray(probabilities)[known], labels[known]
+    known = ~np.isnan(probabilities).any(axis=1) & known_labels(labels)
+    probabilities = np.asarray(probabilities)[known]
+    labels = np.asarray(labels)[known]
     if not len(labels):
         return {"accuracy": math.nan, "f1": math.nan, "roc_auc": math.nan}
-    classes = probabilities.shape[1]
     predicted = (probabilities > 0.5).astype(int) if multi_label else probabilities.argmax(1)
-    binary = classes == 2 and not multi_label
+    is_binary = probabilities.shape[1] == 2 and not multi_label
+    average = "binary" if is_binary else "macro"
+    return {
+        "accuracy": float(accuracy_score(labels, predicted)),
+        "f1": float(f1_score(labels, predicted, average=average, zero_division=0)),
+        "roc_auc": _roc_auc(probabilities, labels, multi_label),
+    }
+
+
+def known_labels(labels: Any) -> np.ndarray:
+    """(n,) bool: the examples whose labels are all known, that is not negative."""
+    labels = np.asarray(labels)
+    if labels.ndim > 1:
+        return (labels >= 0).all(1)
+    return labels >= 0
+
+
+def _roc_auc(probabilities: np.ndarray, labels: np.ndarray, multi_label: bool) -> float:
+    """The area under the ROC curve; NaN where a class is missing."""
+    from sklearn.metrics import roc_auc_score
+
+    classes = probabilities.shape[1]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # sklearn only warns where a class is missing
-            area = float(
-                roc_auc_score(labels, probabilities[:, 1])
-                if binary
-                else roc_auc_score(
-                    labels,
-                    probabilities,
-                    multi_class="ovr",
-                    average="macro",
-                    labels=None if multi_label else range(classes),
-                )
-            )
+            if classes == 2 and not multi_label:
+                return float(roc_auc_score(labels, probabilities[:, 1]))
+            every = None if multi_label else range(classes)
+            return float(roc_auc_score(labels, probabilities, multi_class="ovr", average="macro", labels=every))
     except (ValueError, UserWarning):
-        area = math.nan
-    return {
-        "accuracy": float(accuracy_score(labels, predicted)),
-        "f1": float(f1_score(labels, predicted, average="binary" if binary else "macro", zero_division=0)),
-        "roc_auc": area,
-    }
+        return math.nan
 
 
 def balanced_weights(labels: Sequence[int], classes: int) -> list[float]:
     """``N / (C n_c)`` for each class; a class without examples weighs 1."""
     counts = np.bincount(np.asarray(labels), minlength=classes)
-    return [float(len(labels) / (classes * n)) if n else 1.0 for n in counts]
+    weights = []
+    for count in counts:
+        weights.append(float(len(labels) / (classes * count)) if count else 1.0)
+    return weights

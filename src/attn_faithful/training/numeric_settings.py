@@ -1,4 +1,4 @@
-"""Trains and measures as the recipe says, whatever the surroundings say: variables of a launcher, torch's settings.
+"""Precision as the recipe sets it: a launcher's variables and torch's settings are hidden while a run computes.
 
 `accelerate launch` exports what a user's configuration holds, and Trainer and Accelerate read it: precision,
 compilation, steps of accumulation. None of it is in a recipe, so none of it may change a number.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,9 +39,29 @@ _FORCED = {  # read by libraries below torch, once for a process
 _YES = ("1", "true", "yes", "on", "y", "t")
 
 
+@dataclass(frozen=True)
+class PrecisionSetting:
+    """A place where torch keeps the precision of float32 products.
+
+    Attributes:
+        owner, name: the attribute.
+        full: its value for full float32.
+    """
+
+    owner: Any
+    name: str
+    full: Any
+
+    def get(self) -> Any:
+        return getattr(self.owner, self.name)
+
+    def set(self, value: Any) -> None:
+        setattr(self.owner, self.name, value)
+
+
 @contextmanager
-def as_told() -> Iterator[None]:
-    """Hide from the libraries inside what their surroundings set; all of it comes back afterwards.
+def recipe_precision() -> Iterator[None]:
+    """Hide the precision and launcher settings of the surroundings; all of them are restored afterwards.
 
     Inside, numbers are float32 in full: products are not rounded to TF32 or bfloat16, whatever the caller's autocast,
     and new tensors are float32 whatever torch's default type. ``mixed_precision`` of a recipe acts as ever.
@@ -50,27 +71,28 @@ def as_told() -> Iterator[None]:
             knows; or a variable forces another precision below torch.
     """
     _check()
-    hidden = {name: os.environ.pop(name) for name in list(os.environ) if _hides(name)}
-    kind = torch.get_default_dtype()
-    places = _precisions()
-    before = [getattr(place, name) for place, name, _ in places]
+    hidden = _pop_hidden_variables()
+    default_dtype = torch.get_default_dtype()
+    settings = _precision_settings()
+    values = [setting.get() for setting in settings]
     try:
         torch.set_default_dtype(torch.float32)
-        for place, name, full in places:
-            setattr(place, name, full)
+        for setting in settings:
+            setting.set(setting.full)
         with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
             yield
     finally:
-        for (place, name, _), value in zip(places, before, strict=True):
-            setattr(place, name, value)
-        torch.set_default_dtype(kind)
-        for name in [name for name in os.environ if _hides(name)]:  # what Trainer set itself
-            os.environ.pop(name)
+        for setting, value in zip(settings, values, strict=True):
+            setting.set(value)
+        torch.set_default_dtype(default_dtype)
+        _pop_hidden_variables()  # those that Trainer set itself
         os.environ.update(hidden)
 
 
-def _hides(name: str) -> bool:
-    return name in _HIDDEN or name.startswith(_HIDDEN_FAMILIES)
+def _pop_hidden_variables() -> dict[str, str]:
+    """Remove the variables of a launcher from the environment."""
+    names = [name for name in os.environ if name in _HIDDEN or name.startswith(_HIDDEN_FAMILIES)]
+    return {name: os.environ.pop(name) for name in names}
 
 
 def _check() -> None:
@@ -80,20 +102,20 @@ def _check() -> None:
                 f"The launcher asks for {what} ({name}={os.environ[name]}), which changes numbers and is in no recipe; "
                 "launch with a configuration without it (accelerate launch --config_file), or unset the variable."
             )
-    for name, fine in _FORCED.items():
+    for name, allowed in _FORCED.items():
         value = os.environ.get(name, "").strip()
-        if value and value.upper() not in fine:
+        if value and value.upper() not in allowed:
             raise InputError(
                 f"{name}={value} forces products into another precision than float32; unset it and start again."
             )
 
 
-def _precisions() -> list[tuple[Any, str, Any]]:
-    """Where torch keeps the precision of float32 products: the place, the name there, and the value for all of it."""
+def _precision_settings() -> list[PrecisionSetting]:
     backends = torch.backends
     if not hasattr(backends.cudnn, "conv"):  # before torch 2.9
-        return [(backends.cuda.matmul, "allow_tf32", False), (backends.cudnn, "allow_tf32", False)]
-    every = (
+        owners = (backends.cuda.matmul, backends.cudnn)
+        return [PrecisionSetting(owner, "allow_tf32", False) for owner in owners]
+    owners = (
         backends.cuda.matmul,
         backends.cudnn.conv,
         backends.cudnn.rnn,
@@ -101,4 +123,4 @@ def _precisions() -> list[tuple[Any, str, Any]]:
         backends.mkldnn.conv,
         backends.mkldnn.rnn,
     )
-    return [(place, "fp32_precision", "ieee") for place in every]
+    return [PrecisionSetting(owner, "fp32_precision", "ieee") for owner in owners]

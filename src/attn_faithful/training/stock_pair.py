@@ -13,7 +13,7 @@ from torch import Tensor
 from attn_faithful._checks import check_choice
 from attn_faithful.functional import divergences
 from attn_faithful.functional.head_matching import content_attention, head_distances, match_heads, matched_distances
-from attn_faithful.models.blocks import distinct_blocks
+from attn_faithful.models.blocks import Block, distinct_blocks
 from attn_faithful.models.inference import Collate
 from attn_faithful.models.protocol import Batch, probabilities
 from attn_faithful.models.stock.interface import Call
@@ -53,12 +53,21 @@ class StockOutputs:
         """These examples at their places among n, of which the others are NaN."""
         if len(places) == n:
             return self
-        spread = {}
-        for name in ("tvd", "by_layer", "base", "twin", "content_mass"):
-            own: np.ndarray = getattr(self, name)
-            spread[name] = np.full((n, *own.shape[1:]), np.nan)
-            spread[name][list(places)] = own
-        return replace(self, **spread)
+        return replace(
+            self,
+            tvd=_spread(self.tvd, n, places),
+            by_layer=_spread(self.by_layer, n, places),
+            base=_spread(self.base, n, places),
+            twin=_spread(self.twin, n, places),
+            content_mass=_spread(self.content_mass, n, places),
+        )
+
+
+def _spread(values: np.ndarray, n: int, places: Sequence[int]) -> np.ndarray:
+    """Values at their places among n, NaN elsewhere."""
+    spread = np.full((n, *values.shape[1:]), np.nan)
+    spread[list(places)] = values
+    return spread
 
 
 def layer_heads(model: StockModel, call: Call, layer: int, batch: Batch, keys: str) -> Tensor:
@@ -71,7 +80,8 @@ def _keys(model: StockModel, layer: int, batch: Batch, keys: str) -> Tensor:
     chosen = batch["attention_mask"].bool()
     if keys == "content" and batch.get("special_tokens_mask") is not None:
         chosen = chosen & ~batch["special_tokens_mask"].bool()
-    if model.probe.shifted[layer]:  # a decoder's input: a special token that starts it, and the text
+    if model.probe.shifted[layer]:
+        # a decoder's input: a special token that starts it, and the text
         start = torch.full_like(chosen[:, :1], keys == "all")
         chosen = torch.cat([start, chosen[:, :-1]], dim=1)
     return chosen
@@ -100,34 +110,76 @@ def stock_twin_outputs(
             tokens.
     """
     check_choice("keys", keys, KEYS)
-    chosen = list(base.layers if layers is None else layers)
-    heads = [base.probe.heads[n] for n in chosen]
-    n, classes = len(rows), base.config.num_labels
-    apart = [torch.zeros(n, h, h, dtype=torch.float64) for h in heads]
-    mass = torch.zeros(n, len(chosen), 2, dtype=torch.float64)
-    chances = torch.zeros(2, n, classes, dtype=torch.float64)
-    for block in distinct_blocks(rows, lambda length: max(length, sum(heads) * length * length // CELLS)):
+    layers = list(base.layers if layers is None else layers)
+    comparison = _HeadComparison(base, twin, layers, keys, len(rows))
+
+    def cost(length: int) -> int:
+        weights = sum(comparison.heads) * length * length
+        return max(length, weights // CELLS)
+
+    for block in distinct_blocks(rows, cost):
         batch = collate([rows[i] for i in block.first])
         batch.pop("labels", None)
-        batch = {name: value.to(base.device) for name, value in batch.items()}
-        queries = batch["attention_mask"].bool()
-        places, row = block.places, block.row
-        seen = [model.seen(batch, set(chosen)) for model in (base, twin)]
-        for which, found in enumerate(seen):
-            chances[which, places] = probabilities(found.logits, base.multi_label).double().cpu()[row]
-        for nth, layer in enumerate(chosen):
-            both = [layer_heads(base, found.calls[layer], layer, batch, keys) for found in seen]
-            apart[nth][places] = head_distances(both[1], both[0], queries).cpu()[row]
-            content = _keys(base, layer, batch, "content")[:, None, None]
-            for which, found in enumerate(seen):
-                held = (layer_heads(base, found.calls[layer], layer, batch, "all") * content).sum(-1).mean(1)  # (B, Q)
-                mean = (held * queries).sum(1) / queries.sum(1).clamp(min=1)  # (B,)
-                mass[places, nth, which] = mean.double().cpu()[row]
-    assignments = [match_heads(distances) for distances in apart]
-    pairs = zip(apart, assignments, strict=True)
-    by_layer = torch.stack([matched_distances(distances, assignment) for distances, assignment in pairs], dim=1)
-    measure = divergences.multilabel_tvd if base.multi_label else divergences.tvd
-    tvd = measure(chances[1], chances[0], validate_args=False)
-    return StockOutputs(
-        chosen, tvd.numpy(), by_layer.numpy(), assignments, chances[0].numpy(), chances[1].numpy(), mass.numpy()
-    )
+        comparison.add(block, {name: value.to(base.device) for name, value in batch.items()})
+    return comparison.outputs()
+
+
+class _HeadComparison:
+    """Base and twin on n examples, filled block by block.
+
+    Args:
+        base, twin: of one architecture.
+        layers: whose heads are compared.
+        keys: "content" or "all".
+        n: examples.
+    """
+
+    def __init__(self, base: StockModel, twin: StockModel, layers: list[int], keys: str, n: int) -> None:
+        self.base = base
+        self.models = (base, twin)
+        self.layers = layers
+        self.keys = keys
+        self.heads = [base.probe.heads[layer] for layer in layers]
+        self.distances = [torch.zeros(n, h, h, dtype=torch.float64) for h in self.heads]  # (n, H, H) a layer
+        self.content_mass = torch.zeros(n, len(layers), 2, dtype=torch.float64)
+        self.probabilities = torch.zeros(2, n, base.config.num_labels, dtype=torch.float64)
+
+    def add(self, block: Block, batch: Batch) -> None:
+        """Compare the texts of a block and write the numbers to all of its places."""
+        outputs = [model.seen(batch, set(self.layers)) for model in self.models]
+        for which, output in enumerate(outputs):
+            chances = probabilities(output.logits, self.base.multi_label).double().cpu()  # (B, C)
+            self.probabilities[which, block.places] = chances[block.row]
+        for nth, layer in enumerate(self.layers):
+            calls = [output.calls[layer] for output in outputs]
+            self._add_layer(nth, calls, block, batch)
+
+    def _add_layer(self, nth: int, calls: list[Call], block: Block, batch: Batch) -> None:
+        layer = self.layers[nth]
+        queries = batch["attention_mask"].bool()  # (B, Q)
+        of_base, of_twin = (layer_heads(self.base, call, layer, batch, self.keys) for call in calls)
+        self.distances[nth][block.places] = head_distances(of_twin, of_base, queries).cpu()[block.row]
+        content = _keys(self.base, layer, batch, "content")[:, None, None]
+        for which, call in enumerate(calls):
+            attention = layer_heads(self.base, call, layer, batch, "all")  # (B, H, Q, T)
+            mass = (attention * content).sum(-1).mean(1)  # (B, Q)
+            mean = (mass * queries).sum(1) / queries.sum(1).clamp(min=1)  # (B,)
+            self.content_mass[block.places, nth, which] = mean.double().cpu()[block.row]
+
+    def outputs(self) -> StockOutputs:
+        """All examples, with the heads of each layer matched over them."""
+        assignments = [match_heads(distances) for distances in self.distances]
+        by_layer = []
+        for distances, assignment in zip(self.distances, assignments, strict=True):
+            by_layer.append(matched_distances(distances, assignment))
+        base, twin = self.probabilities
+        measure = divergences.multilabel_tvd if self.base.multi_label else divergences.tvd
+        return StockOutputs(
+            layers=self.layers,
+            tvd=measure(twin, base, validate_args=False).numpy(),
+            by_layer=torch.stack(by_layer, dim=1).numpy(),
+            assignments=assignments,
+            base=base.numpy(),
+            twin=twin.numpy(),
+            content_mass=self.content_mass.numpy(),
+        )

@@ -28,14 +28,7 @@ def new_stock_twin(base: StockModel, settings: Any, seed: int) -> tuple[StockMod
     """
     layers = base.choosing(layers=settings.layers or base.layers).layers
     with seeded(seed):
-        if settings.lora_rank is not None:
-            trained: nn.Module = _adapted(base.model, settings.lora_rank)
-            model = trained.get_base_model()
-        elif settings.start == "base":
-            trained = model = copy.deepcopy(base.model)
-        else:
-            trained = model = type(base.model)(copy.deepcopy(base.model.config))
-            _copy_tables(base.model, model)
+        model, trained = _start(base.model, settings)
         stock = StockModel(model, base.queries, base.heads, base.layers)
         if settings.start == "base":
             _disturb(stock, layers, settings.perturbation)
@@ -45,20 +38,36 @@ def new_stock_twin(base: StockModel, settings: Any, seed: int) -> tuple[StockMod
     return stock, trained
 
 
+def _start(base: nn.Module, settings: Any) -> tuple[nn.Module, nn.Module]:
+    """The twin's model before it is disturbed, and the module that is trained."""
+    if settings.lora_rank is not None:
+        trained: Any = _adapted(base, settings.lora_rank)
+        return trained.get_base_model(), trained
+    if settings.start == "base":
+        model = copy.deepcopy(base)
+    else:
+        model = type(base)(copy.deepcopy(base.config))
+        _copy_tables(base, model)
+    return model, model
+
+
 def merged(stock: StockModel, trained: nn.Module) -> StockModel:
     """The trained twin in eval mode, on its own: adapters become part of a copy of the weights that they changed."""
     if trained is stock.model:
         stock.eval()
         return stock
-    whole = copy.deepcopy(trained).merge_and_unload().eval()
-    return StockModel(whole, stock.queries, stock.heads, stock.layers)
+    model = copy.deepcopy(trained).merge_and_unload().eval()
+    return StockModel(model, stock.queries, stock.heads, stock.layers)
 
 
 def _tables(model: nn.Module) -> dict[str, nn.Embedding]:
     """Embeddings of words, positions and segments: those as wide as the words' (T5's biases of attention are not)."""
     width = model.get_input_embeddings().weight.shape[1]
-    found = {name: m for name, m in model.named_modules() if isinstance(m, nn.Embedding)}
-    return {name: m for name, m in found.items() if m.embedding_dim == width}
+    tables = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding) and module.embedding_dim == width:
+            tables[name] = module
+    return tables
 
 
 @torch.no_grad()
@@ -87,31 +96,46 @@ def _disturb(stock: StockModel, layers: list[int], share: float) -> None:
         done: set[int] = set()  # layers may share a module
         for layer in layers:
             call = trace.seen[layer]
-            own = [p for p in call.module.parameters() if p.requires_grad and p.dim() > 1 and id(p) not in done]
-            if not own:
+            weights = [p for p in call.module.parameters() if p.requires_grad and p.dim() > 1 and id(p) not in done]
+            if not weights:
                 continue
-            spread = _spread(call.module)
-            for parameter, slope in zip(own, _slopes(call, own), strict=True):
-                done.add(id(parameter))
-                at = slope != 0  # a table of queries, keys and values in one has no slope where it is values'
-                if at.any():
-                    with torch.no_grad():
-                        size = spread.get(id(parameter), parameter[at].std())
-                        parameter += share * size * torch.randn_like(parameter) * at
+            spread = _adapter_spread(call.module)
+            for weight, slope in zip(weights, _slopes(call, weights), strict=True):
+                done.add(id(weight))
+                _add_noise(weight, slope != 0, share, spread.get(id(weight)))
 
 
-def _slopes(call: Call, parameters: list[nn.Parameter]) -> list[Tensor]:
-    weights = torch.randn_like(call.scores) * call.allowed
-    found = torch.autograd.grad((call.scores * weights).sum(), parameters, retain_graph=True, allow_unused=True)
-    return [torch.zeros_like(p) if slope is None else slope for p, slope in zip(parameters, found, strict=True)]
+@torch.no_grad()
+def _add_noise(weight: nn.Parameter, mask: Tensor, share: float, spread: Tensor | None) -> None:
+    """Add noise where the mask is set: a table of queries, keys and values in one has no slope where it is values'.
+
+    Args:
+        weight: changed in place.
+        mask: of its shape.
+        share: of the spread.
+        spread: None for the standard deviation of the weights under the mask.
+    """
+    if not mask.any():
+        return
+    if spread is None:
+        spread = weight[mask].std()
+    weight += share * spread * torch.randn_like(weight) * mask
 
 
-def _spread(module: nn.Module) -> dict[int, Tensor]:
+def _slopes(call: Call, weights: list[nn.Parameter]) -> list[Tensor]:
+    """The gradient of a random combination of the scores with respect to each weight, 0 where there is none."""
+    factors = torch.randn_like(call.scores) * call.allowed
+    total = (call.scores * factors).sum()
+    slopes = torch.autograd.grad(total, weights, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(w) if slope is None else slope for w, slope in zip(weights, slopes, strict=True)]
+
+
+def _adapter_spread(module: nn.Module) -> dict[int, Tensor]:
     """For the outer factor of each adapter, 0 at first, the spread at which the product is as large as the weight."""
-    found = {}
+    spread = {}
     for part in module.modules():
         for name, outer in getattr(part, "lora_B", {}).items():
             inner = part.lora_A[name].weight
             scale = part.scaling[name] * inner.shape[0] ** 0.5 * inner.std()
-            found[id(outer.weight)] = part.get_base_layer().weight.std() / scale
-    return found
+            spread[id(outer.weight)] = part.get_base_layer().weight.std() / scale
+    return spread

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from attn_faithful.functional.head_matching import matched_jsd
 from attn_faithful.models.protocol import evaluating, probabilities
 from attn_faithful.models.stock.interface import Trace
 from attn_faithful.models.stock.model import StockModel
-from attn_faithful.training.stock_pair import KEYS, layer_heads, stock_twin_outputs
+from attn_faithful.training.stock_pair import KEYS, StockOutputs, layer_heads, stock_twin_outputs
 from attn_faithful.training.stock_start import merged, new_stock_twin
-from attn_faithful.training.twin import EPS, TwinSettings, TwinTrainer, fit_twin, output_tvd, summary
+from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.twin import EPS, Comparison, TwinSettings, TwinTrainer, fit_twin, output_tvd, summary
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,9 @@ class StockTwinSettings(TwinSettings):
     def variant(self) -> str:
         """A short name of what sets this objective apart."""
         name = super().variant.removesuffix("-from-base")
-        return name if self.start == "base" else f"{name}-new"
+        if self.start == "new":
+            name = f"{name}-new"
+        return name
 
 
 class StockTwinTrainer(TwinTrainer):
@@ -93,10 +95,13 @@ class StockTwinTrainer(TwinTrainer):
             raise InputError(
                 f"A stock model's twin is trained by one process, but {self.args.world_size} were started; start one."
             )
-        self.base, self.stock = base, stock
-        self.layers = base.layers if self.settings.layers is None else base.choosing(layers=self.settings.layers).layers
+        self.base = base
+        self.stock = stock
+        self.layers = base.layers
+        if self.settings.layers is not None:
+            self.layers = base.choosing(layers=self.settings.layers).layers
         self.assignments: Sequence[Any] = [range(base.probe.heads[layer]) for layer in self.layers]
-        self.add_callback(_Match(self))
+        self.add_callback(_MatchEachEpoch(self))
 
     @property
     def multi_label(self) -> bool:
@@ -108,7 +113,7 @@ class StockTwinTrainer(TwinTrainer):
         sample = self.train_dataset.take(order[: self.settings.sample].tolist())
         self.assignments = self._outputs(sample).assignments
 
-    def _outputs(self, rows: Any) -> Any:
+    def _outputs(self, rows: Any) -> StockOutputs:
         return stock_twin_outputs(self.base, self.stock, rows, self.data_collator, self.layers, self.settings.keys)
 
     def compared(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Any]:
@@ -118,23 +123,27 @@ class StockTwinTrainer(TwinTrainer):
         trace = Trace(read=set(self.layers))
         with evaluating(self.stock):  # what dropout changes is no other prediction to be unlearned
             logits = self.stock.run(self.stock.inputs(inputs), trace)
-        rows, keys = inputs["attention_mask"].bool(), self.settings.keys
-        apart = []
+        queries = inputs["attention_mask"].bool()  # (B, Q)
+        by_layer = []
         for layer, assignment in zip(self.layers, self.assignments, strict=True):
-            both = (layer_heads(self.base, calls[layer], layer, inputs, keys) for calls in (trace.seen, base.calls))
-            apart.append(matched_jsd(*both, rows, assignment, EPS, validate_args=False))
-        jsd = torch.stack(apart, dim=1).nanmean(1).nan_to_num(0.0)
-        chances, target = (probabilities(x, self.multi_label) for x in (logits, base.logits))
+            of_twin = layer_heads(self.base, trace.seen[layer], layer, inputs, self.settings.keys)
+            of_base = layer_heads(self.base, base.calls[layer], layer, inputs, self.settings.keys)
+            by_layer.append(matched_jsd(of_twin, of_base, queries, assignment, EPS, validate_args=False))
+        jsd = torch.stack(by_layer, dim=1).nanmean(1).nan_to_num(0.0)  # (B,)
+        chances = probabilities(logits, self.multi_label)
+        target = probabilities(base.logits, self.multi_label)
         return output_tvd(chances, target, self.multi_label), jsd / divergences.LN2, logits
 
     def measured(self, dataset: Any) -> dict[str, float]:
-        """What `evaluate` tells of a data set, on which the heads are matched anew."""
-        found = self._outputs(dataset)
-        labels = np.asarray(dataset["labels"])
-        return summary(found.tvd, found.jsd, found.twin, found.base, labels, self.settings, self.multi_label)
+        """The metrics of `evaluate` on a data set, on which the heads are matched anew."""
+        outputs = self._outputs(dataset)
+        comparison = Comparison(outputs.tvd, outputs.jsd, outputs.twin, outputs.base, self.multi_label)
+        return summary(comparison, np.asarray(dataset["labels"]), self.settings)
 
 
-class _Match(TrainerCallback):
+class _MatchEachEpoch(TrainerCallback):
+    """Matches the heads before each epoch."""
+
     def __init__(self, trainer: StockTwinTrainer) -> None:
         self.trainer = trainer
 
@@ -142,27 +151,14 @@ class _Match(TrainerCallback):
         self.trainer.match()
 
 
-def train_stock_twin(
-    base: StockModel,
-    train: Any,
-    selection: Any,
-    collate: Any,
-    settings: StockTwinSettings,
-    seed: int,
-    checkpoints: Path,
-    on_progress: Any = None,
-) -> tuple[StockModel, list[dict[str, Any]]]:
+def train_stock_twin(base: StockModel, task: TrainingTask) -> tuple[StockModel, list[dict[str, Any]]]:
     """Train a twin of a stock model.
 
     Args:
         base: stays as it is.
-        train, selection: encoded rows with ``input_ids``, ``length`` and ``labels``; labels serve only to report the
-            twin's F1.
-        collate: makes batches, with ``special_tokens_mask`` where the rows have it.
-        settings: see `StockTwinSettings`.
-        seed: of the start and of the order of batches; there is no dropout, as there is none in the base's outputs.
-        checkpoints: as for `train_base`; a run that was stopped goes on from there.
-        tell: ``tell(epoch, epochs, metrics)`` after each epoch.
+        task: encoded rows whose labels serve only to report the twin's F1; a collator with ``special_tokens_mask``
+            where the rows have it; a `StockTwinSettings`; the seed of the start and of the order of batches. There is
+            no dropout, as there is none in the base's outputs.
 
     Returns:
         the twin at its best epoch, which shares no tensor with its base, and one row an epoch.
@@ -170,18 +166,6 @@ def train_stock_twin(
     Raises:
         InputError: a layer that does not exist, `lora_rank` without peft, several processes.
     """
-    stock, trained = new_stock_twin(base, settings, seed_for(seed, "start") % 2**31)
-    history = fit_twin(
-        StockTwinTrainer,
-        trained,
-        train,
-        selection,
-        collate,
-        settings,
-        seed,
-        checkpoints,
-        on_progress,
-        base=base,
-        stock=stock,
-    )
+    stock, trained = new_stock_twin(base, task.settings, seed_for(task.seed, "start") % 2**31)
+    history = fit_twin(StockTwinTrainer, trained, task, base=base, stock=stock)
     return merged(stock, trained), history

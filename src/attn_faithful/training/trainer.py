@@ -1,59 +1,42 @@
-"""What base models and twins share of their training: Trainer with the papers' optimizer, order of batches, stops."""
+"""What base models and twins share of their training: Trainer with the papers' optimizer and order of batches."""
 
 from __future__ import annotations
 
-import errno
-import json
-import math
-import os
 import random
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
+from transformers import PrinterCallback, Trainer, TrainingArguments
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from attn_faithful._checks import InputError, did_you_mean
+from attn_faithful.training.checkpoints import disk_errors, last_checkpoint
+from attn_faithful.training.task import TrainingTask
+
+_BATCHES_OF_A_GROUP = 50
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch, numpy and random inside; the caller's random states come back afterwards."""
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    """Seed torch, numpy and random inside; the caller's random states are restored afterwards."""
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()
+    torch_state = torch.get_rng_state()
     try:
         random.seed(seed)
         np.random.seed(seed % 2**32)
         torch.manual_seed(seed)
         yield
     finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.set_rng_state(states[2])
-
-
-@contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """OSError where torch or safetensors could not write to ``folder``; they say so in errors of their own."""
-    try:
-        yield
-    except (RuntimeError, SafetensorError) as error:
-        if "inline_container" not in str(error) and "I/O error" not in str(error):
-            raise
-        full = "os error 28" in str(error) or shutil.disk_usage(folder).free < 2**20
-        number = errno.ENOSPC if full else errno.EIO
-        raise OSError(number, os.strerror(number), str(folder)) from error
-
-
-_SELDOM = 5.0  # seconds between two words of an epoch under way
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        torch.set_rng_state(torch_state)
 
 
 class LengthGroups(torch.utils.data.Sampler[int]):
@@ -63,7 +46,10 @@ class LengthGroups(torch.utils.data.Sampler[int]):
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
-        self.lengths, self.batch_size, self.seed, self.epoch = np.asarray(lengths), batch_size, seed, 0
+        self.lengths = np.asarray(lengths)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
@@ -73,16 +59,26 @@ class LengthGroups(torch.utils.data.Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = np.random.default_rng([self.seed, self.epoch])
-        order = generator.permutation(len(self.lengths))
-        batches: list[np.ndarray] = []
-        for start in range(0, len(order), 50 * self.batch_size):
-            group = order[start : start + 50 * self.batch_size]
-            group = group[np.argsort(-self.lengths[group], kind="stable")]
-            batches += [group[i : i + self.batch_size] for i in range(0, len(group), self.batch_size)]
+        batches = self._batches(generator.permutation(len(self.lengths)))
+        if not batches:
+            return iter([])
         # the one short batch stays last, where it does not shift the others' bounds
-        last = [batches.pop()] if batches and len(batches[-1]) < self.batch_size else []
+        last = []
+        if len(batches[-1]) < self.batch_size:
+            last = [batches.pop()]
         shuffled = [batches[i] for i in generator.permutation(len(batches))]
-        return iter(np.concatenate([*shuffled, *last]).tolist() if batches or last else [])
+        return iter(np.concatenate([*shuffled, *last]).tolist())
+
+    def _batches(self, order: np.ndarray) -> list[np.ndarray]:
+        """The examples of an order as batches of like length."""
+        batches: list[np.ndarray] = []
+        group_size = _BATCHES_OF_A_GROUP * self.batch_size
+        for start in range(0, len(order), group_size):
+            group = order[start : start + group_size]
+            longest_first = np.argsort(-self.lengths[group], kind="stable")
+            group = group[longest_first]
+            batches += [group[i : i + self.batch_size] for i in range(0, len(group), self.batch_size)]
+        return batches
 
 
 class AttentionTrainer(Trainer):
@@ -90,36 +86,44 @@ class AttentionTrainer(Trainer):
 
     def __init__(self, *args: Any, settings: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.remove_callback(PrinterCallback)  # the caller tells of progress
+        self.remove_callback(PrinterCallback)  # the caller reports progress
         self.settings = settings
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Adam with L2 on every parameter but the attention's."""
         if self.optimizer is None:
-            named = [(n, p) for n, p in (model or self.model).named_parameters() if p.requires_grad]
-            groups = [
-                {"params": [p for n, p in named if not of_attention(n)], "weight_decay": self.settings.weight_decay},
-                {"params": [p for n, p in named if of_attention(n)], "weight_decay": 0.0},
-            ]
             self.optimizer = torch.optim.Adam(
-                [group for group in groups if group["params"]],
+                self._parameter_groups(model or self.model),
                 lr=self.settings.learning_rate,
                 amsgrad=getattr(self.settings, "amsgrad", False),
                 fused=True,
             )
         return self.optimizer
 
+    def _parameter_groups(self, model: nn.Module) -> list[dict[str, Any]]:
+        decayed, of_the_attention = [], []
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                group = of_the_attention if of_attention(name) else decayed
+                group.append(parameter)
+        groups = [
+            {"params": decayed, "weight_decay": self.settings.weight_decay},
+            {"params": of_the_attention, "weight_decay": 0.0},
+        ]
+        return [group for group in groups if group["params"]]
+
     def autocast_smart_context_manager(self, cache_enabled: bool | None = True) -> torch.autocast:
         """bfloat16 where torch thinks it safe, in training alone; it needs no scale."""
-        on = self.settings.mixed_precision and self.model.training
-        return torch.autocast(self.args.device.type, torch.bfloat16, enabled=on, cache_enabled=cache_enabled)
+        enabled = self.settings.mixed_precision and self.model.training
+        return torch.autocast(self.args.device.type, torch.bfloat16, enabled=enabled, cache_enabled=cache_enabled)
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         folder = Path(self.args.output_dir)
         try:
             with disk_errors(folder):
                 super()._save_checkpoint(*args, **kwargs)
-        except OSError:  # make room: what was half-written is of no use
+        except OSError:
+            # make room: a half-written checkpoint is of no use
             shutil.rmtree(folder / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}", ignore_errors=True)
             raise
 
@@ -141,46 +145,6 @@ def of_attention(parameter: str) -> bool:
     """
     modules = parameter.lower().split(".")[:-1]
     return any("attention" in module or "attn" in module for module in modules)
-
-
-class Patience(TrainerCallback):
-    """Stops when the selection has not become better for ``patience`` epochs; `hold` may forbid it.
-
-    Counted from the logged history, so a resumed run stops where an undisturbed one does.
-    """
-
-    def __init__(self, patience: int, metric: str, greater_is_better: bool, hold: str | None = None) -> None:
-        self.patience, self.metric, self.sign, self.hold = patience, metric, 1 if greater_is_better else -1, hold
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        rows = [row for row in state.log_history if self.metric in row]
-        values = [self.sign * row[self.metric] for row in rows]
-        values = [-math.inf if math.isnan(v) else v for v in values]
-        since = len(values) - 1 - int(np.argmax(values))
-        held = self.hold is not None and bool(rows[-1].get(self.hold))
-        if since >= self.patience and not held:
-            control.should_training_stop = True
-
-
-class Announce(TrainerCallback):
-    """Calls ``tell(epoch, epochs, metrics)`` after each epoch's evaluation; within a long one too, with its share."""
-
-    def __init__(self, on_progress: Any) -> None:
-        self.on_progress, self.last = on_progress, time.monotonic()
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.last = time.monotonic()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        now = time.monotonic()
-        if now - self.last > _SELDOM:
-            self.last = now
-            done = int(state.epoch or 0)
-            self.on_progress(done, round(args.num_train_epochs), {"epoch_share": (state.epoch or 0) - done})
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        self.last = time.monotonic()
-        self.on_progress(round(state.epoch or 0), round(args.num_train_epochs), metrics or {})
 
 
 def check_trackers(names: Sequence[str]) -> None:
@@ -223,11 +187,20 @@ def arguments(settings: Any, seed: int, checkpoints: Path, metric: str, greater:
         label_names=["labels"],
         dataloader_pin_memory=torch.cuda.is_available(),
         use_cpu=not torch.cuda.is_available(),
-        accelerator_config={
-            "split_batches": True
-        },  # several processes share a batch: its size stays what was asked for
+        # several processes share a batch: its size stays what was asked for
+        accelerator_config={"split_batches": True},
         ddp_find_unused_parameters=False,
     )
+
+
+def task_arguments(task: TrainingTask, metric: str, greater: bool) -> dict[str, Any]:
+    """What `AttentionTrainer` takes of a task: Trainer's arguments, data, collator and settings."""
+    return {
+        "args": arguments(task.settings, task.seed, task.checkpoints, metric, greater),
+        "train_dataset": task.train,
+        "data_collator": task.collate,
+        "settings": task.settings,
+    }
 
 
 def fit(trainer: Trainer, checkpoints: Path) -> list[dict[str, Any]]:
@@ -237,38 +210,12 @@ def fit(trainer: Trainer, checkpoints: Path) -> list[dict[str, Any]]:
     if trainer.is_world_process_zero():
         shutil.rmtree(checkpoints, ignore_errors=True)
     rows: dict[float, dict[str, Any]] = {}
-    for row in trainer.state.log_history:
-        if "epoch" in row:
-            rows.setdefault(row["epoch"], {}).update(row)
-    return [row for row in rows.values() if "eval_runtime" in row or "eval_selection" in row or "eval_loss" in row]
+    for entry in trainer.state.log_history:
+        if "epoch" in entry:
+            rows.setdefault(entry["epoch"], {}).update(entry)
+    return [row for row in rows.values() if _is_evaluated(row)]
 
 
-def last_checkpoint(folder: Path) -> str | None:
-    """The newest checkpoint that was written whole; later, half-written ones are removed."""
-    while folder.is_dir() and (path := get_last_checkpoint(str(folder))):
-        try:
-            json.loads((Path(path) / "trainer_state.json").read_text())  # written last
-        except (OSError, ValueError):
-            shutil.rmtree(path)
-            continue
-        _check_readable(Path(path))
-        return path
-    return None
-
-
-def _check_readable(checkpoint: Path) -> None:
-    """Raise for a file that was written whole once and is damaged now."""
-    for file in sorted(checkpoint.iterdir()):
-        try:
-            if file.suffix == ".safetensors":
-                with safe_open(file, "pt") as weights:
-                    weights.keys()
-            elif file.suffix in (".pt", ".pth"):
-                with ZipFile(file) as parts:
-                    if (broken := parts.testzip()) is not None:
-                        raise BadZipFile(f"{broken} does not match its checksum")
-        except (OSError, SafetensorError, BadZipFile) as error:
-            raise InputError(
-                f"{file} is damaged ({error}); remove {checkpoint.parent} to train from the beginning, or the "
-                "checkpoint's folder to go on from the one before."
-            ) from error
+def _is_evaluated(row: dict[str, Any]) -> bool:
+    """Whether a row of the history has the metrics of the selection split."""
+    return "eval_runtime" in row or "eval_selection" in row or "eval_loss" in row

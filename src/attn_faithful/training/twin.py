@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
-from transformers.trainer_callback import ExportableState
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.functional import attefa as faithfulness
@@ -19,9 +16,12 @@ from attn_faithful.functional import divergences
 from attn_faithful.functional.ragged import per_example_divergences
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.models.protocol import probabilities
+from attn_faithful.training.base_outputs import base_of
+from attn_faithful.training.callbacks import Multiplier, Patience, ReportProgress
 from attn_faithful.training.metrics import classification_metrics
-from attn_faithful.training.numeric_settings import as_told
-from attn_faithful.training.trainer import Announce, AttentionTrainer, Patience, arguments, fit, seeded
+from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.trainer import AttentionTrainer, fit, seeded, task_arguments
 
 OBJECTIVES = ("attefa", "kl", "constrained")
 EPS = 1e-10  # inside both logarithms in training, as in the paper's equation 3
@@ -68,67 +68,39 @@ class TwinSettings:
         if not 0 < self.max_tvd < 1:
             raise InputError(f"max_tvd must lie between 0 and 1, but is {self.max_tvd}.")
         for name in ("epochs", "batch_size", "learning_rate", "patience"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be positive, but is {getattr(self, name)}.")
+            value = getattr(self, name)
+            if not value > 0:
+                raise InputError(f"{name} must be positive, but is {value}.")
 
     @property
     def variant(self) -> str:
         """A short name of what sets this objective apart, the same in folders, tables and figures."""
+        name = self.objective
         if self.objective == "constrained":
             name = f"constrained-{self.max_tvd:g}"
-        else:
-            name = self.objective if self.weight == 1 else f"{self.objective}-{self.weight:g}"
-        return name if self.start == "new" else f"{name}-from-base"
+        elif self.weight != 1:
+            name = f"{self.objective}-{self.weight:g}"
+        if self.start == "base":
+            name = f"{name}-from-base"
+        return name
 
 
-def with_base(dataset: Any, base: Outputs) -> Any:
-    """The data set with the base's outputs as columns, so that the base runs once and not every step."""
-    if len(dataset) != len(base):
-        raise InputError(f"Expected the base's outputs of {len(dataset)} examples, but got {len(base)}.")
-    attention = list(base.attention)
-    if "special_tokens_mask" in dataset.column_names:
-        pairs = zip(attention, dataset["special_tokens_mask"], strict=True)
-        attention = [_spread(weights, np.asarray(special, dtype=bool)) for weights, special in pairs]
-    return dataset.with_columns(base_attention=attention, base_probabilities=list(base.probabilities))
+@dataclass(frozen=True)
+class Comparison:
+    """A twin beside its base on n examples.
 
-
-def _spread(weights: np.ndarray, special: np.ndarray) -> np.ndarray:
-    spread = np.zeros(len(special))
-    spread[~special] = weights
-    return spread
-
-
-def distances(twin: Outputs, base: Outputs, multi_label: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """TVD of predictions and JSD of attention (nats), float64 (n,); NaN where an example has no content token."""
-    tvd, jsd, _ = per_example_divergences(
-        twin.probabilities, base.probabilities, twin.attention, base.attention, multi_label=multi_label
-    )
-    return tvd, jsd
-
-
-class Multiplier(TrainerCallback, ExportableState):
-    """The price of TVD in "constrained": rises while batches exceed their target and falls while they do not.
-
-    The target of the training batches shrinks while the selection split, which generalises less well, misses.
+    Attributes:
+        tvd: of the predictions, (n,).
+        jsd: of the attention, (n,), nats; NaN where an example has no content token.
+        twin, base: class probabilities, (n, C).
+        multi_label: whether the classes exclude each other (False) or not.
     """
 
-    def __init__(self, max_tvd: float = 0.05, rate: float = 0.02) -> None:
-        self.max_tvd, self.rate = max_tvd, rate
-        self.value, self.target = 1.0, max_tvd
-
-    def update(self, tvd: float) -> None:
-        excess = min(max((tvd - self.target) / self.target, -1.0), 1.0)
-        self.value = min(max(self.value * math.exp(self.rate * excess), 1e-2), 1e3)
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        ratio = 0.9 * self.max_tvd / max(metrics["eval_tvd"], 1e-6)
-        self.target = min(self.max_tvd, max(self.target * min(max(ratio, 0.7), 1.2), 0.1 * self.max_tvd))
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "args": {"max_tvd": self.max_tvd, "rate": self.rate},
-            "attributes": {"value": self.value, "target": self.target},
-        }
+    tvd: np.ndarray
+    jsd: np.ndarray
+    twin: np.ndarray
+    base: np.ndarray
+    multi_label: bool = False
 
 
 class TwinTrainer(AttentionTrainer):
@@ -141,7 +113,10 @@ class TwinTrainer(AttentionTrainer):
     @property
     def multiplier(self) -> Multiplier | None:
         # looked up each time: a resumed Trainer puts a restored object in the callback's place
-        return next((c for c in self.callback_handler.callbacks if isinstance(c, Multiplier)), None)
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, Multiplier):
+                return callback
+        return None
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -154,8 +129,9 @@ class TwinTrainer(AttentionTrainer):
         return (loss, output) if return_outputs else loss
 
     def compared(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Any]:
-        """TVD and the objective's divergence (KL, or JSD / ln 2) of a batch, (B,), and what the twin gave."""
-        target, attention = inputs.pop("base_probabilities"), inputs.pop("base_attention")
+        """TVD and the objective's divergence (KL, or JSD / ln 2) of a batch, (B,), and the twin's outputs."""
+        target = inputs.pop("base_probabilities")  # (B, C)
+        attention = inputs.pop("base_attention")  # (B, T)
         output = model(**inputs)
         chances = probabilities(output.logits, self.multi_label)
         attention = attention.to(chances.dtype)
@@ -163,7 +139,8 @@ class TwinTrainer(AttentionTrainer):
             divergence = divergences.kl(output.attentions, attention, EPS, validate_args=False)
         else:
             divergence = divergences.jsd(output.attentions, attention, EPS, validate_args=False) / divergences.LN2
-        return output_tvd(chances, target.to(chances.dtype), self.multi_label), divergence, output
+        tvd = output_tvd(chances, target.to(chances.dtype), self.multi_label)
+        return tvd, divergence, output
 
     def _objective(self, tvd: Tensor, divergence: Tensor) -> Tensor:
         if self.multiplier is None:
@@ -175,17 +152,17 @@ class TwinTrainer(AttentionTrainer):
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Distances on the selection split, as the paper does it: means over the split first, then the loss."""
-        metrics = self.measured(self.eval_dataset if eval_dataset is None else eval_dataset)
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
+        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.measured(dataset).items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def measured(self, dataset: Any) -> dict[str, float]:
-        """What `evaluate` tells of a data set; see `summarize`."""
-        base = Outputs(np.asarray(dataset["base_probabilities"]), _content(dataset))
+        """The metrics of `evaluate` on a data set; see `summarize`."""
         twin = run_over(self.accelerator.unwrap_model(self.model), dataset, self.data_collator)
-        return summarize(twin, base, np.asarray(dataset["labels"]), self.settings, self.multi_label)
+        labels = np.asarray(dataset["labels"])
+        return summarize(twin, base_of(dataset), labels, self.settings, self.multi_label)
 
 
 def output_tvd(chances: Tensor, target: Tensor, multi_label: bool) -> Tensor:
@@ -194,11 +171,12 @@ def output_tvd(chances: Tensor, target: Tensor, multi_label: bool) -> Tensor:
     return measure(chances, target, validate_args=False)
 
 
-def _content(dataset: Any) -> list[np.ndarray]:
-    if "special_tokens_mask" not in dataset.column_names:
-        return list(dataset["base_attention"])
-    pairs = zip(dataset["base_attention"], dataset["special_tokens_mask"], strict=True)
-    return [weights[~np.asarray(special, dtype=bool)] for weights, special in pairs]
+def distances(twin: Outputs, base: Outputs, multi_label: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """TVD of predictions and JSD of attention (nats), float64 (n,); NaN where an example has no content token."""
+    tvd, jsd, _ = per_example_divergences(
+        twin.probabilities, base.probabilities, twin.attention, base.attention, multi_label=multi_label
+    )
+    return tvd, jsd
 
 
 def summarize(
@@ -206,42 +184,44 @@ def summarize(
 ) -> dict[str, float]:
     """Mean TVD and JSD, AtteFa, the twin's F1, whether it collapsed, and the selection (lower is better)."""
     tvd, jsd = distances(twin, base, multi_label)
-    found = summary(tvd, jsd, twin.probabilities, base.probabilities, labels, settings, multi_label)
+    comparison = Comparison(tvd, jsd, twin.probabilities, base.probabilities, multi_label)
+    metrics = summary(comparison, labels, settings)
     if settings.objective == "kl":
-        found["selection"] = float(found["tvd"] - settings.weight * _mean_kl(twin, base))
-    return found
+        metrics["selection"] = float(metrics["tvd"] - settings.weight * _mean_kl(twin, base))
+    return metrics
 
 
-def summary(
-    tvd: np.ndarray,
-    jsd: np.ndarray,
-    twin: np.ndarray,
-    base: np.ndarray,
-    labels: np.ndarray,
-    settings: TwinSettings,
-    multi_label: bool = False,
-) -> dict[str, float]:
-    """As `summarize`, from the distances (n,) and the probabilities (n, C)."""
-    score = faithfulness.attefa(tvd, jsd)
-    constant = faithfulness.multilabel_constant_twin if multi_label else faithfulness.constant_twin
-    collapsed = faithfulness.is_collapsed(score.tvd, constant(base)[1])
-    if settings.objective == "constrained":
-        selection = -score.s_jsd if score.tvd <= settings.max_tvd else 1 + score.tvd
-    else:
-        selection = score.tvd - settings.weight * score.s_jsd
+def summary(comparison: Comparison, labels: np.ndarray, settings: TwinSettings) -> dict[str, float]:
+    """As `summarize`, from the distances and the probabilities."""
+    score = faithfulness.attefa(comparison.tvd, comparison.jsd)
+    constant_twin = faithfulness.multilabel_constant_twin if comparison.multi_label else faithfulness.constant_twin
+    collapsed = faithfulness.is_collapsed(score.tvd, constant_twin(comparison.base)[1])
     return {
-        "selection": float(selection),
+        "selection": float(_selection(score, settings)),
         "tvd": score.tvd,
         "jsd": score.jsd,
         "attefa": score.attefa,
-        "f1": classification_metrics(twin, labels, multi_label)["f1"],
+        "f1": classification_metrics(comparison.twin, labels, comparison.multi_label)["f1"],
         "collapsed": float(collapsed),
     }
 
 
+def _selection(score: Any, settings: TwinSettings) -> float:
+    """What the best epoch has least of; a constrained twin beyond its limit comes after every one within it."""
+    if settings.objective != "constrained":
+        return score.tvd - settings.weight * score.s_jsd
+    if score.tvd <= settings.max_tvd:
+        return -score.s_jsd
+    return 1 + score.tvd
+
+
 def _mean_kl(twin: Outputs, base: Outputs) -> float:
-    pairs = [(a, b) for a, b in zip(twin.attention, base.attention, strict=True) if len(b)]
-    values = [divergences.kl(torch.from_numpy(a), torch.from_numpy(b), EPS, validate_args=False) for a, b in pairs]
+    """KL(twin || base) of the attention, mean over the examples with a content token."""
+    values = []
+    for twin_weights, base_weights in zip(twin.attention, base.attention, strict=True):
+        if len(base_weights):
+            p, q = torch.from_numpy(twin_weights), torch.from_numpy(base_weights)
+            values.append(divergences.kl(p, q, EPS, validate_args=False))
     return float(np.mean(values))
 
 
@@ -257,8 +237,7 @@ def new_twin(base: nn.Module, seed: int, start: str = "new", vectors: Tensor | N
     with seeded(seed):
         twin = type(base)(base.config)
         if start == "base":
-            kept = {n: v for n, v in base.state_dict().items() if "attention." not in n}
-            twin.load_state_dict({**twin.state_dict(), **kept})
+            _copy_all_but_attention(base, twin)
         elif vectors is not None:
             twin.load_vectors(vectors)
         elif base.config.freeze_embeddings:
@@ -268,59 +247,41 @@ def new_twin(base: nn.Module, seed: int, start: str = "new", vectors: Tensor | N
     return twin
 
 
-def train_twin(
-    twin: nn.Module,
-    train: Any,
-    selection: Any,
-    collate: Any,
-    settings: TwinSettings,
-    seed: int,
-    checkpoints: Path,
-    on_progress: Any = None,
-) -> list[dict[str, Any]]:
+def _copy_all_but_attention(source: nn.Module, target: nn.Module) -> None:
+    state = target.state_dict()
+    for name, value in source.state_dict().items():
+        if "attention." not in name:
+            state[name] = value
+    target.load_state_dict(state)
+
+
+def train_twin(twin: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
     """Train `twin` in place and leave it at its best epoch; returns one row an epoch.
 
     Args:
         twin: see `new_twin`.
-        train, selection: data sets made by `with_base`.
-        collate: makes batches with the columns ``base_probabilities`` and ``base_attention``.
-        settings: see `TwinSettings`.
-        seed: of the order of batches and of dropout.
-        checkpoints: as for `train_base`.
-        tell: ``tell(epoch, epochs, metrics)`` after each epoch.
+        task: data sets made by `with_base`, a collator with the columns ``base_probabilities`` and ``base_attention``,
+            and a `TwinSettings`.
     """
-    history = fit_twin(TwinTrainer, twin, train, selection, collate, settings, seed, checkpoints, on_progress)
+    history = fit_twin(TwinTrainer, twin, task)
     twin.eval()
     return history
 
 
-def fit_twin(
-    trainer: type[TwinTrainer],
-    twin: nn.Module,
-    train: Any,
-    selection: Any,
-    collate: Any,
-    settings: TwinSettings,
-    seed: int,
-    checkpoints: Path,
-    on_progress: Any = None,
-    **further: Any,
-) -> list[dict[str, Any]]:
+def fit_twin(trainer_class: type[TwinTrainer], twin: nn.Module, task: TrainingTask, **further: Any) -> list[Any]:
     """The history of `train_twin` by a trainer of a class, with further arguments of its own."""
-    called: list[TrainerCallback] = [Patience(settings.patience, "eval_selection", False, hold="eval_collapsed")]
-    if settings.objective == "constrained":
-        called.append(Multiplier(settings.max_tvd))
-    if on_progress is not None:
-        called.append(Announce(on_progress))
-    with as_told(), seeded(seed):
-        made = trainer(
+    metric = "eval_selection"
+    callbacks: list[TrainerCallback] = [Patience(task.settings.patience, metric, False, hold="eval_collapsed")]
+    if task.settings.objective == "constrained":
+        callbacks.append(Multiplier(task.settings.max_tvd))
+    if task.on_progress is not None:
+        callbacks.append(ReportProgress(task.on_progress))
+    with recipe_precision(), seeded(task.seed):
+        trainer = trainer_class(
             model=twin,
-            args=arguments(settings, seed, checkpoints, "eval_selection", greater=False),
-            train_dataset=train,
-            eval_dataset=selection,
-            data_collator=collate,
-            callbacks=called,
-            settings=settings,
+            eval_dataset=task.selection,
+            callbacks=callbacks,
+            **task_arguments(task, metric, greater=False),
             **further,
         )
-        return fit(made, checkpoints)
+        return fit(trainer, task.checkpoints)
