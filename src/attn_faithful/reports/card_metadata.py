@@ -43,35 +43,40 @@ def front_matter(metadata: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
     if isinstance(value, Mapping):
         return {_plain(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
-    return plain(value) if isinstance(value, str) else value
+    return value
 
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\x{ord(match[0]):02X}"
 
 
-def licence_of(model: Path, given: str | None = None) -> str:
-    """The identifier of a model's licence: the one that is given, or that of the folder's own card, or "unknown".
+def licence_of(model: Path, licence: str | None = None) -> str:
+    """The identifier of a model's licence: ``licence`` itself, else that of the folder's own card, or "unknown".
 
     Raises:
         InputError: no identifier.
     """
-    if given is not None:
-        return check_licence(given)
-    return _own(model / "README.md") or UNKNOWN
+    if licence is not None:
+        return check_licence(licence)
+    return _licence_in(model / "README.md") or UNKNOWN
 
 
-def _own(card: Path) -> str | None:
+def _licence_in(card: Path) -> str | None:
+    """The licence that a card's metadata name."""
     if not card.is_file():
         return None
-    found = re.match(r"---\s*\n(.*?)\n---", card.read_text(encoding="utf-8"), re.DOTALL)
+    block = re.match(r"---\s*\n(.*?)\n---", card.read_text(encoding="utf-8"), re.DOTALL)
+    if block is None:
+        return None
     try:
-        metadata = yaml.safe_load(found[1]) if found else None
+        metadata = yaml.safe_load(block[1])
     except yaml.YAMLError:
         return None
-    named = metadata.get("license") if isinstance(metadata, dict) else None
-    return named if isinstance(named, str) else None
+    licence = metadata.get("license") if isinstance(metadata, dict) else None
+    return licence if isinstance(licence, str) else None

@@ -46,10 +46,10 @@ def visible(text: object) -> str:
         >>> print(visible("one" + chr(10) + "two" + chr(0x202E) + chr(0xDC80)))
         one two\u202e\udc80
     """
-    given = str(text)
-    if given.isascii() and given.isprintable():
-        return given
-    return "".join(_visible(character) for character in given)
+    line = str(text)
+    if line.isascii() and line.isprintable():
+        return line
+    return "".join(_visible(character) for character in line)
 
 
 def _visible(character: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -65,9 +66,15 @@ def plain(text: str) -> str:
     text = str(text)
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
-    shown = (" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
-    kept = "".join(c for c in shown if not ("\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"))
-    return re.sub(r"\s+", " ", kept).strip()
+    shown = "".join(_plain_letter(letter) for letter in text)
+    return re.sub(r"\s+", " ", shown).strip()
+
+
+def _plain_letter(letter: str) -> str:
+    if unicodedata.category(letter) in ("Cc", "Zl", "Zp"):
+        return " "
+    turns_direction = "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069"
+    return "" if turns_direction else letter
 
 
 def markdown(text: str) -> str:
@@ -81,10 +88,10 @@ def markdown(text: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    found = match[0]
-    if found.isdigit():  # "1." begins a list
-        return found + "\\"
-    return _NAMED.get(found, "\\" + found)
+    sign = match[0]
+    if sign.isdigit():  # "1." begins a list
+        return sign + "\\"
+    return _NAMED.get(sign, "\\" + sign)
 
 
 def latex(text: str) -> str:
@@ -96,17 +103,27 @@ def latex(text: str) -> str:
         >>> print(latex("50% of $a_b$ & {x}"), latex("0.5 ±0.1"), latex("好"))
         50\% of \$a\_b\$ \& \{x\} 0.5 \ensuremath{\pm}0.1 \unicodetext{好}{U+597D}
     """
-    found, unknown = [], ""
-    for c in [*plain(text), ""]:
-        known = not c or c.isascii() or c in _LATEX or _KNOWN_LETTERS.match(c)
+    pieces: list[str] = []
+    for known, letters in itertools.groupby(plain(text), _is_known):
         if not known:
-            unknown += c
+            pieces.append(_unknown("".join(letters)))
             continue
-        if unknown:
-            found.append(f"{_UNKNOWN}{{{unknown}}}{{{' '.join(f'U+{ord(u):04X}' for u in unknown)}}}")
-            unknown = ""
-        found.append("{}" + c if c and c in _DOUBLED and found and found[-1].endswith(c) else _LATEX.get(c, c))
-    return "".join(found)
+        for letter in letters:
+            piece = _LATEX.get(letter, letter)
+            if letter in _DOUBLED and pieces and pieces[-1].endswith(letter):
+                piece = "{}" + letter
+            pieces.append(piece)
+    return "".join(pieces)
+
+
+def _is_known(letter: str) -> bool:
+    """Whether pdflatex has the letter."""
+    return letter.isascii() or letter in _LATEX or _KNOWN_LETTERS.match(letter) is not None
+
+
+def _unknown(letters: str) -> str:
+    codes = " ".join(f"U+{ord(letter):04X}" for letter in letters)
+    return f"{_UNKNOWN}{{{letters}}}{{{codes}}}"
 
 
 def preamble(lines: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -66,8 +67,10 @@ def hue_of(source: str) -> Hue:
         if control in parts:
             return HUES[control]
     named = [part for part in parts if part in HUES]
+    if not named:
+        return OTHER
     others = [part for part in named if part != "attention"]
-    return HUES[(others or named)[0]] if named else OTHER
+    return HUES[(others or named)[0]]
 
 
 def title_of(source: str) -> str:
@@ -92,12 +95,8 @@ def between(hue: Hue) -> str:
         >>> between(Hue("", "#000000", "#804020"))
         '#130a05'
     """
-    channels = zip(_channels(hue.light), _channels(hue.dark), strict=True)
-    return "#" + "".join(f"{round(light + (dark - light) * _OF_DARK):02x}" for light, dark in channels)
-
-
-def _channels(colour: str) -> tuple[int, ...]:
-    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    pairs = zip(channels(hue.light), channels(hue.dark), strict=True)
+    return _colour(light + (dark - light) * _OF_DARK for light, dark in pairs)
 
 
 def tint(colour: str, share: float) -> str:
@@ -107,5 +106,18 @@ def tint(colour: str, share: float) -> str:
         >>> tint("#2f6f73", 1), tint("#000000", 0.5), tint("#123456", 0)
         ('#2f6f73', '#808080', '#ffffff')
     """
-    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)
+    return _colour(255 - (255 - channel) * share for channel in channels(colour))
+
+
+def channels(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue of ``#rrggbb``, 0 to 255.
+
+    Example:
+        >>> channels("#ff8000")
+        (255, 128, 0)
+    """
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def _colour(parts: Iterable[float]) -> str:
+    return "#" + "".join(f"{round(part):02x}" for part in parts)

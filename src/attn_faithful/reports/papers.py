@@ -66,13 +66,23 @@ def number_by_number(paper: Paper, find: Callable[[str], tuple[list[str], str]])
     """
     lines = ["| printed | what it shows | here |", "| --- | --- | --- |"]
     for printed in paper.printed:
-        found = [find(name) for name in printed.ours]
-        links = [link for own, _ in found for link in own]
-        reasons = [markdown(why) for _, why in found if why]
-        told = ", ".join(links) if links else f"not here: {(reasons or [printed.why])[0]}"
-        told += f" ({printed.why})" if links and printed.why else ""
-        lines.append(f"| {printed.number} | {printed.shows} | {told} |")
+        lines.append(f"| {printed.number} | {printed.shows} | {_here(printed, find)} |")
     return "\n".join(lines)
+
+
+def _here(printed: Printed, find: Callable[[str], tuple[list[str], str]]) -> str:
+    """Links to what stands for a printed table or figure, or why there is none."""
+    links: list[str] = []
+    reasons: list[str] = []
+    for name in printed.ours:
+        links_of_name, reason = find(name)
+        links += links_of_name
+        if reason:
+            reasons.append(markdown(reason))
+    if not links:
+        return f"not here: {reasons[0] if reasons else printed.why}"
+    difference = f" ({printed.why})" if printed.why else ""
+    return ", ".join(links) + difference
 
 
 def paper_of(claim: str) -> Paper | None:

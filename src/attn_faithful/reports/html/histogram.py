@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from markupsafe import Markup
@@ -12,6 +12,13 @@ from attn_faithful.reports.tables.table import number
 
 BINS = 18
 WIDTH, HEIGHT, FOOT = 220, 56, 12
+_STEP = WIDTH / BINS  # width of a bin
+
+_BAR = Markup('<rect class="bar" rx="1" {}><title>{}</title></rect>')
+_OUTLINE = Markup('<path class="beside" d="M0 {} {} V{}"><title>{}</title></path>')
+_RULE = Markup(f'<line class="rule" x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>')
+_MARK = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
+_FRAME = Markup('<svg class="histogram" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>')
 
 
 def histogram(
@@ -33,40 +40,39 @@ def histogram(
         >>> histogram([0.1, 0.2], 0, 1, "share").count("<rect"), histogram([0.1], 0, 1, "share")
         (2, Markup(''))
     """
-    counts, edges = _counts(values, low, high)
-    if counts.sum() < 2:
+    defined, others = _defined(values), _defined(beside)
+    if len(defined) < 2:
         return Markup("")
-    others, _ = _counts(beside, low, high)
-    step, top = WIDTH / BINS, max(counts.max(), others.max() if len(beside) else 0)
-    parts = []
-    for i, n in enumerate(counts.tolist()):
-        if n:
-            tall = max(1.0, HEIGHT * n / top)
-            at = f'x="{i * step + 0.5:.1f}" y="{HEIGHT - tall:.1f}" width="{step - 1:.1f}" height="{tall:.1f}"'
-            said = f"{number(edges[i], 2)} to {number(edges[i + 1], 2)}: {n:,} texts"
-            parts.append(Markup('<rect class="bar" rx="1" {}><title>{}</title></rect>').format(Markup(at), said))
-    if len(beside) and others.sum() > 1:
-        path = " ".join(
-            f"H{i * step:.1f} V{HEIGHT - HEIGHT * n / top:.1f} H{(i + 1) * step:.1f}"
-            for i, n in enumerate(others.tolist())
-        )
-        outline = Markup('<path class="beside" d="M0 {} {} V{}"><title>{}</title></path>')
-        parts.append(outline.format(HEIGHT, Markup(path), HEIGHT, name))
-    defined = np.asarray([v for v in values if math.isfinite(v)])
-    label = f"Distribution of {axis}: {len(defined):,} texts, quartiles " + ", ".join(
-        number(q, 2) for q in np.percentile(defined, (25, 50, 75))
-    )
-    foot = HEIGHT + FOOT - 2
-    ends = [(0, "start", f"{low:.3g}"), (WIDTH / 2, "middle", axis), (WIDTH, "end", f"{high:.3g}")]
-    marks = [
-        Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(f"{x:g}", foot, anchor, text)
-        for x, anchor, text in ends
-    ]
-    frame = Markup('<svg class="histogram" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>')
-    rule = Markup(f'<line class="rule" x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>')
-    return frame.format(WIDTH, HEIGHT + FOOT, label, rule, Markup("").join(parts), Markup("").join(marks))
+    counts, edges = np.histogram(defined.clip(low, high), bins=BINS, range=(low, high))
+    other_counts, _ = np.histogram(others.clip(low, high), bins=BINS, range=(low, high))
+    top = max(counts.max(), other_counts.max())
+    shapes = list(_bars(counts.tolist(), edges, top))
+    if len(others) > 1:
+        shapes.append(_OUTLINE.format(HEIGHT, _steps(other_counts.tolist(), top), HEIGHT, name))
+    quartiles = ", ".join(number(value, 2) for value in np.percentile(defined, (25, 50, 75)))
+    label = f"Distribution of {axis}: {len(defined):,} texts, quartiles {quartiles}"
+    ends = ((0, "start", f"{low:.3g}"), (WIDTH / 2, "middle", axis), (WIDTH, "end", f"{high:.3g}"))
+    marks = [_MARK.format(f"{x:g}", HEIGHT + FOOT - 2, anchor, text) for x, anchor, text in ends]
+    return _FRAME.format(WIDTH, HEIGHT + FOOT, label, _RULE, Markup("").join(shapes), Markup("").join(marks))
 
 
-def _counts(values: Sequence[float], low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    held = np.asarray([v for v in values if math.isfinite(v)], dtype=float)
-    return np.histogram(held.clip(low, high), bins=BINS, range=(low, high))
+def _defined(values: Sequence[float]) -> np.ndarray:
+    return np.asarray([value for value in values if math.isfinite(value)], dtype=float)
+
+
+def _bars(counts: Sequence[int], edges: np.ndarray, top: int) -> Iterator[Markup]:
+    for i, count in enumerate(counts):
+        if count == 0:
+            continue
+        height = max(1.0, HEIGHT * count / top)
+        x, y = f"{i * _STEP + 0.5:.1f}", f"{HEIGHT - height:.1f}"
+        place = Markup(f'x="{x}" y="{y}" width="{_STEP - 1:.1f}" height="{height:.1f}"')
+        yield _BAR.format(place, f"{number(edges[i], 2)} to {number(edges[i + 1], 2)}: {count:,} texts")
+
+
+def _steps(counts: Sequence[int], top: int) -> Markup:
+    """The path along the tops of bars."""
+    steps = []
+    for i, count in enumerate(counts):
+        steps.append(f"H{i * _STEP:.1f} V{HEIGHT - HEIGHT * count / top:.1f} H{(i + 1) * _STEP:.1f}")
+    return Markup(" ".join(steps))
