@@ -1,0 +1,96 @@
+"""The numbers in the list of examples of a page: which columns there are, and what stands in each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from attn_faithful.reports.examples import SETS, Examples
+from attn_faithful.reports.palette import title_of
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of the list of examples.
+
+    Attributes:
+        title: its head.
+        help: what it is.
+        metric, source: of the scores that it shows.
+        digits: after the point.
+        bar: entry of the palette of a bar beside the number; None without.
+        high: where the bar is full.
+    """
+
+    title: str
+    help: str
+    metric: str
+    source: str
+    digits: int = 2
+    bar: str | None = None
+    high: float = 1.0
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What the page's script reads of the column."""
+        return {
+            "title": self.title,
+            "help": self.help,
+            "digits": self.digits,
+            "bar": self.bar,
+            "high": round(self.high, 4),
+        }
+
+
+_CAN_MOVE = Column(
+    "can move",
+    "largest JSD from the model's attention that moves the prediction by eps at most, nats",
+    "adversarial_attention",
+    "attention",
+    bar="adversarial",
+    high=math.log(2),
+)
+_SHUFFLED = Column(
+    "shuffled", "median change of p when the weights go to other words", "attention_permutation", "attention"
+)
+_FLIPS_AT = Column("flips at", "fraction removed, by attention, until the decision flips", "decision_flip", "attention")
+_OF_SETS = (("smallest set", "fewest"), ("small set", "few"))  # title and meaning of the columns of `SETS`
+
+
+def columns(examples: Examples) -> list[Column]:
+    """The numbers of the list, of the tests that ran."""
+    scored = examples.run.scored
+    return [column for column in _possible(examples) if column.source in scored(column.metric, examples.site)]
+
+
+def _possible(examples: Examples) -> Iterator[Column]:
+    source = examples.first_source
+    agreement = f"Kendall's tau-b of attention and {title_of(source or '')}"
+    yield Column("tau", agreement, "attention_correlation", f"attention~{source}")
+    yield _CAN_MOVE
+    yield _SHUFFLED
+    yield _FLIPS_AT
+    for name, (title, amount) in zip(SETS, _OF_SETS, strict=True):
+        meaning = f"{amount} {examples.noun}s without which the decision flips"
+        yield Column(title, meaning, "flip_size", name, digits=0)
+    twins = [kind.key.removeprefix("twin ") for kind in examples.kinds if kind.key.startswith("twin ")]
+    for twin in twins[:1]:
+        yield Column("twin TVD", f"change of p by the twin {twin}", "tvd", twin)
+        yield Column("twin JSD", f"JSD of the attention of {twin}", "jsd", twin, bar="adversarial", high=math.log(2))
+
+
+class ColumnCells:
+    """The cells of one column: a rounded number, or the reason why it is undefined."""
+
+    def __init__(self, examples: Examples, column: Column) -> None:
+        run, site = examples.run, examples.site
+        self.values = run.scores(column.metric, column.source, site).tolist()
+        self.reasons = run.reasons(column.metric, column.source, site)
+
+    def __getitem__(self, i: int) -> float | str:
+        value = self.values[i]
+        if math.isfinite(value):
+            return round(value, 4)
+        return self.reasons[i] or "undefined"
