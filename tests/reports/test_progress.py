@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from attn_faithful.reports.progress import bars as showing
-from attn_faithful.reports.progress import progress, remaining
+from attn_faithful.reports.progress import bars, progress, remaining
 from attn_faithful.reports.progress.progress import EPOCH_SHARE, Counter, Progress
 from attn_faithful.reports.progress.remaining import Stopwatch, duration
 
@@ -26,7 +25,7 @@ def cell(encoder, epochs=2, twins=2):
 def clock(monkeypatch):
     """Seconds that pass when they are told to."""
     now = SimpleNamespace(time=1000.0)
-    for module in (remaining.time, showing.time):
+    for module in (remaining.time, bars.time):
         monkeypatch.setattr(module, "monotonic", lambda: now.time)
     return now
 
@@ -77,11 +76,11 @@ def test_the_rest_takes_as_long_as_its_share(clock):
 
 def test_a_log_has_a_line_at_first_and_then_one_in_ten_seconds(capsys, clock):
     cells = [cell("lstm"), cell("mlp")]
-    with Progress(cells) as told:
-        carry_out(told, cells, clock, [0.4, 0.4])
+    with Progress(cells) as shown:
+        carry_out(shown, cells, clock, [0.4, 0.4])
     assert capsys.readouterr().err.splitlines() == ["0/2 Mock-1 lstm seed 2: base epoch 0/2"]
-    with Progress(cells) as told:
-        carry_out(told, cells, clock, [6.0, 6.0])
+    with Progress(cells) as shown:
+        carry_out(shown, cells, clock, [6.0, 6.0])
     assert capsys.readouterr().err.splitlines() == [
         "0/2 Mock-1 lstm seed 2: base epoch 0/2",
         "0/2 Mock-1 lstm seed 2: base epoch 1/2  F1 0.500  about 42 s left",  # as soon as it is foreseen
@@ -94,8 +93,8 @@ def test_a_log_has_a_line_at_first_and_then_one_in_ten_seconds(capsys, clock):
 
 def test_several_processes_say_who_speaks(capsys):
     cells = [cell("mlp")]
-    with Progress(cells, rank=1, world=2) as told:
-        told.update(cells[0], "base", 1, 1, {"eval_f1": math.nan, "eval_tvd": 0.12345, "eval_loss": 9.0})
+    with Progress(cells, rank=1, world=2) as shown:
+        shown.update(cells[0], "base", 1, 1, {"eval_f1": math.nan, "eval_tvd": 0.12345, "eval_loss": 9.0})
     assert capsys.readouterr().err == "[1] Mock-1 mlp seed 2: base epoch 1/1  F1 -  TVD 0.123\n"
 
 
@@ -105,22 +104,22 @@ def left_of(capsys):
 
 def test_costs_of_cells_and_epochs_under_way(capsys, clock):
     cells = [cell("lstm", twins=0), cell("mlp", twins=0)]
-    with Progress(cells, cost=lambda one: 9 if "lstm" in one.title else 1) as told:
-        told.update(cells[0], "base", 0, 2, {})
+    with Progress(cells, cost=lambda one: 9 if "lstm" in one.title else 1) as shown:
+        shown.update(cells[0], "base", 0, 2, {})
         clock.time += 20
-        told.update(cells[0], "base", 0, 2, {EPOCH_SHARE: 0.5})  # a quarter of nine tenths
+        shown.update(cells[0], "base", 0, 2, {EPOCH_SHARE: 0.5})  # a quarter of nine tenths
         clock.time += 60
-        told.update(cells[0], "base", 2, 2, {})
+        shown.update(cells[0], "base", 2, 2, {})
     assert left_of(capsys) == ["1 min", "9 s"]
 
 
 def test_cells_that_were_done_before_say_nothing_of_the_pace(capsys, clock):
     cells = [cell("lstm", twins=0), cell("gru", twins=0), cell("mlp", twins=0)]
-    with Progress(cells) as told:
-        told.finish(cells[0])
-        told.update(cells[1], "base", 0, 2, {})
+    with Progress(cells) as shown:
+        shown.finish(cells[0])
+        shown.update(cells[1], "base", 0, 2, {})
         clock.time += 20
-        told.update(cells[1], "base", 1, 2, {})
+        shown.update(cells[1], "base", 1, 2, {})
     printed = capsys.readouterr().err
     assert "1/3 Mock-1 gru" in printed
     assert "about 1 min left" in printed
@@ -128,19 +127,19 @@ def test_cells_that_were_done_before_say_nothing_of_the_pace(capsys, clock):
 
 def test_tests_have_a_pace_of_their_own(capsys, clock):
     cells = [cell("lstm")]
-    with Progress(cells) as told:
-        carry_out(told, cells, clock, [1.0], tests=100.0)
+    with Progress(cells) as shown:
+        carry_out(shown, cells, clock, [1.0], tests=100.0)
     assert left_of(capsys)[-1] == "10 s"
     cells = [cell("lstm"), cell("mlp")]
-    with Progress(cells) as told:
-        carry_out(told, cells, clock, [1.0, 1.0], tests=100.0)
+    with Progress(cells) as shown:
+        carry_out(shown, cells, clock, [1.0, 1.0], tests=100.0)
     assert "2 min" in left_of(capsys)[-12], "the second cell is foreseen to take as long as the first, tests included"
 
 
 def test_counters_begin_at_nothing_and_count_what_is_done(capsys, clock):
     cells = [cell(name) for name in ("lstm", "gru", "mlp", "cnn")]
-    with Progress(cells) as told:
-        carry_out(told, cells[::-1], clock, [10.0] * 4)
+    with Progress(cells) as shown:
+        carry_out(shown, cells[::-1], clock, [10.0] * 4)
     counts = [line.split("/")[0] for line in capsys.readouterr().err.splitlines()]
     assert counts[0] == "0"
     assert counts == sorted(counts)
@@ -149,10 +148,10 @@ def test_counters_begin_at_nothing_and_count_what_is_done(capsys, clock):
 
 def test_what_was_lost_is_told(capsys):
     cells = [cell("lstm"), cell("mlp")]
-    for shown, quiet in ((True, 0.0), (True, 3.0), (False, 0.0)):
-        with Progress(cells, shown=shown, quiet=quiet) as told:
-            told.skip(cells[0], "gone")
-            told.skip(cells[1], "gone")
+    for visible, quiet in ((True, 0.0), (True, 3.0), (False, 0.0)):
+        with Progress(cells, shown=visible, quiet=quiet) as shown:
+            shown.skip(cells[0], "gone")
+            shown.skip(cells[1], "gone")
         assert capsys.readouterr().err.splitlines() == ["Left out: Mock-1 lstm seed 2, Mock-1 mlp seed 2: gone"]
 
 
@@ -199,11 +198,11 @@ def test_bars_cut_no_name_and_no_number(monkeypatch, clock, width):
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=True, color_system=None)
     monkeypatch.setattr("rich.console.Console", lambda **given: console)
-    monkeypatch.setattr(progress, "place", lambda prefix="": showing.Bars())
-    with Progress(cells) as told:
-        carry_out(told, cells, clock, [30.0, 30.0])
-        told.shown.bars.refresh()
-        frame = console.render_lines(told.shown.bars.get_renderable(), console.options)
+    monkeypatch.setattr(progress, "display_here", lambda prefix="": bars.Bars())
+    with Progress(cells) as shown:
+        carry_out(shown, cells, clock, [30.0, 30.0])
+        shown.display.bars.refresh()
+        frame = console.render_lines(shown.display.bars.get_renderable(), console.options)
     lines = ["".join(segment.text for segment in line) for line in frame]
     assert all(len(line) <= width for line in lines)
     joined = "".join("".join(lines).split())
@@ -218,7 +217,7 @@ def test_a_notebook_has_a_bar(monkeypatch, capsys, clock):
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(config={"IPKernelApp": {}}))
     monkeypatch.setitem(sys.modules, "IPython", kernel)
     monkeypatch.setattr("tqdm.auto.tqdm", __import__("tqdm").tqdm)
-    assert showing.in_notebook()
+    assert bars.in_notebook()
     with Counter("mlp on reviews", quiet=3.0) as counter:
         for done in range(5):
             counter.update(done, 40)
@@ -231,6 +230,6 @@ def test_a_notebook_has_a_bar(monkeypatch, capsys, clock):
 
 def test_elsewhere_there_is_no_notebook(monkeypatch):
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    assert not showing.in_notebook()
+    assert not bars.in_notebook()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
-    assert not showing.in_notebook()
+    assert not bars.in_notebook()

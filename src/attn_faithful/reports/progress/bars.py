@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from attn_faithful.reports.characters import visible
 
 SELDOM = 10.0  # seconds between two lines of a log
+LONG = 10.0  # seconds of work that a log mentions as soon as they are foreseen
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}"
-LONG = 10.0  # seconds of work that a log is told of as soon as they are foreseen
 
 
 @dataclass(frozen=True)
@@ -20,28 +20,32 @@ class State:
     """How far the work is.
 
     Attributes:
-        title: what is worked at.
+        title: of the work.
         unit: what is counted: "text", "epoch".
-        done, of: so many of how many.
-        behind: numbers that stand behind the count.
-        left: of the remaining time, in words; "" where nothing can be said.
+        done, total: of these units.
+        numbers: what stands behind the count, such as a score.
+        remaining: the remaining time in words; "" where it is not known.
         cells: of several pieces of work, how many are done, and how many there are.
     """
 
     title: str
     unit: str
     done: int
-    of: int
-    behind: str = ""
-    left: str = ""
+    total: int
+    numbers: str = ""
+    remaining: str = ""
     cells: tuple[int, int] | None = None
 
+    @property
+    def count(self) -> str:
+        return f"{self.unit} {self.done}/{self.total}"
 
-class Shown(Protocol):
+
+class Display(Protocol):
     """One way to show progress."""
 
-    def show(self, state: State, soon: bool = False) -> None:
-        """Show a state; ``soon``: it says something new."""
+    def show(self, state: State, is_news: bool = False) -> None:
+        """Show a state; news are shown at once."""
 
     def say(self, line: str) -> None:
         """Write a line."""
@@ -50,31 +54,40 @@ class Shown(Protocol):
         """Nothing more comes."""
 
 
+def _write(line: str) -> None:
+    print(visible(line), file=sys.stderr, flush=True)
+
+
 class Lines:
-    """A log: a line at first, then at most one in ten seconds, unless one says something new."""
+    """A log: a line at first, then at most one in ten seconds, except for news."""
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
         self.last: float | None = None
 
-    def show(self, state: State, soon: bool = False) -> None:
+    def show(self, state: State, is_news: bool = False) -> None:
         now = time.monotonic()
-        if self.last is not None and not soon and now - self.last < SELDOM:
+        if self.last is not None and not is_news and now - self.last < SELDOM:
             return
         self.last = now
-        cells = "" if state.cells is None else "{}/{} ".format(*state.cells)
-        behind = "".join(f"  {part}" for part in (state.behind, state.left) if part)
-        self.say(f"{cells}{state.title} {state.unit} {state.done}/{state.of}{behind}")
+        line = f"{state.title} {state.count}"
+        if state.cells is not None:
+            done, total = state.cells
+            line = f"{done}/{total} {line}"
+        for part in (state.numbers, state.remaining):
+            if part:
+                line += f"  {part}"
+        self.say(line)
 
     def say(self, line: str) -> None:
-        print(visible(self.prefix + line), file=sys.stderr, flush=True)
+        _write(self.prefix + line)
 
     def close(self) -> None:
         """A log has nothing to close."""
 
 
 class Bars:
-    """A terminal: a bar of the cells, where there are several, and one of what is worked at; names are never cut."""
+    """A terminal: one bar of the cells, where there are several, and one of the current cell; titles are never cut."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -101,23 +114,27 @@ class Bars:
         self.task: Any = None
         self.bars.start()
 
-    def show(self, state: State, soon: bool = False) -> None:
-        if state.cells is not None:
-            done, of = state.cells
-            if self.cells is None:
-                self.cells = self.bars.add_task("", total=of, count="", behind="")
-            self.bars.update(self.cells, completed=done, count=f"{done}/{of} cells", behind=state.left)
-        behind = state.behind if state.cells is not None else f"{state.behind}  {state.left}".strip()
+    def show(self, state: State, is_news: bool = False) -> None:
+        behind = state.numbers
+        if state.cells is None:
+            behind = f"{state.numbers}  {state.remaining}".strip()
+        else:
+            self._show_cells(*state.cells, state.remaining)
         if self.task is None:
-            self.task = self.bars.add_task("", total=state.of, count="", behind="")
+            self.task = self.bars.add_task("", total=state.total, count="", behind="")
         self.bars.update(
             self.task,
             description=visible(state.title),
             completed=state.done,
-            total=state.of,
-            count=f"{state.unit} {state.done}/{state.of}",
+            total=state.total,
+            count=state.count,
             behind=visible(behind),
         )
+
+    def _show_cells(self, done: int, total: int, remaining: str) -> None:
+        if self.cells is None:
+            self.cells = self.bars.add_task("", total=total, count="", behind="")
+        self.bars.update(self.cells, completed=done, count=f"{done}/{total} cells", behind=remaining)
 
     def say(self, line: str) -> None:
         self.bars.console.print(visible(line), markup=False, highlight=False)
@@ -132,21 +149,22 @@ class Notebook:
     def __init__(self) -> None:
         self.bar: Any = None
 
-    def show(self, state: State, soon: bool = False) -> None:
+    def show(self, state: State, is_news: bool = False) -> None:
         from tqdm.auto import tqdm
 
-        done, of = state.cells or (state.done, state.of)
+        done, total = state.cells or (state.done, state.total)
         if self.bar is None:
-            self.bar = tqdm(total=of, leave=False, bar_format=_BAR)
-        count = "" if state.cells is None else f"{state.unit} {state.done}/{state.of}"
-        self.bar.total = of
+            self.bar = tqdm(total=total, leave=False, bar_format=_BAR)
+        count = "" if state.cells is None else state.count
+        behind = "  ".join(part for part in (count, state.numbers, state.remaining) if part)
+        self.bar.total = total
         self.bar.set_description_str(visible(state.title), refresh=False)
-        self.bar.set_postfix_str(visible("  ".join(p for p in (count, state.behind, state.left) if p)), refresh=False)
+        self.bar.set_postfix_str(visible(behind), refresh=False)
         self.bar.n = done
         self.bar.refresh()
 
     def say(self, line: str) -> None:
-        print(visible(line), file=sys.stderr, flush=True)
+        _write(line)
 
     def close(self) -> None:
         if self.bar is not None:
@@ -154,20 +172,20 @@ class Notebook:
 
 
 class Nothing:
-    """Shows no progress; lines are said all the same."""
+    """Shows no progress, and writes lines all the same."""
 
-    def show(self, state: State, soon: bool = False) -> None:
+    def show(self, state: State, is_news: bool = False) -> None:
         """Nothing."""
 
     def say(self, line: str) -> None:
-        print(visible(line), file=sys.stderr, flush=True)
+        _write(line)
 
     def close(self) -> None:
         """Nothing."""
 
 
 class Later:
-    """Silent until work has taken so long that somebody may wonder; then as `place` says.
+    """Silent for some seconds, as short work needs no progress; then the display of `display_here`.
 
     Args:
         seconds: of silence.
@@ -177,27 +195,27 @@ class Later:
     def __init__(self, seconds: float, prefix: str = "") -> None:
         self.seconds, self.prefix = seconds, prefix
         self.start = time.monotonic()
-        self.shown: Shown | None = None
+        self.display: Display | None = None
 
-    def show(self, state: State, soon: bool = False) -> None:
-        if self.shown is None and time.monotonic() - self.start >= self.seconds:
-            self.shown = place(self.prefix)
-        if self.shown is not None:
-            self.shown.show(state, soon)
+    def show(self, state: State, is_news: bool = False) -> None:
+        if self.display is None and time.monotonic() - self.start >= self.seconds:
+            self.display = display_here(self.prefix)
+        if self.display is not None:
+            self.display.show(state, is_news)
 
     def say(self, line: str) -> None:
-        if self.shown is None:
-            print(visible(self.prefix + line), file=sys.stderr, flush=True)
+        if self.display is None:
+            _write(self.prefix + line)
         else:
-            self.shown.say(line)
+            self.display.say(line)
 
     def close(self) -> None:
-        if self.shown is not None:
-            self.shown.close()
+        if self.display is not None:
+            self.display.close()
 
 
-def place(prefix: str = "") -> Shown:
-    """Where the progress of this process can be shown."""
+def display_here(prefix: str = "") -> Display:
+    """How the progress of this process can be shown."""
     if in_notebook():
         return Notebook()
     if not prefix and sys.stderr.isatty():
@@ -207,6 +225,8 @@ def place(prefix: str = "") -> Shown:
 
 def in_notebook() -> bool:
     """Whether a notebook's kernel runs this."""
-    shell = sys.modules.get("IPython")
-    running = None if shell is None else shell.get_ipython()
-    return running is not None and "IPKernelApp" in getattr(running, "config", {})
+    ipython = sys.modules.get("IPython")
+    if ipython is None:
+        return False
+    shell = ipython.get_ipython()
+    return shell is not None and "IPKernelApp" in getattr(shell, "config", {})

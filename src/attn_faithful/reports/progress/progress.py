@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attn_faithful.reports.progress.bars import LONG, Later, Nothing, Shown, State, place
+from attn_faithful.reports.progress.bars import LONG, Display, Later, Nothing, State, display_here
 from attn_faithful.reports.progress.remaining import Stopwatch, duration
 from attn_faithful.reports.tables.table import number
 
@@ -15,30 +15,34 @@ QUIET = 3.0  # seconds of a call from Python in which nothing is shown
 _NUMBERS = {"eval_f1": "F1", "eval_tvd": "TVD", "eval_jsd": "JSD"}
 
 
-def _shown(rank: int, world: int, shown: bool, quiet: float) -> Shown:
+def _display(rank: int, world: int, shown: bool, quiet: float) -> Display:
     if not shown:
         return Nothing()
     prefix = f"[{rank}] " if world > 1 else ""
-    return Later(quiet, prefix) if quiet else place(prefix)
+    return Later(quiet, prefix) if quiet else display_here(prefix)
 
 
-class Foreseen:
-    """Says how long the rest will take; and at once, when long work is foreseen for the first time."""
+class RemainingTime:
+    """Says how long the rest will take; and at once, when long work is foreseen for the first time.
+
+    Attributes:
+        is_long: whether long work was foreseen.
+    """
 
     def __init__(self) -> None:
-        self.long = False
+        self.is_long = False
 
     def words(self, seconds: float | None, taken: float) -> tuple[str, bool]:
         """The remaining time in words, and whether it is news."""
         if not seconds:
             return "", False
-        news = not self.long and seconds + taken > LONG
-        self.long = self.long or news
-        return f"about {duration(seconds)} left", news
+        is_news = not self.is_long and seconds + taken > LONG
+        self.is_long = self.is_long or is_news
+        return f"about {duration(seconds)} left", is_news
 
 
 class Progress:
-    """Tells of cells, stages and epochs.
+    """Shows cells, stages and epochs.
 
     Args:
         cells: all cells of the run that this process carries out; their titles are shown.
@@ -58,32 +62,33 @@ class Progress:
         quiet: float = 0.0,
     ) -> None:
         self.cells = list(cells)
-        self.costs = [1.0 if cost is None else max(cost(cell), 1e-9) for cell in self.cells]
-        self.shown = _shown(rank, world, shown, quiet)
+        self.costs = [1.0] * len(self.cells)
+        if cost is not None:
+            self.costs = [max(cost(cell), 1e-9) for cell in self.cells]
+        self.display = _display(rank, world, shown, quiet)
         self.done: set[int] = set()
-        self.all, self.stage = Stopwatch(), Stopwatch()
-        self.foreseen = Foreseen()
-        self.current: tuple[int, str] | None = None
-        self.shares: dict[int, float] = {}
-        self.lost: list[tuple[str, str]] = []
+        self.run_watch, self.stage_watch = Stopwatch(), Stopwatch()
+        self.remaining = RemainingTime()
+        self.current: tuple[int, str] | None = None  # place of the cell, stage
+        self.shares: dict[int, float] = {}  # place of a cell -> how much of it is done
+        self.skipped: dict[str, list[str]] = {}  # reason -> titles of cells
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, kind: object, *error: object) -> None:
-        self.shown.close()
-        if kind is None and self.foreseen.long:
-            self.shown.say(f"{len(self.done)}/{len(self.cells)} done in {duration(self.all.taken)}.")
-        for why in dict.fromkeys(why for _, why in self.lost):
-            titles = ", ".join(title for title, said in self.lost if said == why)
-            self.shown.say(f"Left out: {titles}: {why}")
+        self.display.close()
+        if kind is None and self.remaining.is_long:
+            self.display.say(f"{len(self.done)}/{len(self.cells)} done in {duration(self.run_watch.taken)}.")
+        for reason, titles in self.skipped.items():
+            self.display.say(f"Left out: {', '.join(titles)}: {reason}")
 
-    def skip(self, cell: Any, why: object) -> None:
-        """Note that a cell cannot be run; it is told at the end."""
-        self.lost.append((cell.title, str(why)))
+    def skip(self, cell: Any, reason: object) -> None:
+        """Note that a cell cannot be run; the end says so."""
+        self.skipped.setdefault(str(reason), []).append(cell.title)
 
     def finish(self, cell: Any) -> None:
-        """Note that a cell is done; one that nothing was told of was done before, and says nothing of the pace."""
+        """Note that a cell is done; one without updates was done before, and says nothing of the pace."""
         place = self.cells.index(cell)
         self.done.add(place)
         if place not in self.shares:
@@ -93,84 +98,93 @@ class Progress:
     def update(self, cell: Any, stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
         """Show that an epoch of a stage of a cell has ended, or with `EPOCH_SHARE` how far it is."""
         place = self.cells.index(cell)
-        done = epoch + metrics.get(EPOCH_SHARE, 0.0)
+        epochs_done = epoch + metrics.get(EPOCH_SHARE, 0.0)
+        stage_share = epochs_done / max(epochs, 1)
         if self.current != (place, stage):
-            self.current, self.stage = (place, stage), Stopwatch()
-            self.stage.begin(done / max(epochs, 1))
-        share = self._share_of(cell, stage, done, epochs)
+            self.current, self.stage_watch = (place, stage), Stopwatch()
+            self.stage_watch.begin(stage_share)
+        share = _share_of_cell(cell, stage, epochs_done, epochs)
         self.shares[place] = max(self.shares.get(place, 0.0), share)
-        left, news = self.foreseen.words(self._left(cell, stage, done / max(epochs, 1)), self.all.taken)
-        known = [f"{title} {number(metrics[name])}" for name, title in _NUMBERS.items() if name in metrics]
-        unit = "text" if stage == TESTS else "epoch"
-        cells = (len(self.done), len(self.cells)) if len(self.cells) > 1 else None
-        self.shown.show(State(f"{cell.title}: {stage}", unit, epoch, epochs, "  ".join(known), left, cells), news)
+        words, is_news = self.remaining.words(self._seconds_left(cell, stage, stage_share), self.run_watch.taken)
+        numbers = [f"{title} {number(metrics[name])}" for name, title in _NUMBERS.items() if name in metrics]
+        state = State(
+            title=f"{cell.title}: {stage}",
+            unit="text" if stage == TESTS else "epoch",
+            done=epoch,
+            total=epochs,
+            numbers="  ".join(numbers),
+            remaining=words,
+            cells=(len(self.done), len(self.cells)) if len(self.cells) > 1 else None,
+        )
+        self.display.show(state, is_news)
 
-    def _left(self, cell: Any, stage: str, share: float) -> float | None:
-        """Seconds left of all, as far as they are known: tests have a pace of their own."""
-        own = self.stage.left(share)
-        if not self._stages(cell):
-            return own
-        rest = self.all.left(self._whole())
+    def _seconds_left(self, cell: Any, stage: str, stage_share: float) -> float | None:
+        """Seconds left of all cells, as far as they are known: tests have a pace of their own."""
+        of_stage = self.stage_watch.left(stage_share)
+        if not _stages(cell):
+            return of_stage
+        of_run = self.run_watch.left(self._share_of_run())
         if stage != TESTS:
-            return rest
-        return own if rest is None else rest + (own or 0.0)
+            return of_run
+        return of_stage if of_run is None else of_run + (of_stage or 0.0)
 
-    def _whole(self) -> float:
+    def _share_of_run(self) -> float:
         """The share of all work that is done."""
         done = sum(cost * self.shares.get(place, 0.0) for place, cost in enumerate(self.costs))
         return done / max(sum(self.costs), 1e-9)
 
-    def _share_of(self, cell: Any, stage: str, done: float, of: int) -> float:
-        """The share of a cell that is done: its epochs, of those that were planned; the tests come last."""
-        stages = self._stages(cell)
-        if stage not in stages:
-            return 0.0
-        before = 0.0
-        for name, weight in stages.items():
-            if name == stage:
-                return (before + weight * done / max(of, 1)) / sum(stages.values())
-            before += weight
-        return 0.0
 
-    def _stages(self, cell: Any) -> dict[str, float]:
-        recipe = getattr(cell, "recipe", None)
-        if recipe is None:
-            return {}
-        stages: dict[str, float] = {"base": recipe.train.epochs}
-        stages |= dict.fromkeys(recipe.controls, recipe.train.epochs)
-        for settings, seed in cell.twins:
-            name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
-            stages[f"{name} {seed}"] = settings.epochs
-        return stages
+def _share_of_cell(cell: Any, stage: str, epochs_done: float, epochs: int) -> float:
+    """The share of a cell that is done: its epochs, of those that were planned; the tests come last."""
+    before = 0.0
+    stages = _stages(cell)
+    for name, weight in stages.items():
+        if name == stage:
+            return (before + weight * epochs_done / max(epochs, 1)) / sum(stages.values())
+        before += weight
+    return 0.0
+
+
+def _stages(cell: Any) -> dict[str, float]:
+    """The trainings of a cell, in order -> their epochs; none for a cell that trains nothing."""
+    recipe = getattr(cell, "recipe", None)
+    if recipe is None:
+        return {}
+    stages: dict[str, float] = {"base": recipe.train.epochs}
+    stages |= dict.fromkeys(recipe.controls, recipe.train.epochs)
+    for settings, seed in cell.twins:
+        name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
+        stages[f"{name} {seed}"] = settings.epochs
+    return stages
 
 
 class Counter:
-    """Tells how many texts are done.
+    """Shows how many texts are done.
 
     Args:
         title: what is counted.
-        rank, world: which of how many processes this is; only the first tells.
+        rank, world: which of how many processes this is; only the first shows anything.
         shown: whether anything is.
         quiet: seconds in which nothing is shown.
     """
 
     def __init__(self, title: str, rank: int = 0, world: int = 1, shown: bool = True, quiet: float = 0.0) -> None:
         self.title = title
-        self.shown = _shown(0, 1, shown and rank == 0, quiet)
-        self.watch, self.foreseen = Stopwatch(), Foreseen()
+        self.display = _display(0, 1, shown and rank == 0, quiet)
+        self.watch, self.remaining = Stopwatch(), RemainingTime()
         self.begun = False
 
     def __enter__(self) -> Counter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.shown.close()
+        self.display.close()
 
-    def update(self, done: int, of: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """Show that so many texts are done."""
-        share = done / max(of, 1)
+        share = done / max(total, 1)
         if not self.begun:
             self.begun = True
             self.watch.begin(share)
-        left, news = self.foreseen.words(self.watch.left(share), self.watch.taken)
-        self.shown.show(State(f"{self.title}:", "text", done, of, "", left), news)
+        words, is_news = self.remaining.words(self.watch.left(share), self.watch.taken)
+        self.display.show(State(f"{self.title}:", "text", done, total, remaining=words), is_news)
