@@ -16,7 +16,8 @@ from attn_faithful.reports.figures import FIGURES, Missing, cells, common_title,
 from attn_faithful.reports.figures.base import Panel
 from attn_faithful.reports.figures.compose import columns_of, sheets
 from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class, stacked, violins
-from attn_faithful.reports.figures.relations import Line, Twin, counts_by_bin, curves, scatter_by_class, tradeoff
+from attn_faithful.reports.figures.means import Line, Twin, curves, tradeoff
+from attn_faithful.reports.figures.relations import counts_by_bin, scatter_by_class
 from attn_faithful.reports.figures.style import safe
 from attn_faithful.reports.run import read_runs
 from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, relabelled, two_sites, undefined

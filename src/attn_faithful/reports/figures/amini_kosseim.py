@@ -12,7 +12,7 @@ import numpy as np
 from attn_faithful.reports.divergences import jsd_of_lists, tvd
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, how_to_run
 from attn_faithful.reports.figures.distributions import Group, violins
-from attn_faithful.reports.figures.relations import Twin, tradeoff
+from attn_faithful.reports.figures.means import Twin, tradeoff
 from attn_faithful.reports.palette import hue_of
 from attn_faithful.reports.run import Run
 

@@ -145,6 +145,11 @@ class Figure:
     draw: Callable[..., Any]
     size: tuple[float, float] = (3.3, 2.0)
 
+    def size_of(self, panel: Panel) -> tuple[float, float]:
+        """Width and height of a panel's axes in inches."""
+        width, height = self.size
+        return width, height * (panel.rows or 1)
+
     def read(self, cells: Sequence[Cell]) -> list[Panel]:
         """The panels.
 

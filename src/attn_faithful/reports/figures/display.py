@@ -30,42 +30,41 @@ class Figures(Mapping[str, bytes]):
         return cells(self.runs)
 
     @cached_property
-    def _read(self) -> tuple[dict[str, Any], dict[str, str]]:
+    def _panels(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The panels of the figures that can be drawn, and why the others cannot."""
         from attn_faithful.reports.figures import FIGURES, Missing
 
         panels, missing = {}, {}
         for name, figure in FIGURES.items():
             try:
                 panels[name] = figure.read(self.cells)
-            except Missing as why:
-                missing[name] = str(why)
+            except Missing as reason:
+                missing[name] = str(reason)
         return panels, missing
 
     @property
     def missing(self) -> dict[str, str]:
         """The figures that cannot be drawn from these runs, and why."""
-        return dict(self._read[1])
+        return dict(self._panels[1])
 
     def draw(self, name: str) -> Any:
         """A figure as matplotlib's, to go on with."""
         from attn_faithful.reports.figures import FIGURES, common_title, draw, letters, style
 
-        panels = self._read[0][check_choice("figure", name, self)]
+        panels = self._panels[0][check_choice("figure", name, self)]
         with style(letters(self.cells)):
             return draw(FIGURES[name], panels, common_title(self.cells))
 
     def __getitem__(self, name: str) -> bytes:
         from attn_faithful.reports.figures import FIGURES, png
 
-        if name not in self._read[0]:
-            raise KeyError(name)
-        return png(FIGURES[name], self._read[0][name], self.cells)
+        return png(FIGURES[name], self._panels[0][name], self.cells)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._read[0])
+        return iter(self._panels[0])
 
     def __len__(self) -> int:
-        return len(self._read[0])
+        return len(self._panels[0])
 
     def __repr__(self) -> str:
         return f"Figures({', '.join(self)})"
@@ -73,14 +72,16 @@ class Figures(Mapping[str, bytes]):
     def _repr_html_(self) -> str:
         from attn_faithful.reports.figures import FIGURES
 
-        shown = [figure_html(FIGURES[name], self[name]) for name in self]
-        told = [f"<li>{escape(FIGURES[name].title)} {escape(why)}</li>" for name, why in self.missing.items()]
-        return "\n".join([*shown, *(["<p>Not drawn:</p>", "<ul>", *told, "</ul>"] if told else [])])
+        parts = [figure_html(FIGURES[name], self[name]) for name in self]
+        if self.missing:
+            reasons = [f"<li>{escape(FIGURES[name].title)} {escape(why)}</li>" for name, why in self.missing.items()]
+            parts += ["<p>Not drawn:</p>", "<ul>", *reasons, "</ul>"]
+        return "\n".join(parts)
 
 
 def figure_html(figure: Any, png: bytes) -> str:
     """A figure as HTML: the picture, and how to read it."""
     title = escape(figure.title)
-    told = f"{title} {escape(figure.reading)} ({escape(figure.paper)})"
+    caption = f"{title} {escape(figure.reading)} ({escape(figure.paper)})"
     picture = f'<img alt="{title}" src="data:image/png;base64,{b64encode(png).decode()}">'
-    return f"<figure>{picture}<figcaption>{told}</figcaption></figure>"
+    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel
-from attn_faithful.reports.figures.relations import Line, curves
+from attn_faithful.reports.figures.means import Line, curves
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.tables.trends import FEW, families
 

@@ -55,7 +55,8 @@ def _negative(cells: Sequence[Cell]) -> list[Panel]:
         own = [f for f in facts if f["source"].split(",")[0] == "attention" and f["n"]]  # ", seed 3" where several
         for fact in own:
             data = {
-                **{name: fact[name] for name in ("low", "high", "of")},
+                **{name: fact[name] for name in ("low", "high")},
+                "totals": fact["of"],
                 "counts": fact["negative"],
                 "hue": hue_of("attention").light,
                 "labels": ("weight of the top word minus weight of another", "texts with delta JS below 0"),
