@@ -7,7 +7,7 @@ import pytest
 
 from attn_faithful import schema
 from attn_faithful.evaluators import attefa
-from attn_faithful.evaluators.base import EVALUATORS, metric_table
+from attn_faithful.evaluators.metric_table import all_tests, metric_table
 from attn_faithful.functional import attefa as faithfulness
 from tests.reference import divergences as slow
 from tests.reference import faithfulness as slow_faithfulness
@@ -47,9 +47,10 @@ def test_metric_table():
         assert metric.direction in ("lower", "higher", None)
         assert metric.title
         assert metric.meaning
-    for name in EVALUATORS:
-        assert EVALUATORS[name].name == name
-        assert EVALUATORS[name].metrics
+    assert next(iter(all_tests())) == "attefa"
+    for name, test in all_tests().items():
+        assert test.name == name
+        assert test.metrics
 
 
 # --- run
@@ -91,9 +92,7 @@ def test_order_and_inputs(columns):
     before = [array.copy() for array in (BASE[0], *BASE[1])]
     reverse = attefa.run(EXAMPLES[::-1], turned(BASE), turned(TWIN), "attefa-10")
     assert reverse["output_tvd"] == columns["output_tvd"][::-1]
-    assert scores(reverse, turned(BASE))["attefa"]["value"] == pytest.approx(
-        scores(columns)["attefa"]["value"], abs=1e-12
-    )
+    assert scores(reverse, turned(BASE))["attefa"].value == pytest.approx(scores(columns)["attefa"].value, abs=1e-12)
     assert all(np.array_equal(a, b) for a, b in zip(before, (BASE[0], *BASE[1]), strict=True))
 
 
@@ -104,8 +103,8 @@ def test_several_labels():
     assert columns["output_tvd"] == pytest.approx(expected, abs=1e-10)
     found = scores(columns, base, multi_label=True)
     constant = np.abs(base[0] - np.median(base[0], axis=0)).mean()
-    assert found["constant_tvd"]["value"] == pytest.approx(constant, abs=1e-10)
-    assert found["tvd"]["value"] == pytest.approx(
+    assert found["constant_tvd"].value == pytest.approx(constant, abs=1e-10)
+    assert found["tvd"].value == pytest.approx(
         np.mean([e for e, n in zip(expected, LENGTHS, strict=True) if n]), abs=1e-10
     )
 
@@ -117,61 +116,61 @@ def test_records_equal_loops(columns):
     found = scores(columns)
     defined = [i for i, n in enumerate(LENGTHS) if n]
     tvd, jsd = (np.asarray(columns[name])[defined] for name in ("output_tvd", "attention_jsd"))
-    assert found["attefa"]["value"] == pytest.approx(slow_faithfulness.attefa(tvd, jsd), abs=1e-10)
-    assert found["tvd"]["value"] == pytest.approx(tvd.mean(), abs=1e-10)
-    assert found["tvd"]["std"] == pytest.approx(tvd.std(ddof=0), abs=1e-10)
-    assert found["jsd"]["value"] == pytest.approx(jsd.mean(), abs=1e-10)
-    assert found["constant_tvd"]["value"] == pytest.approx(slow_faithfulness.constant_twin_tvd(BASE[0]), abs=1e-8)
-    assert (found["attefa"]["low"], found["attefa"]["high"]) == faithfulness.bootstrap_attefa([tvd], [jsd])
-    assert all(found[name]["n"] == 5 and found[name]["n_undefined"] == 1 for name in ("attefa", "tvd", "jsd"))
+    assert found["attefa"].value == pytest.approx(slow_faithfulness.attefa(tvd, jsd), abs=1e-10)
+    assert found["tvd"].value == pytest.approx(tvd.mean(), abs=1e-10)
+    assert found["tvd"].std == pytest.approx(tvd.std(ddof=0), abs=1e-10)
+    assert found["jsd"].value == pytest.approx(jsd.mean(), abs=1e-10)
+    assert found["constant_tvd"].value == pytest.approx(slow_faithfulness.constant_twin_tvd(BASE[0]), abs=1e-8)
+    assert (found["attefa"].low, found["attefa"].high) == faithfulness.bootstrap_attefa([tvd], [jsd])
+    assert all(found[name].n == 5 and found[name].n_undefined == 1 for name in ("attefa", "tvd", "jsd"))
     for metric in attefa.ATTEFA, attefa.TVD, attefa.JSD:
         record = found[metric.name]
-        assert metric.low <= record["low"] <= record["value"] <= record["high"] <= metric.high
-        assert record["reason"] is None
+        assert metric.low <= record.low <= record.value <= record.high <= metric.high
+        assert record.reason is None
 
 
 def test_a_twin_that_gave_up_is_marked():
     constant, _ = faithfulness.constant_twin(BASE[0])
     gone = attefa.run(EXAMPLES, BASE, (np.tile(constant, (6, 1)), TWIN[1]), "x")
-    assert scores(gone)["collapsed"]["value"] is True
+    assert scores(gone)["collapsed"].value is True
     kept = attefa.run(EXAMPLES, BASE, (BASE[0], TWIN[1]), "x")
-    assert scores(kept)["collapsed"]["value"] is False
-    assert scores(kept)["attefa"]["value"] == 0
+    assert scores(kept)["collapsed"].value is False
+    assert scores(kept)["attefa"].value == 0
     moved = attefa.run(EXAMPLES, BASE, (0.9 * BASE[0] + 0.1 * TWIN[0], TWIN[1]), "x")
-    assert scores(moved)["tvd"]["value"] > 0
-    assert scores(moved)["collapsed"]["value"] is False
+    assert scores(moved)["tvd"].value > 0
+    assert scores(moved)["collapsed"].value is False
 
 
 def test_a_twin_that_never_moved():
     still = attefa.run(EXAMPLES, BASE, (TWIN[0], BASE[1]), "x")
     record = scores(still)["attefa"]
-    assert math.isnan(record["value"])
-    assert record["reason"] == faithfulness.NEVER_MOVED
+    assert math.isnan(record.value)
+    assert record.reason == faithfulness.NEVER_MOVED
 
 
 def test_nothing_defined():
     base = BASE[0], [np.zeros(0)] * 6
     found = scores(attefa.run(EXAMPLES, base, base, "x"))
-    assert all(math.isnan(found[name]["value"]) and found[name]["reason"] for name in ("attefa", "tvd", "jsd"))
-    assert found["attefa"]["n_undefined"] == 6
+    assert all(math.isnan(found[name].value) and found[name].reason for name in ("attefa", "tvd", "jsd"))
+    assert found["attefa"].n_undefined == 6
 
 
 def test_limit_of_a_constrained_twin(columns):
-    tvd = scores(columns)["tvd"]["value"]
+    tvd = scores(columns)["tvd"].value
     met = scores(columns, max_tvd=tvd + 1e-9)["jsd_at_tvd"]
-    assert met["value"] == scores(columns)["jsd"]["value"]
-    assert met["reason"] is None
+    assert met.value == scores(columns)["jsd"].value
+    assert met.reason is None
     missed = scores(columns, max_tvd=0.05)["jsd_at_tvd"]
-    assert math.isnan(missed["value"])
-    assert missed["reason"] == f"missed: mean TVD {tvd:.4f} is above 0.05"
+    assert math.isnan(missed.value)
+    assert missed.reason == f"missed: mean TVD {tvd:.4f} is above 0.05"
     assert "jsd_at_tvd" not in scores(columns)
 
 
 def test_limit_with_nothing_defined_gives_a_reason():
     base = BASE[0], [np.zeros(0)] * 6
     record = scores(attefa.run(EXAMPLES, base, base, "x"), max_tvd=0.05)["jsd_at_tvd"]
-    assert math.isnan(record["value"])
-    assert record["reason"] == faithfulness.NO_EXAMPLE
+    assert math.isnan(record.value)
+    assert record.reason == faithfulness.NO_EXAMPLE
 
 
 # --- per example

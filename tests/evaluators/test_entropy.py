@@ -80,7 +80,7 @@ def test_c10_zeros_negatives_and_no_mass():
 
 @pytest.mark.parametrize("name", CONTROLS)
 def test_a_control_stands_in_attention_s_place_alone(name):
-    assert EVALUATORS["entropy"].controlled
+    assert EVALUATORS["entropy"].under_controls
     block = with_first(random_block((6, 4)))
     found = run(controlled(block, name), SETTINGS)
     assert set(found.scores["source"]) == {name}

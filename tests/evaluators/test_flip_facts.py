@@ -60,25 +60,27 @@ def test_pairs_are_corrected_for_each_other():
         later = np.where(undefined, math.nan, difference > 0)
         for metric, column in (("flip_difference", difference), ("flips_sooner", sooner), ("flips_later", later)):
             columns["pool", f"{name}~attention", metric] = (column, reasons)
-    facts = {fact["source"].split("~")[0]: fact for fact in flip_facts(columns)}
-    assert {fact["fact"] for fact in facts.values()} == {"paired_rankings"}
+    facts = {fact.source.split("~")[0]: fact for fact in flip_facts(columns)}
+    assert {fact.KIND for fact in facts.values()} == {"paired_rankings"}
     tested = ["a", "b", "c"]
     kept = {name: differences[name][~np.isnan(differences[name])] for name in tested}
     p = [p_by_signs(kept[name]) for name in tested]
     assert sorted(p)[0] < 0.05 < sorted(p)[2]
     for name, single, corrected in zip(tested, p, holm_by_definition(p), strict=True):
         fact = facts[name]
-        assert fact["p"] == pytest.approx(single, abs=1e-12)
-        assert fact["p_holm"] == pytest.approx(corrected, abs=1e-12)
-        assert fact["mean"] == pytest.approx(kept[name].mean())
-        assert (fact["n"], fact["n_undefined"]) == (len(kept[name]), 14 - len(kept[name]))
+        assert fact.p == pytest.approx(single, abs=1e-12)
+        assert fact.p_holm == pytest.approx(corrected, abs=1e-12)
+        assert fact.mean == pytest.approx(kept[name].mean())
+        assert (fact.n, fact.n_undefined) == (len(kept[name]), 14 - len(kept[name]))
         # most of the ranks lie where the mean does: fewer items needed, more often sooner
-        assert (fact["sooner"] > fact["later"]) == (biserial_by_pairs(kept[name]) < 0)
-        assert fact["sooner"] == pytest.approx(np.mean(kept[name] < 0))
-        assert fact["low"] <= fact["mean"] <= fact["high"]
-    assert any(facts[name]["p_holm"] > facts[name]["p"] for name in tested)
-    assert all(math.isnan(facts[name][p]) for name in ("same", "none") for p in ("p", "p_holm"))
-    assert (facts["none"]["n"], facts["none"]["n_undefined"]) == (0, 14)
+        assert (fact.sooner > fact.later) == (biserial_by_pairs(kept[name]) < 0)
+        assert fact.sooner == pytest.approx(np.mean(kept[name] < 0))
+        assert fact.low <= fact.mean <= fact.high
+    assert any(facts[name].p_holm > facts[name].p for name in tested)
+    for name in ("same", "none"):
+        assert math.isnan(facts[name].p)
+        assert math.isnan(facts[name].p_holm)
+    assert (facts["none"].n, facts["none"].n_undefined) == (0, 14)
 
 
 def test_equal_differences_of_fractions_are_equal_numbers():

@@ -395,8 +395,8 @@ def test_facts_equal_what_is_counted_by_hand():
         ("pool", "a~attention", "flips_later"): column(0, 0, 1, nan),
         ("pool", "a~attention", "flip_difference"): column(-0.2, -0.4, 0.1, nan),
     }
-    found = {fact["fact"]: fact for fact in flip_facts(columns)}
-    assert found["flip_contingency"] == {
+    facts = {fact.KIND: fact for fact in flip_facts(columns)}
+    assert facts["flip_contingency"].as_json() == {
         "fact": "flip_contingency",
         "site": "pool",
         "source": "attention",
@@ -406,21 +406,21 @@ def test_facts_equal_what_is_counted_by_hand():
         "flip_neither": pytest.approx(1 / 3),
         "n": 3,
     }
-    bins = found["negative_js"]
-    assert list(zip(bins["low"], bins["high"], bins["negative"], bins["of"], strict=True)) == [
+    bins = facts["negative_js"]
+    assert list(zip(bins.low, bins.high, bins.negative, bins.of, strict=True)) == [
         (0.0, 0.1, 1, 1),
         (0.3, 0.4, 0, 1),
         (0.9, 1.0, 0, 1),
     ]
-    spread = found["flip_fractions"]
-    assert (spread["fraction"], spread["mass"][1]) == (pytest.approx([0.15, 0.2, 0.4]), pytest.approx(0.6))
-    assert (spread["never"], spread["n"], spread["optimal"]) == (0.25, 3, pytest.approx(1 / 3))
-    assert math.isnan(spread["at_last"])  # not said of this ranking
-    pair = found["paired_rankings"]
-    assert (pair["sooner"], pair["later"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert (pair["n"], pair["n_undefined"]) == (3, 1)
-    assert pair["mean"] == pytest.approx(-0.5 / 3)
+    spread = facts["flip_fractions"]
+    assert (spread.fraction, spread.mass[1]) == (pytest.approx([0.15, 0.2, 0.4]), pytest.approx(0.6))
+    assert (spread.never, spread.n, spread.optimal) == (0.25, 3, pytest.approx(1 / 3))
+    assert math.isnan(spread.at_last)  # not said of this ranking
+    pair = facts["paired_rankings"]
+    assert (pair.sooner, pair.later) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert (pair.n, pair.n_undefined) == (3, 1)
+    assert pair.mean == pytest.approx(-0.5 / 3)
     from scipy.stats import wilcoxon
 
-    assert pair["p"] == pytest.approx(wilcoxon([-0.2, -0.4, 0.1]).pvalue)
-    assert pair["p_holm"] == pair["p"]
+    assert pair.p == pytest.approx(wilcoxon([-0.2, -0.4, 0.1]).pvalue)
+    assert pair.p_holm == pair.p

@@ -9,6 +9,7 @@ import attn_faithful.evaluators  # noqa: F401  all tests and sources are registe
 from attn_faithful import names
 from attn_faithful.attributions.base import SOURCES, SourceSettings
 from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.evaluators.null_controls import CONTROLS
 from attn_faithful.experiments import evaluation_settings as settings
 from attn_faithful.experiments import recipe
@@ -29,7 +30,7 @@ def keys(cls):
 @pytest.mark.parametrize(
     ("light", "real"),
     [
-        (names.TESTS, EVALUATORS),
+        (names.TESTS, all_tests()),
         (names.SOURCES, SOURCES),
         (names.NULL_ATTENTIONS, CONTROLS),
         (names.TRAINED_CONTROLS, recipe.CONTROLS),

@@ -58,7 +58,7 @@ def finished(
             "seed": twin_seed,
             "epoch": 2,
             "f1": f1,
-            **scores,
+            **{name: number.as_json() for name, number in scores.items()},
         }
     if columns:
         run.write_table("variants", columns)

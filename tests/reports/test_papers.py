@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import attn_faithful.evaluators  # noqa: F401 - the metrics register themselves
-from attn_faithful.evaluators.base import metric_table
+from attn_faithful.evaluators.metric_table import metric_table
 from attn_faithful.reports import papers
 from attn_faithful.reports.figures import FIGURES
 from attn_faithful.reports.papers import PAGE, PAPERS, number_by_number, paper_of

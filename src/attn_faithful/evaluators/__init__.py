@@ -1,8 +1,7 @@
-"""One file a faithfulness test; importing the package registers them, and the registry is the metric table."""
+"""One file a faithfulness test; importing the package registers them (see `metric_table` for the numbers they give)."""
 
 # tables show the tests in this order
 # isort: off
-import attn_faithful.evaluators.attefa
 import attn_faithful.evaluators.correlation
 import attn_faithful.evaluators.permutation
 import attn_faithful.evaluators.adversarial

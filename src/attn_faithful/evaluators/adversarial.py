@@ -15,8 +15,9 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.adversarial_search import FAST, SearchSettings, output_change, search
 from attn_faithful.evaluators.adversarial_steps import farther
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec
 from attn_faithful.evaluators.movable_attention import Movable, movable_of
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
 from attn_faithful.functional.adversary_classes import adversary_interval, decision_keeping_interval
 from attn_faithful.functional.divergences import LN2, jsd, kl, largest_jsd
@@ -348,10 +349,9 @@ EVALUATORS.register("adversarial")(
         "adversarial",
         "Jain and Wallace 2019, section 4.2.2",
         METRICS,
-        run,
-        AdversarialSettings,
-        labelled=True,
-        by_label=(KEEPING, KEEPING_UPPER, DISTANCE, PROOF),
-        of_label=run_decision,
+        run=run,
+        settings=AdversarialSettings,
+        needs_labels=True,
+        by_label=LabelTest((KEEPING, KEEPING_UPPER, DISTANCE, PROOF), run_decision),
     )
 )

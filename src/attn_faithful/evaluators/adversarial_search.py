@@ -124,7 +124,7 @@ def _loss(
 
 def _divergence(block: Block, p: Tensor, q: Tensor) -> Tensor:
     """JSD averaged over slots; written out, since its gradient must stay finite at zeros."""
-    return block.over_slots(jsd(p, q, eps=1e-10, validate_args=False), without=0.0)
+    return block.over_slots(jsd(p, q, eps=1e-10, validate_args=False), empty=0.0)
 
 
 def output_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:

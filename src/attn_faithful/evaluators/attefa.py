@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from attn_faithful import schema
-from attn_faithful.evaluators.base import EVALUATORS, Evaluator, MetricSpec
+from attn_faithful.evaluators.base import MetricSpec, PublishedTest
 from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional.ragged import per_example_divergences
-from attn_faithful.functional.reasons import NAN_ATTENTION, NO_EXAMPLE, NO_TOKEN
+from attn_faithful.functional.reasons import NAN_ATTENTION, NO_EXAMPLE, NO_TOKEN, or_else
+from attn_faithful.records.twins import Measured
 
 ATTEFA = MetricSpec(
     "attefa",
     "AtteFa",
     "TVD over JSD / ln 2 of twin and base, means first; 0: other attention, same predictions",
-    0.0,
-    1.0,
-    "higher",
+    direction="higher",
 )
-TVD = MetricSpec("tvd", "TVD", "how far the twin's predictions lie from the base's", 0.0, 1.0, None, "probability")
-JSD = MetricSpec("jsd", "JSD", "how far the twin's attention lies from the base's", 0.0, math.log(2), None, "nats")
+TVD = MetricSpec("tvd", "TVD", "how far the twin's predictions lie from the base's", unit="probability")
+JSD = MetricSpec("jsd", "JSD", "how far the twin's attention lies from the base's", high=math.log(2), unit="nats")
 JSD_AT_TVD = MetricSpec(
     "jsd_at_tvd",
     "JSD at TVD",
     "largest JSD found whose mean TVD keeps the limit; undefined where the twin missed it",
-    0.0,
-    math.log(2),
-    "lower",
-    "nats",
+    high=math.log(2),
+    direction="lower",
+    unit="nats",
 )
+
+# it compares two models over a whole split, so it is not among the tests that run block by block
+TEST = PublishedTest("attefa", "Amini and Kosseim, section 3", (ATTEFA, TVD, JSD, JSD_AT_TVD))
+
+Outputs = tuple[np.ndarray, Sequence[np.ndarray]]  # probabilities (n, C), and the attention of each example
 
 
 def run(
     example: Sequence[str],
-    base: tuple[np.ndarray, Sequence[np.ndarray]],
-    twin: tuple[np.ndarray, Sequence[np.ndarray]],
+    base: Outputs,
+    twin: Outputs,
     variant: str,
     site: str = "pool",
     multi_label: bool = False,
@@ -55,18 +59,19 @@ def run(
     Returns:
         TVD and JSD (NaN where an example has no content token) with the twin's outputs, an entry an example.
     """
-    tvd, jsd, _ = per_example_divergences(twin[0], base[0], twin[1], base[1], multi_label=multi_label)
+    probabilities, attention = twin
+    tvd, jsd, _ = per_example_divergences(probabilities, base[0], attention, base[1], multi_label=multi_label)
     n = len(example)
     return {
         "example": list(example),
         "site": [site] * n,
         "slot": [0] * n,
-        "test": ["attefa"] * n,
+        "test": [TEST.name] * n,
         "variant": [variant] * n,
         "attention_jsd": jsd.tolist(),
         "output_tvd": tvd.tolist(),
-        "probabilities": twin[0].tolist(),
-        "attention": [weights.tolist() for weights in twin[1]],
+        "probabilities": probabilities.tolist(),
+        "attention": [weights.tolist() for weights in attention],
     }
 
 
@@ -76,65 +81,90 @@ def score(
     base_probabilities: np.ndarray,
     max_tvd: float | None = None,
     multi_label: bool = False,
-) -> dict[str, dict[str, Any]]:
-    """The records of one twin, from stored columns.
+) -> dict[str, Measured]:
+    """The numbers of one twin over a whole split, from stored columns.
 
     Args:
         tvd, jsd: an entry an example; NaN where undefined.
         base_probabilities: (n, C), for the constant twin; NaN where the base could not read an example.
-        max_tvd: the limit of a constrained twin; its record "jsd_at_tvd" is NaN with a reason where it was missed.
+        max_tvd: the limit of a constrained twin; its number "jsd_at_tvd" is NaN with a reason where it was missed.
         multi_label: as for `run`.
+
+    Returns:
+        "attefa", "tvd", "jsd", the TVD of a constant twin, whether the twin collapsed to one, and with a limit
+        "jsd_at_tvd".
     """
-    whole = faithfulness.attefa(tvd, jsd)
-    constant = faithfulness.multilabel_constant_twin if multi_label else faithfulness.constant_twin
-    constant_tvd = constant(base_probabilities[~np.isnan(base_probabilities).any(axis=1)])[1]
-    counts = {"n": whole.n, "n_undefined": whole.n_undefined}
+    ratio = faithfulness.attefa(tvd, jsd)
     low, high = faithfulness.bootstrap_attefa([tvd], [jsd])
+    counts = {"n": ratio.n, "n_undefined": ratio.n_undefined}
     # one set of examples for both means, as in the ratio
     both = np.isfinite(tvd) & np.isfinite(jsd)
-    records: dict[str, dict[str, Any]] = {
-        "attefa": {"value": whole.attefa, "low": low, "high": high, "reason": whole.reason, **counts},
-        "tvd": {**_mean(tvd[both]), **counts},
-        "jsd": {**_mean(jsd[both]), **counts},
-        "constant_tvd": {"value": constant_tvd, **counts},
-        "collapsed": {"value": bool(faithfulness.is_collapsed(whole.tvd, constant_tvd))},
+    mean_jsd = replace(_mean(jsd[both]), **counts)
+    constant_tvd = _tvd_of_constant_twin(base_probabilities, multi_label)
+    collapsed = bool(faithfulness.is_collapsed(ratio.tvd, constant_tvd))
+    numbers = {
+        "attefa": Measured(ratio.attefa, low=low, high=high, reason=ratio.reason, **counts),
+        "tvd": replace(_mean(tvd[both]), **counts),
+        "jsd": mean_jsd,
+        "constant_tvd": Measured(constant_tvd, has_reason=False, **counts),
+        "collapsed": Measured(collapsed, has_reason=False),
     }
-    if max_tvd is not None:
-        met = whole.tvd <= max_tvd
-        record = dict(records["jsd"]) if met else {"value": math.nan, "low": math.nan, "high": math.nan, **counts}
-        missed = f"missed: mean TVD {whole.tvd:.4f} is above {max_tvd:g}" if whole.n else whole.reason
-        record["reason"] = None if met else missed
-        records["jsd_at_tvd"] = record
-    return records
+    if max_tvd is None:
+        return numbers
+    if ratio.tvd <= max_tvd:
+        numbers["jsd_at_tvd"] = mean_jsd
+        return numbers
+    missed = ratio.reason
+    if ratio.n:
+        missed = f"missed: mean TVD {ratio.tvd:.4f} is above {max_tvd:g}"
+    numbers["jsd_at_tvd"] = Measured(math.nan, low=math.nan, high=math.nan, reason=missed, **counts)
+    return numbers
 
 
-def _mean(values: np.ndarray) -> dict[str, Any]:
+def _tvd_of_constant_twin(base_probabilities: np.ndarray, multi_label: bool) -> float:
+    """Mean TVD of a twin that predicts the same of every text that the base could read."""
+    readable = ~np.isnan(base_probabilities).any(axis=1)
+    constant_twin = faithfulness.multilabel_constant_twin if multi_label else faithfulness.constant_twin
+    _, constant_tvd = constant_twin(base_probabilities[readable])
+    return constant_tvd
+
+
+def _mean(values: np.ndarray) -> Measured:
     if not len(values):
-        return {"value": math.nan, "std": math.nan, "low": math.nan, "high": math.nan, "reason": NO_EXAMPLE}
+        return Measured(math.nan, std=math.nan, low=math.nan, high=math.nan, reason=NO_EXAMPLE)
     low, high = faithfulness.bootstrap_mean([values])
-    return {"value": float(values.mean()), "std": float(values.std()), "low": low, "high": high, "reason": None}
+    return Measured(float(values.mean()), std=float(values.std()), low=low, high=high)
 
 
 def per_example(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Rows of the table "scores": TVD, JSD and AtteFa of every example of one variant."""
-    tvd, jsd = np.asarray(columns["output_tvd"], dtype=float), np.asarray(columns["attention_jsd"], dtype=float)
-    ratios, reasons = faithfulness.attefa_per_example(tvd, jsd)
-    pairs = zip(jsd, columns["attention"], strict=True)
-    empty = [None if not math.isnan(j) else NAN_ATTENTION if len(weights) else NO_TOKEN for j, weights in pairs]
-    reasons = [why or reason for why, reason in zip(empty, reasons, strict=True)]
+    tvd = np.asarray(columns["output_tvd"], dtype=float)
+    jsd = np.asarray(columns["attention_jsd"], dtype=float)
+    ratios, ratio_reasons = faithfulness.attefa_per_example(tvd, jsd)
+    jsd_reasons = [_reason_of_jsd(value, weights) for value, weights in zip(jsd, columns["attention"], strict=True)]
+    scored: list[tuple[MetricSpec, np.ndarray, Sequence[str | None]]] = [
+        (TVD, tvd, [None] * len(tvd)),
+        (JSD, jsd, jsd_reasons),
+        (ATTEFA, ratios, or_else(jsd_reasons, ratio_reasons)),
+    ]
     rows: dict[str, list[Any]] = {name: [] for name in schema.columns("scores")}
-    for metric, values, why in (("tvd", tvd, [None] * len(tvd)), ("jsd", jsd, empty), ("attefa", ratios, reasons)):
-        rows["example"] += list(columns["example"])
-        rows["site"] += list(columns["site"])
-        rows["slot"] += list(columns["slot"])
-        rows["source"] += list(columns["variant"])
-        rows["label"] += [None] * len(tvd)  # of all labels together
-        rows["metric"] += [metric] * len(tvd)
-        rows["value"] += [float(v) for v in values]
-        rows["reason"] += list(why)
+    for metric, values, reasons in scored:
+        added = {
+            "example": columns["example"],
+            "site": columns["site"],
+            "slot": columns["slot"],
+            "source": columns["variant"],
+            "label": [None] * len(values),  # of all labels together
+            "metric": [metric.name] * len(values),
+            "value": values.tolist(),
+            "reason": reasons,
+        }
+        for name, entries in added.items():
+            rows[name].extend(entries)
     return rows
 
 
-EVALUATORS.register("attefa")(
-    Evaluator("attefa", "Amini and Kosseim, section 3", (ATTEFA, TVD, JSD, JSD_AT_TVD), run, twin=True)
-)
+def _reason_of_jsd(jsd: float, attention: Sequence[float]) -> str | None:
+    if not math.isnan(jsd):
+        return None
+    return NAN_ATTENTION if len(attention) else NO_TOKEN

@@ -1,9 +1,9 @@
-"""What a test is given and what it gives back, and the metric table: every number with its range and meaning."""
+"""What a test is given, and what it says of itself: its paper, its settings and its rows of the metric table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,28 +13,28 @@ from torch import Tensor
 from attn_faithful._registry import Registry
 from attn_faithful._seeds import seed_for
 from attn_faithful.models.protocol import Encoded
-from attn_faithful.schema import columns
+from attn_faithful.records.facts import Fact
 
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """One number of a test, as data.
+    """One number of a test, as data: a share or a probability unless its range says otherwise.
 
     Attributes:
-        name: in columns, tables and on the command line.
-        title: in a table's head.
+        name: in columns, in tables and on the command line.
+        title: in the head of a table.
         meaning: one sentence for a person.
         low, high: its range.
         direction: "lower" or "higher" for which of two values speaks for faithful attention; None where neither does.
-        unit: "nats", "probability", "" ...
+        unit: "nats", "probability" or "".
         shown: whether its mean says enough to stand in a table.
     """
 
     name: str
     title: str
     meaning: str
-    low: float
-    high: float
+    low: float = 0.0
+    high: float = 1.0
     direction: str | None = None
     unit: str = ""
     shown: bool = True
@@ -80,18 +80,25 @@ class Block:
         """What a test may move and rank, bool (B, S, T): allowed content."""
         return self.encoded.allowed & self.encoded.content[:, None]
 
+    @property
+    def is_control(self) -> bool:
+        """Whether a control stands in the place of the model's attention."""
+        return self.attention != "attention"
+
     def importance(self, name: str) -> Tensor:
         """Importance of each item (B, T) by a source; of "attention" its weight over all slots."""
         values = self.encoded.over_items if name == "attention" else self.sources[name]
         return values.to(self.encoded.content.device)
 
-    def over_slots(self, values: Tensor, without: float = math.nan) -> Tensor:
-        """The mean of values (B, ..., S) over an example's slots that hold an item; ``without`` where none does."""
-        held = self.items.any(-1)  # (B, S)
-        held = held.view(len(held), *[1] * (values.dim() - 2), held.shape[1])
-        kept = torch.where(held, values, torch.zeros_like(values))  # an empty slot's value may be NaN
-        count = held.sum(-1)
-        return torch.where(count > 0, kept.sum(-1) / count.clamp(min=1), without)
+    def over_slots(self, values: Tensor, empty: float = math.nan) -> Tensor:
+        """The mean of values (B, ..., S) over an example's slots that hold an item; ``empty`` where none does."""
+        has_item = self.items.any(-1)  # (B, S)
+        axes = [1] * (values.dim() - 2)
+        has_item = has_item.view(len(has_item), *axes, has_item.shape[1])
+        # an empty slot's value may be NaN
+        counted = torch.where(has_item, values, torch.zeros_like(values))
+        count = has_item.sum(-1)
+        return torch.where(count > 0, counted.sum(-1) / count.clamp(min=1), empty)
 
     def generator(self, row: int, *purpose: object) -> torch.Generator:
         """A generator for one example and purpose, on the CPU, whatever the batch and the order."""
@@ -103,119 +110,64 @@ def sources_of(settings: Any) -> list[str]:
     return [name for name in settings.rankings if name != "attention"]
 
 
-class ScoreRows:
-    """What a test found: rows of the tables "scores" and "variants", as columns."""
-
-    def __init__(self) -> None:
-        self.scores: dict[str, list[Any]] = {name: [] for name in columns("scores")}
-        self.variants: dict[str, list[Any]] = {name: [] for name in columns("variants")}
-
-    def score(
-        self,
-        block: Block,
-        row: int,
-        metric: str,
-        value: float,
-        reason: str | None = None,
-        source: str | None = None,
-        slot: int = 0,
-    ) -> None:
-        """Add one number of one example; a reason goes with NaN and with nothing else."""
-        value = float(value)
-        entry = {
-            "example": block.example[row],
-            "site": block.site,
-            "slot": slot,
-            "source": source or block.attention,
-            "label": block.label,
-            "metric": metric,
-            "value": value,
-            "reason": (reason or "undefined") if math.isnan(value) else None,
-        }
-        for name, values in self.scores.items():
-            values.append(entry[name])
-
-    def variant(self, block: Block, row: int, test: str, variant: str, slot: int = 0, **found: Any) -> None:
-        """Add one alternative of one example; what was not found is None."""
-        entry = {
-            "example": block.example[row],
-            "site": block.site,
-            "slot": slot,
-            "test": test,
-            "variant": variant,
-            "label": block.label,
-            **found,
-        }
-        for name, values in self.variants.items():
-            values.append(entry.get(name))
-
-    def handed(self, copies: Mapping[str, Sequence[str]]) -> ScoreRows:
-        """The same of all examples that say the same.
-
-        Args:
-            copies: example -> the examples in whose name its rows shall stand; none for rows that nobody asked for.
-        """
-        if all(list(own) == [example] for example, own in copies.items()):
-            return self
-        found = ScoreRows()
-        for mine, theirs in ((found.scores, self.scores), (found.variants, self.variants)):
-            named = [(i, own) for i, example in enumerate(theirs["example"]) for own in copies[example]]
-            for name, values in mine.items():
-                values.extend(theirs[name][i] for i, _ in named)
-            mine["example"] = [own for _, own in named]
-        return found
-
-    def extend(self, other: ScoreRows) -> None:
-        """Add the rows of another."""
-        for mine, theirs in ((self.scores, other.scores), (self.variants, other.variants)):
-            for name, values in mine.items():
-                values.extend(theirs[name])
-
-    def drop(self, metrics: Collection[str]) -> None:
-        """Take out the scores of some metrics."""
-        kept = [i for i, metric in enumerate(self.scores["metric"]) if metric not in metrics]
-        self.scores = {name: [values[i] for i in kept] for name, values in self.scores.items()}
+def no_sources(settings: Any) -> list[str]:
+    """The sources of a test that needs none."""
+    return []
 
 
 @dataclass(frozen=True)
-class Evaluator:
-    """One faithfulness test.
+class PublishedTest:
+    """A test as its paper describes it.
 
     Attributes:
         name: for ``--tests`` and the column "test".
         paper: where it comes from, with the section.
         metrics: its rows of the metric table.
-        run: of a test of one model, ``run(block, settings) -> ScoreRows``.
-        settings: its settings, a dataclass that recipes are checked against.
-        sources: ``sources(settings)`` names the sources of importance that it needs.
-        facts: ``facts(columns)`` says what the scores of a data set say together, where that is more than means and
-            shares: columns are (site, source, metric) -> values and reasons, an example each.
-        marked: whether it says anything only of data in which people marked their reasons; others do not see them.
-        labelled: whether it reads the gold classes; others do not see them.
-        controlled: whether it is run on null controls in attention's place too.
-        by_label: the metrics that are about the decision, of which a multi-label model is asked label by label.
-        of_label: of these tests, ``of_label(block, settings) -> ScoreRows`` says them; the block is that of one label.
-        twin: whether it compares a model with its twin, on outputs of a whole split, and is not run by the block.
     """
 
     name: str
     paper: str
     metrics: Sequence[MetricSpec]
-    run: Callable[..., Any]
-    settings: Any = None
-    sources: Callable[[Any], Sequence[str]] = lambda settings: ()
-    facts: Callable[[Mapping[Any, Any]], list[dict[str, Any]]] | None = None
-    marked: bool = False
-    labelled: bool = False
-    controlled: bool = True
-    by_label: Sequence[MetricSpec] = ()
-    of_label: Callable[..., Any] | None = None
-    twin: bool = False
+
+
+@dataclass(frozen=True)
+class LabelTest:
+    """The part of a test that is about the decision: a multi-label model is asked for it label by label.
+
+    Attributes:
+        metrics: those of the test that are about the decision.
+        run: ``run(block, settings) -> ScoreRows``; the block is that of one label.
+    """
+
+    metrics: Sequence[MetricSpec]
+    run: Callable[[Block, Any], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluator(PublishedTest):
+    """A faithfulness test that is run on one block of examples after another.
+
+    Attributes:
+        run: ``run(block, settings) -> ScoreRows``.
+        settings: its settings, a dataclass that recipes are checked against.
+        sources: ``sources(settings)`` names the sources of importance that it needs.
+        facts: ``facts(columns)`` says what the scores of a data set say together, where that is more than means and
+            shares: columns are (site, source, metric) -> values and reasons, an example each.
+        needs_rationale: whether it says anything only of data in which people marked their reasons; other tests do not
+            see them.
+        needs_labels: whether it reads the gold classes; other tests do not see them.
+        under_controls: whether it is run on null controls in attention's place too.
+        by_label: the part that a multi-label model is asked label by label; None where there is none.
+    """
+
+    run: Callable[[Block, Any], Any]
+    settings: type[Any]
+    sources: Callable[[Any], Sequence[str]] = no_sources
+    facts: Callable[[Mapping[Any, Any]], list[Fact]] | None = None
+    needs_rationale: bool = False
+    needs_labels: bool = False
+    under_controls: bool = True
+    by_label: LabelTest | None = None
 
 
 EVALUATORS: Registry[Evaluator] = Registry("test")
-
-
-def metric_table() -> list[MetricSpec]:
-    """Every registered metric, in order of registration."""
-    return [metric for name in EVALUATORS for metric in EVALUATORS[name].metrics]

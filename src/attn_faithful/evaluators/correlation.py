@@ -10,7 +10,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.rankings import LONG, SIGNIFICANT, TIE_TOLERANCE, Correlation, kendall_tau_b, spearman
 from attn_faithful.functional.top_k import TopK, overlap, top_k_kendall, top_k_tau
 
@@ -167,8 +168,8 @@ EVALUATORS.register("correlation")(
         "correlation",
         "Jain and Wallace 2019, section 4.1",
         METRICS,
-        run,
-        CorrelationSettings,
-        lambda settings: settings.against,
+        run=run,
+        settings=CorrelationSettings,
+        sources=lambda settings: settings.against,
     )
 )

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.concentration import distribution, gini, normalized_entropy, support_size
 
 ENTROPY = MetricSpec(
@@ -86,8 +87,8 @@ EVALUATORS.register("entropy")(
         "entropy",
         "Meister et al. 2021, section 4",
         (ENTROPY, SUPPORT, GINI, ZERO, HIDDEN),
-        run,
-        EntropySettings,
-        lambda settings: settings.of,
+        run=run,
+        settings=EntropySettings,
+        sources=lambda settings: settings.of,
     )
 )

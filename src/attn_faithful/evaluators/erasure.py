@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.erasure import (
     SHARES,
     aopc,
@@ -127,11 +128,10 @@ EVALUATORS.register("erasure")(
         "erasure",
         "DeYoung et al. 2020, section 4.2",
         (COMPREHENSIVENESS, SUFFICIENCY),
-        run,
-        ErasureSettings,
-        sources_of,
-        controlled=False,
-        by_label=(COMPREHENSIVENESS, SUFFICIENCY),
-        of_label=run,
+        run=run,
+        settings=ErasureSettings,
+        sources=sources_of,
+        under_controls=False,
+        by_label=LabelTest((COMPREHENSIVENESS, SUFFICIENCY), run),
     )
 )

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.attention_removal import OPERATORS, Removal
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
 from attn_faithful.evaluators.flip_facts import flip_facts
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.attention_removal import flipped, greedy_flip_size, removal_order, removed_mass
 from attn_faithful.functional.divergences import LN2, jsd
 from attn_faithful.functional.flip_set import smallest_flip_set
@@ -402,12 +403,11 @@ EVALUATORS.register("flips")(
         "flips",
         "Serrano and Smith 2019, sections 4 and 5",
         METRICS,
-        run,
-        FlipSettings,
-        sources_of,
-        controlled=False,
+        run=run,
+        settings=FlipSettings,
+        sources=sources_of,
+        under_controls=False,
         facts=flip_facts,
-        by_label=METRICS,
-        of_label=run,
+        by_label=LabelTest(METRICS, run),
     )
 )

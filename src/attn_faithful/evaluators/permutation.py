@@ -11,7 +11,8 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial_search import output_change
 from attn_faithful.evaluators.attention_removal import CELLS
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.permutations import (
     joint_permutations,
     permutable,
@@ -115,8 +116,7 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
 
 def run_decision(block: Block, settings: PermutationSettings) -> ScoreRows:
     """The metrics of `run` that are about the decision, of a block of one label."""
-    found = run(block, settings)
-    found.drop({MEDIAN.name, LARGEST.name})
+    found = run(block, settings).without_metrics({MEDIAN.name, LARGEST.name})
     found.variants = ScoreRows().variants
     return found
 
@@ -206,9 +206,8 @@ EVALUATORS.register("permutation")(
         "permutation",
         "Jain and Wallace 2019, section 4.2.1",
         (MEDIAN, LARGEST, FLIPS, EXTREME, CERTIFIED),
-        run,
-        PermutationSettings,
-        by_label=(FLIPS, EXTREME, CERTIFIED),
-        of_label=run_decision,
+        run=run,
+        settings=PermutationSettings,
+        by_label=LabelTest((FLIPS, EXTREME, CERTIFIED), run_decision),
     )
 )

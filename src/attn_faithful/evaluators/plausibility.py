@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, ScoreRows, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, sources_of
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, rationale_share, select_top, token_f1
 from attn_faithful.functional.reasons import NOTHING_MARKED
@@ -116,10 +117,10 @@ EVALUATORS.register("plausibility")(
         "plausibility",
         "DeYoung et al. 2020, section 4.1",
         METRICS,
-        run,
-        PlausibilitySettings,
-        sources_of,
-        marked=True,
-        controlled=False,
+        run=run,
+        settings=PlausibilitySettings,
+        sources=sources_of,
+        needs_rationale=True,
+        under_controls=False,
     )
 )

@@ -7,7 +7,9 @@ from typing import Any
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.attributions.base import SOURCES, SourceSettings
+from attn_faithful.evaluators import attefa
 from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.evaluators.null_controls import CONTROLS
 from attn_faithful.experiments.strict_yaml import build
 from attn_faithful.models.protocol import JOINT, QUERIES
@@ -59,7 +61,8 @@ class EvaluationSettings:
         if self.special_tokens == "keep" and self.units == "word":
             raise InputError("Special tokens are no words: with special_tokens keep set units to token.")
         for test in [*self.tests, *self.settings]:
-            if EVALUATORS[test].twin:
+            check_choice("test", test, all_tests())
+            if test == attefa.TEST.name:
                 raise InputError(f"The test {test!r} needs a trained twin; use attn-faithful {test}.")
         if twice := {test for test in self.tests if self.tests.count(test) > 1}:
             raise InputError(f"tests: {min(twice)!r} stands twice.")
@@ -68,10 +71,9 @@ class EvaluationSettings:
         for source in self.also:
             check_choice("source", source, SOURCES)
         for test in EVALUATORS:
-            if not EVALUATORS[test].twin:
-                for source in EVALUATORS[test].sources(self.of(test)):
-                    if source != GIVEN:
-                        check_choice(f"source of the test {test}", source, SOURCES)
+            for source in EVALUATORS[test].sources(self.of(test)):
+                if source != GIVEN:
+                    check_choice(f"source of the test {test}", source, SOURCES)
 
     def tested(self, model: Any) -> tuple[str, ...]:
         """The sites of a model that are tested.

@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from attn_faithful.attributions.base import Attribution, Request, attribute
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, ScoreRows
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.models.label_view import Remembered, label_view, no_and_yes
 
@@ -41,12 +42,12 @@ class LabelSources:
 
 def asks_labels(test: str, block: Block) -> bool:
     """Whether a test asks the labels of a block one by one."""
-    return block.encoded.multi_label and EVALUATORS[test].of_label is not None
+    return block.encoded.multi_label and EVALUATORS[test].by_label is not None
 
 
 def sources_by_label(settings: EvaluationSettings, tests: Sequence[str]) -> list[str]:
     """The sources that tests which ask each label need."""
-    asking = [test for test in tests if EVALUATORS[test].of_label is not None]
+    asking = [test for test in tests if EVALUATORS[test].by_label is not None]
     needed = [source for test in asking for source in EVALUATORS[test].sources(settings.of(test))]
     return [name for name in dict.fromkeys(needed) if name != GIVEN]
 
@@ -57,17 +58,17 @@ def ask_labels(
     """What a test says of a multi-label model: of all labels together where it can, else label by label.
 
     Args:
-        evaluator: with `of_label`.
+        evaluator: of which each label can be asked.
         block: of all labels.
         settings: the test's.
         names: of the labels.
         sources: of each label, importance in the place of the block's.
     """
-    asked = {metric.name for metric in evaluator.by_label}
+    by_label: LabelTest = evaluator.by_label
+    asked = {metric.name for metric in by_label.metrics}
     found = ScoreRows()
     if any(metric.name not in asked for metric in evaluator.metrics):
-        found.extend(evaluator.run(block, settings))
-        found.drop(asked)
+        found.extend(evaluator.run(block, settings).without_metrics(asked))
     decode = Remembered(block.encoded.decode)
     for label, name in enumerate(names):
         own = replace(
@@ -78,7 +79,7 @@ def ask_labels(
             sources={**block.sources, **sources[label]},
             without=_without(block, label),
         )
-        found.extend(evaluator.of_label(own, settings))
+        found.extend(by_label.run(own, settings))
     return found
 
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.attributions.base import AT_A_SITE, Attribution, Request, attribute
 from attn_faithful.data.rationales import RATIONALE
-from attn_faithful.evaluators.base import EVALUATORS, Block, ScoreRows
+from attn_faithful.evaluators.base import EVALUATORS, Block
 from attn_faithful.evaluators.null_controls import controlled
+from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows
 from attn_faithful.experiments.deletions import Remover
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.label_views import LabelSources, ask_labels, asks_labels, sources_by_label
@@ -131,7 +132,7 @@ class Tester:
             (control, test)
             for control in (None, *self.settings.controls)
             for test in self.settings.tests
-            if control is None or EVALUATORS[test].controlled
+            if control is None or EVALUATORS[test].under_controls
         ]
 
     @property
@@ -175,7 +176,7 @@ class Tester:
                 remover = self._remover(removers, batch, there)
                 tests, sources = self._test(block.keys, one, site, batch, there, own, remover, on_progress)
                 importance |= _kept(one.places, sources, there.content)
-                found.extend(tests.handed(self._handed(one)))
+                found.extend(tests.for_copies(self._handed(one)))
             measured.tests.append((site, output_rows(block.copies, there), importance, found))
         return measured
 
@@ -202,9 +203,9 @@ class Tester:
         """All beside the text that a source or a test reads of an example."""
         tests = [EVALUATORS[test] for test in self.settings.tests]
         told: list[Any] = []
-        if self.settings.target == "gold" or any(test.labelled for test in tests):
+        if self.settings.target == "gold" or any(test.needs_labels for test in tests):
             told += [np.asarray(label).tolist() for label in self._labels_of([place])]
-        if any(test.marked for test in tests) and RATIONALE in self.rows.column_names:
+        if any(test.needs_rationale for test in tests) and RATIONALE in self.rows.column_names:
             told.append(np.asarray(self.rows[RATIONALE][place]).tolist())
         if self.given is not None:
             told.append(list(self.given[place]))
@@ -259,8 +260,8 @@ class Tester:
             evaluator = EVALUATORS[test]
             own = replace(
                 shown[control],
-                labels=labels if evaluator.labelled else None,
-                rationale=marked if evaluator.marked else None,
+                labels=labels if evaluator.needs_labels else None,
+                rationale=marked if evaluator.needs_rationale else None,
             )
             if asks_labels(test, own):
                 names = self.subject.label_names
@@ -321,10 +322,10 @@ class Tester:
                 known.sources[name] = found
             values[name] = found.values
             for metric, column in found.extra.items():
-                for row, value in enumerate(column.tolist()):
-                    extra.score(block, row, metric, value, NO_TOKEN, source=name)
-            for row, reason in enumerate(found.reasons):
-                extra.score(block, row, "reliable", float(reason is None), source=name)
+                extra.add_columns(block, [ScoreColumn(metric, column, otherwise=NO_TOKEN, source=name)])
+            if found.reasons:
+                reliable = torch.tensor([reason is None for reason in found.reasons])
+                extra.add_columns(block, [ScoreColumn("reliable", reliable, source=name)])
         return values, extra
 
     def _by_label(self, batch: Batch, block: Block, known: SiteCache) -> list[dict[str, Tensor]]:

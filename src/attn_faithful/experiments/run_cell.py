@@ -95,19 +95,20 @@ def run_cell(cell: Cell, folder: RunFolder, on_progress: Tell, processes: Proces
             )
             if processes.main:
                 writer.extend(attefa.per_example(columns), columns)
+            numbers = attefa.score(
+                np.asarray(columns["output_tvd"]),
+                np.asarray(columns["attention_jsd"]),
+                outputs["test"].probabilities,
+                settings.max_tvd if settings.objective == "constrained" else None,
+                data.config.multi_label,
+            )
             summary["twins"][name] = {
                 "variant": settings.variant,
                 "seed": seed,
                 "epoch": record["epoch"],
                 "seconds": record["seconds"],
                 **_classified(found, test, data),
-                **attefa.score(
-                    np.asarray(columns["output_tvd"]),
-                    np.asarray(columns["attention_jsd"]),
-                    outputs["test"].probabilities,
-                    settings.max_tvd if settings.objective == "constrained" else None,
-                    data.config.multi_label,
-                ),
+                **{name: number.as_json() for name, number in numbers.items()},
             }
         evaluate_rows(
             EvaluatedModel(base, collator(test), data.texts.label_names, token_ids(data.tokenizer)),
@@ -123,7 +124,7 @@ def run_cell(cell: Cell, folder: RunFolder, on_progress: Tell, processes: Proces
             names, many = data.texts.label_names, data.config.multi_label
             with kept_tables(folder):
                 records = records_of(folder, test["example"], outputs["test"].probabilities, names, many)
-                facts = facts_of(folder, test["example"], names, many)
+                facts = [fact.as_json() for fact in facts_of(folder, test["example"], names, many)]
             summary |= {"tests": records, "metrics": metric_facts(records), "facts": facts}
             folder.write_table("history", long_history(history))
             folder.write_summary(summary)

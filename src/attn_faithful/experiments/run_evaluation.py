@@ -137,7 +137,7 @@ def make_task(
     check_choice(f"split of {texts.name}", split, texts.splits)
     if not settings.tests:
         marked = RATIONALE in texts.splits[split].column_names
-        named = (test for test in EVALUATORS if not EVALUATORS[test].twin and (marked or not EVALUATORS[test].marked))
+        named = (test for test in EVALUATORS if marked or not EVALUATORS[test].needs_rationale)
         settings, left_out = possible(model, replace(settings, tests=list(named)), named=False)
     else:
         settings, left_out = possible(model, settings, named=True)
@@ -251,7 +251,7 @@ def finish(
             "informative_mass": None,
             "tests": records,
             "metrics": metric_facts(records),
-            "facts": facts_of(folder, rows["example"], names, multi_label),
+            "facts": [fact.as_json() for fact in facts_of(folder, rows["example"], names, multi_label)],
         }
     )
     notes = [f"{missing} examples are not in {task.source_file}."] if missing else []

@@ -206,13 +206,14 @@ def _compare(
         groups = by_prediction(found.base, texts.label_names, base.multi_label)
         records += _records(own, found, test["example"], groups)
         limit = settings.max_tvd if settings.objective == "constrained" else None
+        numbers = attefa.score(found.tvd, found.jsd, found.base, limit, base.multi_label)
         twins[name] = {
             "variant": settings.variant,
             "seed": seed,
             "epoch": record["epoch"],
             "seconds": record["seconds"],
             **classification_metrics(found.twin, labels, base.multi_label),
-            **attefa.score(found.tvd, found.jsd, found.base, limit, base.multi_label),
+            **{called: number.as_json() for called, number in numbers.items()},
             "layers": _layers(found, base.multi_label),
         }
     chosen = base.choosing(base.queries, base.heads, base.layers if settings.layers is None else settings.layers)
@@ -289,7 +290,7 @@ def _layers(found: StockOutputs, multi_label: bool) -> list[dict[str, Any]]:
         rows.append(
             {
                 "layer": layer,
-                "jsd": jsd,
+                "jsd": jsd.as_json(),
                 "content_mass": {"base": base, "twin": twin},
                 "assignment": found.assignments[place].tolist(),
             }

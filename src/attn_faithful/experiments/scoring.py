@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from attn_faithful.evaluators import attefa
 from attn_faithful.evaluators.base import EVALUATORS, MetricSpec
+from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.experiments.collecting import COLUMNS, Collected, Key, Parts, as_table, keys_of
 from attn_faithful.functional.summaries import summarize
+from attn_faithful.records.facts import Fact
 from attn_faithful.store import RunFolder
 
 ALL = "all"
@@ -75,7 +78,7 @@ def _place(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 def facts_of(
     folder: RunFolder, examples: Sequence[str], label_names: Sequence[str] = (), multi_label: bool = False
-) -> list[dict[str, Any]]:
+) -> list[Fact]:
     """What the tests of one model say beside means and shares (see `Evaluator.facts`), from its stored scores.
 
     Of multi-label models each label's by itself, with its name behind the source.
@@ -84,17 +87,17 @@ def facts_of(
         return []
     if not multi_label or not _labelled(folder):
         return _facts(lambda: folder.table_parts("scores", COLUMNS), examples)
-    found = []
+    found: list[Fact] = []
     for name in label_names:
         facts = _facts(_of_label(folder, name), examples)
-        found += [{**fact, "source": f"{fact['source']}, {name}"} for fact in facts]
+        found += [replace(fact, source=f"{fact.source}, {name}") for fact in facts]
     return found
 
 
-def _facts(parts: Callable[[], Parts], examples: Sequence[str]) -> list[dict[str, Any]]:
+def _facts(parts: Callable[[], Parts], examples: Sequence[str]) -> list[Fact]:
     keys = keys_of(parts())
     specs, unknown = _specs(), (0, None)
-    found: list[dict[str, Any]] = []
+    found: list[Fact] = []
     for test in EVALUATORS:
         own = [key for key in keys if specs.get(key[2], unknown)[1] == test]
         if (facts := EVALUATORS[test].facts) is not None and own:
@@ -107,7 +110,7 @@ def _facts(parts: Callable[[], Parts], examples: Sequence[str]) -> list[dict[str
 
 def _of_twins() -> set[str]:
     """The metrics of twins."""
-    return {spec.name for name in EVALUATORS if EVALUATORS[name].twin for spec in EVALUATORS[name].metrics}
+    return {spec.name for spec in attefa.TEST.metrics}
 
 
 def score_records(
@@ -183,10 +186,10 @@ def _records(
 
 def metric_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """What the metrics of some records are: title, meaning, range, direction, unit and the test's paper."""
-    specs = _specs()
+    specs, tests = _specs(), all_tests()
     used = dict.fromkeys(record["metric"] for record in records)
     return {
-        name: {**asdict(specs[name][2]), "test": specs[name][1], "paper": EVALUATORS[specs[name][1]].paper}
+        name: {**asdict(specs[name][2]), "test": specs[name][1], "paper": tests[specs[name][1]].paper}
         for name in used
         if name in specs
     }
@@ -194,5 +197,5 @@ def metric_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
 
 def _specs() -> dict[str, tuple[int, str, MetricSpec]]:
     """Metric -> its place in the metric table, its test and what it is."""
-    listed = [(test, spec) for test in EVALUATORS for spec in EVALUATORS[test].metrics]
+    listed = [(test.name, spec) for test in all_tests().values() for spec in test.metrics]
     return {spec.name: (i, test, spec) for i, (test, spec) in enumerate(listed)}

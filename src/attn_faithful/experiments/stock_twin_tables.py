@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from attn_faithful.data.rows import Texts
-from attn_faithful.evaluators.base import ScoreRows
+from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.readable_texts import Split
