@@ -38,7 +38,7 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
 
     from attn_faithful.data.encoding import check_tokenizer_fits
     from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
-    from attn_faithful.models.entry import shown, stored_type
+    from attn_faithful.models.entry import shown, speaks_protocol, stored_type
     from attn_faithful.models.stock.sparse import restore_projection
 
     if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
@@ -59,7 +59,7 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     model = model.eval()
     model._stored_dtype = stored
     model.training_texts = saved_training_texts(path)
-    if hasattr(model, "sites"):
+    if speaks_protocol(model):
         return model, tokenizer
     restore_projection(model)
     return wrap(model), tokenizer

@@ -5,9 +5,10 @@ import torch
 
 from attn_faithful.experiments import deletions as removing
 from attn_faithful.experiments.deletions import Remover
+from attn_faithful.models.protocol import AttentionModel
 
 
-class Counting:
+class Counting(AttentionModel):
     """A model whose logits tell which tokens are kept, and that remembers what it was asked."""
 
     def __init__(self):

@@ -74,7 +74,7 @@ def test_what_was_read_of_a_stock_model(tokenizer):
     assert found["rows"] == {"layer.0": "mean", "layer.1": "mean"}
     assert (found["heads"], found["layers"], found["heads_in_all"]) == ([1], 2, 2)
     assert attention_read(af.wrap(bert(tokenizer)))["rows"] == {"layer.0": "token", "layer.1": "token"}
-    assert attention_read(object()) is None
+    assert attention_read(af.AttentionModel()) is None
 
 
 def test_an_explanation_says_that_its_text_was_cut(tokenizer, tmp_path):

@@ -101,7 +101,7 @@ def test_weights_beside_the_embeddings():
     assert weights_of({"architecture": "hierarchical"}) > 0
     bert = BertForSequenceClassification(BertConfig(**TINY))
     assert computing_weights(af.wrap(bert)) == computing_weights(bert) < SMALL
-    assert computing_weights(object()) > SMALL
+    assert computing_weights(af.AttentionModel()) > SMALL
 
 
 @pytest.fixture

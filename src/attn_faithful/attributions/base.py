@@ -12,6 +12,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful._registry import Registry
 from attn_faithful.functional.rollout import HEADS
+from attn_faithful.models.adapted import adapted
 from attn_faithful.models.distinct_deletions import alike
 from attn_faithful.models.label_view import label_view, no_and_yes
 from attn_faithful.models.protocol import Batch, Encoded, probabilities
@@ -118,6 +119,8 @@ class Request:
     memory: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.model is not None:
+            object.__setattr__(self, "model", adapted(self.model))
         if self.target is None:
             return
         examples, classes = self.asked.logits.shape
@@ -148,7 +151,7 @@ class Request:
     def attention_path(self) -> str:
         """The settings' path of gradients; of "auto" the model's own."""
         asked = self.settings.attention_path
-        return getattr(self.model, "attention_path", "detached") if asked == "auto" else asked
+        return self.model.attention_path if asked == "auto" else asked
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def attribute(name: str, request: Request) -> Attribution:
     found = SOURCES[name](request)
     content = request.encoded.content.cpu()
     values = torch.where(content, found.values.detach().cpu().double(), torch.nan)
-    if getattr(request.model, "reads_alone", False) and name not in DRAWN:
+    if request.model.reads_alone and name not in DRAWN:
         values = values.gather(1, alike(request.batch))  # one word in two places of a bag of words, and so a tie
     undefined = ~content.any(1)
     extra = {key: v.detach().cpu().double().masked_fill(undefined, torch.nan) for key, v in found.extra.items()}
@@ -248,7 +251,7 @@ def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:
 
 def cells(model: Any, length: int) -> int:
     """Cells of a text of so many tokens, see `attn_faithful.models.blocks`: what the model says, or one a token."""
-    return max(1, model.cost(length) if hasattr(model, "cost") else length)
+    return max(1, model.cost(length))
 
 
 def reached(request: Request) -> Tensor:

@@ -5,7 +5,6 @@ All run in eval mode, in the precision of the weights, and differentiate with re
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,9 +25,9 @@ from attn_faithful.attributions.base import (
     outcome,
     reached,
 )
+from attn_faithful.models.adapted import class_name, forward_arguments, input_embeddings, original
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch, evaluating
-from attn_faithful.models.stock.model import StockModel
 
 CONVERGED = 1e-3  # of the change of the outcome, by which integrated gradients may miss it
 ROUNDING = 1e-6  # of an outcome in float32
@@ -88,24 +87,25 @@ def embedded_text(
         InputError: the model does not take embeddings, or no attention in place of its own.
     """
     model, batch = request.model, _of(request.batch, rows)
-    takes = set(inspect.signature(model.forward).parameters) if hasattr(model, "forward") else set()
-    if not hasattr(model, "get_input_embeddings") or "inputs_embeds" not in takes:
+    takes = forward_arguments(model)
+    table = input_embeddings(model)
+    if table is None or "inputs_embeds" not in takes:
         raise InputError(
             f"The source {source!r} needs a model with get_input_embeddings() and a forward that takes "
-            f"`inputs_embeds`, but {type(model).__name__} is none; "
+            f"`inputs_embeds`, but {class_name(model)} is none; "
             "add them, or choose 'leave_one_out' with the operator 'delete'."
         )
     if attention is not None and not set(attention) <= takes:
         raise InputError(
-            f"The forward of {type(model).__name__} takes no `attention_weights` that could be held fixed; "
+            f"The forward of {class_name(model)} takes no `attention_weights` that could be held fixed; "
             "choose attention_path 'attached'."
         )
     with torch.no_grad():
         given = batch.get("inputs_embeds")
-        embedded = (model.get_input_embeddings()(batch["input_ids"].long()) if given is None else given).detach()
-    left = (
-        {"inputs_embeds", "labels"} if getattr(model, "reads_ids", False) else {"input_ids", "inputs_embeds", "labels"}
-    )
+        embedded = (table(batch["input_ids"].long()) if given is None else given).detach()
+    left = {"inputs_embeds", "labels"}
+    if not model.reads_ids:
+        left.add("input_ids")
     others = {name: value for name, value in batch.items() if name in takes - left}
     if attention is not None:
         others |= {name: value.detach() for name, value in attention.items()}
@@ -125,7 +125,7 @@ def analysing(model: Any) -> Iterator[None]:
     """Eval mode, float32, and no cuDNN, which refuses the backward pass of a recurrent network in eval mode."""
     device = next(model.parameters()).device.type
     enabled = torch.backends.cudnn.enabled
-    with evaluating(model), torch.autocast(device, enabled=False):
+    with evaluating(original(model)), torch.autocast(device, enabled=False):
         try:
             # alone: cudnn.flags() would read all of its settings, and refuses those of newer and older kinds together
             torch.backends.cudnn.enabled = False
@@ -196,7 +196,7 @@ def integrated_gradients(request: Request) -> Attribution:
             torch.where(inside, _baseline(request, text.embedded), text.embedded),
             additional_forward_args=text.given,
             n_steps=request.settings.n_steps,
-            internal_batch_size=max(size[0], CELLS // (cells(request.model, size[1]) * _depth(request.model))),
+            internal_batch_size=max(size[0], CELLS // (cells(request.model, size[1]) * request.model.attention_layers)),
             return_convergence_delta=True,
         )
         return found, delta[:, None, None]
@@ -217,9 +217,10 @@ def text_at(request: Request, source: str, rows: slice = _EVERY) -> EmbeddedText
     """The model as a function of the embeddings of some rows, on the request's attention path."""
     if request.attention_path == "attached":
         return embedded_text(request, source, rows=rows)
-    if hasattr(request.model, "fixed_attention"):
-        return embedded_text(request, source, request.model.fixed_attention(_of(request.batch, rows)), rows)
-    return embedded_text(request, source, {"attention_weights": one_attention(request, source)[rows]}, rows)
+    attention = request.model.fixed_attention(_of(request.batch, rows))
+    if attention is None:
+        attention = {"attention_weights": one_attention(request, source)[rows]}
+    return embedded_text(request, source, attention, rows)
 
 
 def _in_parts(
@@ -237,15 +238,11 @@ def _in_parts(
 def row_parts(request: Request) -> list[slice]:
     """The batch's rows, as many at a time as may go back through all layers of a model together."""
     texts, model = len(request.encoded.logits), request.model
-    if not isinstance(model, StockModel):
+    if not model.layered:
         return [_EVERY]
-    size = max(1, CELLS // (cells(model, request.batch["input_ids"].shape[1]) * _depth(model)))
+    length = request.batch["input_ids"].shape[1]
+    size = max(1, CELLS // (cells(model, length) * model.attention_layers))
     return [slice(start, start + size) for start in range(0, max(1, texts), size)]
-
-
-def _depth(model: Any) -> int:
-    """Layers of attention."""
-    return len(model.probe.heads) if isinstance(model, StockModel) else 1
 
 
 def _of(batch: Batch, rows: slice) -> Batch:

@@ -5,7 +5,6 @@ Attention is over states. Even where it picks one, it picks a token only if that
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from attn_faithful.attributions.base import Request
 from attn_faithful.attributions.gradients import EmbeddedText, analysing, embedded_text
 from attn_faithful.functional.concentration import distribution
 from attn_faithful.functional.reasons import TOO_SHORT
+from attn_faithful.models.adapted import class_name, forward_arguments
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch, Encoded
 
@@ -104,7 +104,7 @@ def hidden_gradient_importance(model: Any, batch: Batch, encoded: Encoded) -> tu
         with analysing(model), torch.enable_grad():
             leaf = text.leaf
             lengths = torch.linalg.vector_norm(_states(model, leaf, others), dim=-1)  # (B, P)
-            reach = getattr(model, "reach", None)
+            reach = text.model.reach
             if reach is None or 2 * reach + 1 >= int(content.sum(1).max()):
                 _of_each(norms, lengths, leaf, content)
             else:
@@ -214,8 +214,8 @@ def hidden_leave_one_out(
 def _text(model: Any, batch: Batch, encoded: Encoded, asked: str) -> tuple[EmbeddedText, dict[str, Tensor]]:
     """The model as a function of its embeddings, and the forward's other inputs."""
     text = embedded_text(Request(model, batch, encoded), asked)
-    if "output_hidden_states" not in inspect.signature(model.forward).parameters:
-        raise InputError(_NO_STATES.format(type(model).__name__))
+    if "output_hidden_states" not in forward_arguments(model):
+        raise InputError(_NO_STATES.format(class_name(model)))
     return text, dict(zip(text.names, text.given[1:], strict=True))
 
 
@@ -223,7 +223,7 @@ def _states(model: Any, embedded: Tensor, others: Batch) -> Tensor:
     """The encoder's states (B, T, N) for the embeddings (B, T, E)."""
     states = model(inputs_embeds=embedded, **others, output_hidden_states=True).hidden_states
     if not isinstance(states, Tensor) or states.shape[:2] != embedded.shape[:2]:
-        raise InputError(_NO_STATES.format(type(model).__name__))
+        raise InputError(_NO_STATES.format(class_name(model)))
     return states
 
 

@@ -16,6 +16,7 @@ from attn_faithful.attributions.gradients import analysing, row_parts
 from attn_faithful.functional.flow import attention_flow as flow_of
 from attn_faithful.functional.rollout import over_heads, positive_part, relevance
 from attn_faithful.functional.rollout import rollout as rollout_of
+from attn_faithful.models.adapted import class_name
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.layers import patched
@@ -155,7 +156,7 @@ def _stock(request: Request, source: str) -> StockModel:
     if not isinstance(request.model, StockModel):
         raise InputError(
             f"The source {source!r} needs a transformers model with layers of attention, but "
-            f"{type(request.model).__name__} is none; choose 'attention' or 'attention_x_gradient'."
+            f"{class_name(request.model)} is none; choose 'attention' or 'attention_x_gradient'."
         )
     return request.model
 

@@ -69,7 +69,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     recipe = make_recipe({"name": given.name or "attefa", "data": {"source": given.data}}, "attefa", data)
     with quiet():
         model, tokenizer = load(given.model)
-    if not hasattr(model, "choosing"):
+    if not model.layered:
         raise InputError(
             f"{given.model} is one of our own models; leave --model out, and attefa trains it and its twin."
         )

@@ -21,7 +21,7 @@ from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import split_facts
 from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_cell import quiet
-from attn_faithful.experiments.run_evaluation import make_task, positions
+from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.architectures import FLAT, config_class
 from attn_faithful.training.base import check_selection
 
@@ -109,10 +109,10 @@ def check_for_model(model: Any, tokenizer: Any, data: DataSettings, split: str |
     task = make_task(
         model, tokenizer, data, EvaluationSettings(), split, origin=str(origin), faults=Faults(collect=True)
     )
-    joined = getattr(task.model, "reads_pairs", False)
-    sentences = getattr(task.model, "reads_sentences", False)
+    joined = task.model.reads_pairs
+    sentences = task.model.reads_sentences
     texts = task.texts.splits[task.split]
-    rows = Rows.of(encode_texts(tokenizer, texts, positions(task.model), sentences, joined))
+    rows = Rows.of(encode_texts(tokenizer, texts, task.model.max_tokens, sentences, joined))
     notes = [*task.texts.notes, *unknown_notes(tokenizer, rows, task.texts.name)]
     facts = {
         "fingerprint": task.texts.fingerprint,

@@ -28,7 +28,7 @@ class Remover:
 
     def __init__(self, model: Any, batch: Batch, members: Tensor | None) -> None:
         self.model, self.batch, self.members = model, batch, members
-        self.naming = Naming.of(batch, ordered=not getattr(model, "reads_alone", False))
+        self.naming = Naming.of(batch, ordered=not model.reads_alone)
         self.known: dict[bytes, Tensor] = {}  # a shortened text -> its logits (C,)
 
     def serves(self, members: Tensor | None) -> bool:

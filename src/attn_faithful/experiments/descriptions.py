@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from attn_faithful._checks import InputError
 from attn_faithful.experiments.identity import weights_digest
+from attn_faithful.models.adapted import class_name, network_of
+from attn_faithful.models.configurations import kind_of, origin_of
 from attn_faithful.store import RunFolder
 
 _LONGEST = 60  # letters of a name
@@ -26,7 +26,7 @@ def model_name(model: Any, origin: str | None = None) -> str:
         model: speaks the protocol.
         origin: folder or Hub id that it came from; None takes what transformers noted when it was loaded.
     """
-    place = origin or getattr(getattr(model, "config", None), "_name_or_path", None)
+    place = origin or origin_of(model.config)
     return " ".join([_of_place(str(place)) if place else _kind(model), *_digest(model)])
 
 
@@ -36,14 +36,13 @@ def kind_and_weights(model: Any) -> str:
 
 
 def _kind(model: Any) -> str:
-    config = getattr(model, "config", None)
-    return str(getattr(config, "encoder", None) or getattr(config, "model_type", None) or type(model).__name__)
+    return kind_of(model.config) or class_name(model)
 
 
 def _digest(model: Any) -> list[str]:
     """Six digits of the weights; none of a model that is no module."""
-    network = model.model if hasattr(model, "choosing") else model
-    return [weights_digest(network)[:6]] if isinstance(network, nn.Module) else []
+    network = network_of(model)
+    return [] if network is None else [weights_digest(network)[:6]]
 
 
 def _of_place(place: str) -> str:
@@ -67,7 +66,7 @@ def attention_read(model: Any) -> dict[str, Any] | None:
 
     None for models of which the site says it all.
     """
-    if not hasattr(model, "choosing"):
+    if not model.layered:
         return None
     return {
         "rows": {f"layer.{layer}": model.reading(layer) for layer in model.layers},

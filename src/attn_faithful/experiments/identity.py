@@ -21,6 +21,8 @@ from attn_faithful.experiments.written_code import (
     value_digest,
     without,
 )
+from attn_faithful.models.adapted import adapted, facts_of, network_of, original
+from attn_faithful.models.configurations import attention_implementations
 from attn_faithful.schema import SCHEMA_VERSION
 
 # To be raised by one with every change after which some test, source or metric gives another number for the same
@@ -134,20 +136,22 @@ def model_facts(model: Any) -> dict[str, Any]:
     Of transformers models the kind of attention counts beside the configuration, which does not hold it; of those that
     are wrapped also which layers, heads and rows are slots.
     """
-    inner = getattr(model, "model", None)
-    wrapped = isinstance(inner, nn.Module) and hasattr(model, "choosing")
-    told = {name: getattr(model, name) for name in ("sites", "layers", "heads", "queries")} if wrapped else None
-    network = inner if wrapped else model
-    if not isinstance(network, nn.Module):
+    model = adapted(model)
+    network = network_of(model)
+    if network is None:
         return {
-            "weights": value_digest(getattr(model, "facts", None) or vars(model)),
-            "structure": value_digest(type(model)),
+            "weights": value_digest(facts_of(model)),
+            "structure": value_digest(type(original(model))),
         }
+    config = getattr(network, "config", None)
+    told = None
+    if model.layered:
+        told = {"sites": model.sites, "layers": model.layers, "heads": model.heads, "queries": model.queries}
     return {
         "weights": weights_digest(network),
-        "configuration": _digest(configuration_facts(getattr(network, "config", None))),
+        "configuration": _digest(configuration_facts(config)),
         "structure": structure_digest(network),
-        "attention": _implementations(getattr(network, "config", None)),
+        "attention": attention_implementations(config),
         "adapters": [_adapters(name, module) for name, module in network.named_modules() if _adapts(module)],
         "told": told,
         "device": next((weight.device.type for weight in network.parameters()), "cpu"),
@@ -163,13 +167,6 @@ def weights_digest(model: nn.Module) -> str:
         for part in tensor_parts(value) if isinstance(value, Tensor) else [value_digest(value).encode()]:
             seen.update(part)
     return seen.hexdigest()
-
-
-def _implementations(config: Any) -> list[str]:
-    """The attention implementation of a configuration and of those inside it."""
-    inner = [getattr(config, name) for name in sorted(getattr(config, "sub_configs", None) or {})]
-    found = [str(getattr(one, "_attn_implementation", None)) for one in (config, *inner)]
-    return found
 
 
 def _adapts(module: nn.Module) -> bool:

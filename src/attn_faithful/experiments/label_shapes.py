@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.sources import TextData
-
-
-def is_multi_label(model: Any) -> bool:
-    """Whether a model gives one yes-or-no a label and not one class a text."""
-    config = model.config
-    named = getattr(config, "problem_type", None) == "multi_label_classification"
-    return bool(named or getattr(config, "multi_label", False))
 
 
 def fit_label_shapes(texts: TextData, multi_label: bool) -> None:
@@ -22,7 +13,7 @@ def fit_label_shapes(texts: TextData, multi_label: bool) -> None:
 
     Args:
         texts: their splits are changed.
-        multi_label: see :func:`is_multi_label`.
+        multi_label: see `configurations.is_multi_label`.
 
     Raises:
         InputError: several labels a text for a model of one class a text.

@@ -123,7 +123,7 @@ class Tester:
     def first(self) -> str:
         """The site whose attention is kept beside the predictions."""
         model = self.subject.model
-        return self.settings.tested(model)[0] if getattr(model, "same_items", False) else model.sites[0]
+        return self.settings.tested(model)[0] if model.same_items else model.sites[0]
 
     @property
     def runs(self) -> list[tuple[str | None, str]]:
@@ -218,7 +218,7 @@ class Tester:
 
     def _remover(self, removers: list[Remover], batch: Batch, encoded: Encoded) -> Remover | None:
         """What deletes the site's items, with all that was asked of it before."""
-        if not hasattr(self.subject.model, "without"):
+        if not self.subject.model.deletes:
             return None
         for remover in removers:
             if remover.serves(encoded.members):

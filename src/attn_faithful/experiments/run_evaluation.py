@@ -23,7 +23,7 @@ from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.descriptions import attention_read, kind_and_weights, model_name, trained_on
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
-from attn_faithful.experiments.label_shapes import fit_label_shapes, is_multi_label
+from attn_faithful.experiments.label_shapes import fit_label_shapes
 from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.experiments.recipe import DataSettings
@@ -34,6 +34,7 @@ from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.undefined_texts import failures, warn_of
 from attn_faithful.experiments.wrapped_settings import agreed, possible
+from attn_faithful.models.configurations import is_multi_label, padding_id, text_config, vocabulary_size
 from attn_faithful.models.entry import as_attention_model, check_vocabulary, in_full
 from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
@@ -125,7 +126,7 @@ def make_task(
     model, settings = agreed(model, settings)
     _check_pair(model, tokenizer)
     texts = labelled_texts(model, data, rows, "evaluate", faults)
-    asks = getattr(model.config, "query", False) or getattr(model, "reads_pairs", False)
+    asks = model.has_query or model.reads_pairs
     if not asks and any("query" in rows.column_names for rows in texts.splits.values()):
         texts.notes.append("The model reads single texts: the second text of each pair is left out.")
     if not asks:  # a model of single texts reads the one that pairs attend to
@@ -153,10 +154,10 @@ def make_task(
 
 def _check_pair(model: Any, tokenizer: Any) -> None:
     """Raise where the tokenizer cannot be the model's."""
-    config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
-    size = getattr(config, "vocab_size", None)
+    config = text_config(model.config)
+    size = vocabulary_size(config)
     if size is not None:
-        check_tokenizer_fits(tokenizer, size, getattr(config, "pad_token_id", None), config)
+        check_tokenizer_fits(tokenizer, size, padding_id(config), config)
 
 
 def evaluate_task(
@@ -201,12 +202,12 @@ def _evaluate(
 ) -> None:
     start = time.time()
     texts = task.texts.splits[task.split]
-    joined = getattr(task.model, "reads_pairs", False)
-    sentences = getattr(task.model, "reads_sentences", False)
-    rows = _chosen(encode_texts(task.tokenizer, texts, positions(task.model), sentences, joined), task.settings)
+    joined = task.model.reads_pairs
+    sentences = task.model.reads_sentences
+    rows = _chosen(encode_texts(task.tokenizer, texts, task.model.max_tokens, sentences, joined), task.settings)
     task.texts.notes.extend(unknown_notes(task.tokenizer, rows, task.texts.name))
-    padding = getattr(task.model, "pad_token_id", 0)
-    subject = EvaluatedModel(task.model, collator(rows, (), padding), task.texts.label_names, token_ids(task.tokenizer))
+    collate = collator(rows, (), task.model.pad_token_id)
+    subject = EvaluatedModel(task.model, collate, task.texts.label_names, token_ids(task.tokenizer))
     asked = queries(texts)
     said = Texts.of(texts, "text")
     tokens = token_finder(task.tokenizer, said, rows, asked if joined else None)
@@ -238,7 +239,7 @@ def finish(
     """Score what was written, and say how it came about."""
     listed = folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
     chances = listed.flatten().to_numpy().reshape(len(rows), -1)
-    multi_label = is_multi_label(task.model)
+    multi_label = is_multi_label(task.model.config)
     names = task.texts.label_names
     records = records_of(folder, rows["example"], chances, names, multi_label)
     labels = np.asarray(rows["labels"]) if "labels" in rows.column_names else np.full(len(rows), -1)
@@ -302,15 +303,14 @@ def labelled_texts(
         InputError: what is wrong with the data, or classes of the model that cannot be told apart.
     """
     texts = _named_texts(model, data, rows, purpose, faults)
-    fit_label_shapes(texts, is_multi_label(model))
+    fit_label_shapes(texts, is_multi_label(model.config))
     return texts
 
 
 def _named_texts(model: Any, data: DataSettings, rows: Any, purpose: str, faults: Faults | None) -> TextData:
     """The texts, with labels by the model's names where it has any."""
     rows = None if rows is None else as_rows(rows)  # read twice below, which a generator cannot be
-    seen = getattr(getattr(model, "model", model), "training_texts", None)
-    asked = {"rows": rows, "purpose": purpose, "training_texts": seen, "faults": faults}
+    asked = {"rows": rows, "purpose": purpose, "training_texts": model.training_texts, "faults": faults}
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     if any(name != f"LABEL_{i}" for i, name in enumerate(names)):
         return load_texts(data, **asked, label_names=names)
@@ -333,14 +333,3 @@ def _chosen(encoded: Any, settings: EvaluationSettings) -> Rows:
     """The encoded rows with tokens, or special tokens too, as items where that is asked for."""
     left = {"word_ids": settings.units == "token", "special_tokens_mask": settings.special_tokens == "keep"}
     return Rows.of(encoded.remove_columns([n for n, out in left.items() if out and n in encoded.column_names]))
-
-
-def positions(model: Any) -> int | None:
-    """How many tokens the model can read; None for any number."""
-    if hasattr(model, "max_tokens"):
-        return model.max_tokens
-    config = model.config
-    if getattr(config, "encoder", None) is not None:
-        learned = config.encoder == "transformer" and config.positions == "learned"
-        return config.max_positions if learned else None
-    return getattr(config, "max_position_embeddings", None)

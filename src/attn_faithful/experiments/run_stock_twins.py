@@ -35,6 +35,7 @@ from attn_faithful.experiments.trained_models import trained
 from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, failures, warn_of
 from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional.reasons import NEVER_MOVED
+from attn_faithful.models.entry import as_stock_model
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.store import RunFolder, weights
@@ -100,7 +101,7 @@ def stock_attefa(
     settings = settings or StockTwinSettings()
     if not seeds or len(set(seeds)) != len(seeds):
         raise InputError(f"seeds must be a list of different numbers, but is {list(seeds)}.")
-    base = model if isinstance(model, StockModel) else StockModel(model)
+    base = as_stock_model(model)
     for name_of in ("queries", "heads"):
         if base.asked[name_of] is not None:
             raise InputError(

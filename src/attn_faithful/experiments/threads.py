@@ -73,7 +73,9 @@ def computing_weights(model: Any) -> int:
     """Weights of a model beside its embeddings, of which a text uses a few rows."""
     import torch
 
-    inner = model if hasattr(model, "modules") else getattr(model, "model", None)
+    from attn_faithful.models.adapted import computing_module
+
+    inner = computing_module(model)
     if inner is None:
         return SMALL + 1  # nothing is known of it
     tables = [m for m in inner.modules() if isinstance(m, torch.nn.Embedding)]

@@ -65,7 +65,7 @@ def trained(
         def save(target: Path) -> None:
             with disk_errors(target):
                 model.save_pretrained(target)
-            reader = with_sentences(tokenizer) if getattr(model, "reads_sentences", False) else tokenizer
+            reader = with_sentences(tokenizer) if model.reads_sentences else tokenizer
             reader.save_pretrained(target)
             if texts is not None:
                 TrainingTexts.of(texts.splits, texts.rows, texts.single).save(target)

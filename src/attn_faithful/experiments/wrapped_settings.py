@@ -8,8 +8,8 @@ from typing import Any
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.evaluation_settings import EVERY, EvaluationSettings
+from attn_faithful.models.adapted import class_name
 from attn_faithful.models.protocol import JOINT
-from attn_faithful.models.wrapped import OwnModel
 
 DECODED = ("attention", "attention_gradient", "attention_x_gradient", "random")  # sources that ask `decode` alone
 OF_SOURCES = ("against", "of", "rankings")  # what tests call the sources that they compare
@@ -24,12 +24,12 @@ def agreed(model: Any, settings: EvaluationSettings) -> tuple[Any, EvaluationSet
     Raises:
         InputError: they contradict each other; or rows and heads of a model that has none to choose.
     """
-    if not hasattr(model, "choosing"):
+    if not model.layered:
         named = {"queries": settings.queries not in (None, "auto"), "heads": bool(settings.heads)}
         for name, given in named.items():
             if given:
                 raise InputError(
-                    f"{name} are chosen among those of a transformers model, and {type(model).__name__} is none; "
+                    f"{name} are chosen among those of a transformers model, and {class_name(model)} is none; "
                     f"leave {name} out."
                 )
         return model, settings
@@ -75,7 +75,7 @@ def possible(model: Any, settings: EvaluationSettings, named: bool) -> tuple[Eva
     Raises:
         InputError: a test that the user named and the model cannot answer.
     """
-    if not isinstance(model, OwnModel):
+    if model.embedding_gradients:
         return settings, []
     known = (*DECODED, *(["leave_one_out"] if model.deletes else []))
     tests, own, notes = [], dict(settings.settings), []

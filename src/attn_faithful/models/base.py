@@ -14,6 +14,8 @@ from transformers.utils import ModelOutput
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.models.configurations import longest_text
+from attn_faithful.models.protocol import AttentionModel
 
 
 @dataclass
@@ -35,12 +37,11 @@ class AttentionClassifierOutput(ModelOutput):
     sentence_attentions: Tensor | None = None
 
 
-class EmbeddingClassifier(PreTrainedModel):
+class EmbeddingClassifier(PreTrainedModel, AttentionModel):
     """A classifier over word embeddings; those that build on it give it encoders, attention and a read-out."""
 
     config_class = AttentionClassifierConfig
     main_input_name = "input_ids"
-    reads_sentences = False
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
         config.check_settings()  # which may have been changed since
@@ -69,6 +70,16 @@ class EmbeddingClassifier(PreTrainedModel):
         # PyTorch's own initialisation, which the papers' numbers stand on; transformers' default is N(0, 0.02)
         if hasattr(module, "reset_parameters"):
             module.reset_parameters()
+
+    @property
+    def has_query(self) -> bool:
+        """Whether a second text asks the attention."""
+        return bool(self.config.query)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest text that it reads, in tokens; None for any."""
+        return longest_text(self.config)
 
     def embeddings(self) -> list[nn.Embedding]:
         """All that word vectors go into."""

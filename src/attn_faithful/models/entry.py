@@ -8,39 +8,59 @@ from typing import Any
 from torch import nn
 
 from attn_faithful._checks import InputError
+from attn_faithful.models.adapted import AdaptedModel, adapted, input_embeddings
+from attn_faithful.models.protocol import AttentionModel
+from attn_faithful.models.stock.model import StockModel
 from attn_faithful.models.supported import SUPPORTED, refusal, unwrapped
-from attn_faithful.models.wrapped import OwnModel
 
 
 def as_attention_model(model: Any) -> Any:
-    """The model itself where it speaks the protocol, else a transformers classifier wrapped.
+    """The model where it speaks the protocol, under its base, else a transformers classifier wrapped.
 
     Raises:
         InputError: it is no model, or one that cannot be wrapped; what is supported, and what would be next.
     """
+    if isinstance(model, AdaptedModel):
+        return model
     if isinstance(model, nn.Module):
         inner = unwrapped(model)[1]
-        if hasattr(inner, "sites"):
-            return inner
-        from attn_faithful.models.stock.model import StockModel
-
-        return StockModel(model)
+        return adapted(inner) if speaks_protocol(inner) else StockModel(model)
     if isinstance(model, type):
         raise InputError(f"Expected a model, but got the class {model.__name__}; make or load one of it first.")
-    lacking = [name for name in ("sites", "encode", "config", "parameters") if not hasattr(type(model), name)]
-    lacking = [name for name in lacking if name not in vars(model)] if hasattr(model, "__dict__") else lacking
+    lacking = [name for name in ("sites", "encode", "config", "parameters") if not _defines(model, name)]
     if lacking:
         raise InputError(
             f"Expected a model whose attention can be read and replaced, but {type(model).__name__} has no "
             f"{', '.join(lacking)} (the order is model, tokenizer, data). {SUPPORTED}."
         )
-    return model
+    return adapted(model)
+
+
+def speaks_protocol(model: Any) -> bool:
+    """Whether a torch module has attention sites."""
+    return hasattr(model, "sites")
+
+
+def _defines(model: Any, name: str) -> bool:
+    """Whether a model or its class has a member, apart from the defaults of the base."""
+    if name in getattr(model, "__dict__", {}):
+        return True
+    default = getattr(AttentionModel, name, None)
+    return getattr(type(model), name, default) is not default
+
+
+def as_stock_model(model: Any) -> StockModel:
+    """A transformers classifier wrapped; the model itself where it is wrapped already.
+
+    Raises:
+        InputError: it cannot be wrapped.
+    """
+    return model if isinstance(model, StockModel) else StockModel(model)
 
 
 def check_vocabulary(model: Any, tokenizer: Any) -> None:
     """Raise where a tokenizer has tokens that the model has no embedding of, with their names."""
-    find = getattr(model, "get_input_embeddings", None)
-    rows = getattr(find() if find is not None else None, "num_embeddings", None)
+    rows = getattr(input_embeddings(model), "num_embeddings", None)
     if rows is None or not hasattr(tokenizer, "get_vocab"):
         return
     beyond = sorted((number, token) for token, number in tokenizer.get_vocab().items() if number >= rows)
@@ -82,8 +102,7 @@ def in_full(model: Any) -> tuple[Any, dict[str, str]]:
     kinds = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
     stored = getattr(getattr(model, "model", model), "_stored_dtype", None)
     stored = stored or _named(kinds)
-    if hasattr(model, "in_full"):
-        model = model.in_full()
+    model = adapted(model.in_full())
     measured = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
     return model, {"stored": stored, "measured": _named(measured)}
 
@@ -94,7 +113,7 @@ def _named(kinds: set[Any]) -> str:
 
 def explained_sources(model: Any) -> list[str]:
     """The sources of importance that explanations show where none are named: of a model of one's own what it gives."""
-    if not isinstance(model, OwnModel):
+    if model.embedding_gradients:
         return ["input_x_gradient", "leave_one_out"]
     return ["leave_one_out"] if model.deletes else ["attention_gradient"]
 

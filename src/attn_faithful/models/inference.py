@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attn_faithful.models.adapted import adapted
 from attn_faithful.models.blocks import Block, distinct_blocks
 from attn_faithful.models.protocol import AttentionModel, Batch, Encoded
 
@@ -43,7 +44,7 @@ class Outputs:
 
 def planned(model: AttentionModel, dataset: Any) -> list[Block]:
     """The blocks of a data set for a model; which texts make a block depends on nothing but the texts."""
-    return distinct_blocks(dataset, getattr(model, "cost", lambda length: length))
+    return distinct_blocks(dataset, adapted(model).cost)
 
 
 def encode_block(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+
+from attn_faithful._checks import InputError
 
 Batch = Mapping[str, Tensor]
 
@@ -78,19 +80,106 @@ class Encoded:
         return probabilities(self.logits, self.multi_label)
 
 
-class AttentionModel(Protocol):
-    """A classifier whose attention can be read and replaced."""
+class AttentionModel:
+    """Base of the models whose attention can be read and replaced.
+
+    A model of your own derives from it, alone or as the last of its bases, and defines `sites`, `config`, `encode` and
+    `parameters` (a torch module has them), and `without` where tokens can be deleted from its texts. All other members
+    have the defaults below; an attribute of the class or of the model takes their place. A model that has the members
+    without deriving from this class is taken too.
+
+    Attributes:
+        sites: the names of its attention sites; the first is the usual one.
+        config: has `num_labels` and `id2label`; `problem_type`, `vocab_size` and `pad_token_id` are read where present.
+        attention_path: how gradients pass the attention under the setting "auto": "detached" or "attached".
+        same_items: whether all sites attend to the same items.
+        layered: whether it is a stack of attention layers, of which `choosing` selects heads, layers and rows.
+        attention_layers: how many attention layers a gradient passes.
+        embedding_gradients: whether gradients with respect to embeddings are computed where no source is named.
+        has_query: whether a second text, read apart from the first, asks the attention.
+        reads_pairs: whether a pair of texts is read as one text of two segments.
+        reads_sentences: whether a batch needs `sentence_ids`.
+        reads_alone: whether each token is read alone, so that a text is a bag of tokens to the model.
+        reads_ids: whether the forward takes `input_ids` beside the `inputs_embeds` in their place.
+        reach: how many tokens on each side the state of a token depends on; None for all of the text.
+        pad_token_id: the id that padding is filled with.
+        max_tokens: the longest text that it reads, in tokens; None for any.
+        training_texts: the texts that it was trained on, as saved beside it; None where unknown.
+
+    Example:
+        >>> class Uniform(AttentionModel):
+        ...     sites = ("pool",)
+        ...
+        ...     def encode(self, batch, site="pool"):
+        ...         content = batch["attention_mask"].bool()
+        ...         attention = (content / content.sum(1, keepdim=True))[:, None]
+        ...         values = torch.stack([batch["input_ids"].float(), 3 - batch["input_ids"].float()], dim=-1)
+        ...
+        ...         def decode(weights):
+        ...             return weights[:, :, 0] @ values
+        ...
+        ...         logits = decode(attention[:, None])[:, 0]
+        ...         return Encoded(attention, content[:, None], content, "token", logits, decode)
+        >>> batch = {"input_ids": torch.tensor([[2, 4]]), "attention_mask": torch.ones(1, 2)}
+        >>> model = Uniform()
+        >>> model.encode(batch).logits, model.cost(2), model.deletes
+        (tensor([[3., 0.]]), 2, False)
+    """
 
     sites: tuple[str, ...]
+    config: Any
+
+    attention_path: str = "detached"
+    same_items: bool = False
+    layered: bool = False
+    attention_layers: int = 1
+    embedding_gradients: bool = True
+    has_query: bool = False
+    reads_pairs: bool = False
+    reads_sentences: bool = False
+    reads_alone: bool = False
+    reads_ids: bool = False
+    reach: int | None = None
+    pad_token_id: int = 0
+    max_tokens: int | None = None
+    training_texts: Any = None
 
     def encode(self, batch: Batch, site: str) -> Encoded:
         """Run the model once and return what it did at ``site``."""
+        raise TypeError("a model defines encode")
 
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the model run again.
 
         Equal shortened texts have equal logits, to the last bit: see `attn_faithful.models.distinct_deletions`.
         """
+        raise InputError(f"{type(self).__name__} cannot delete tokens from its texts, as it has no `without`.")
+
+    @property
+    def deletes(self) -> bool:
+        """Whether tokens can be deleted from its texts."""
+        return getattr(self.without, "__func__", None) is not AttentionModel.without
+
+    def cost(self, length: int) -> int:
+        """Cells that a text of so many tokens takes, see `blocks.CELLS`."""
+        return length
+
+    def fixed_attention(self, batch: Batch) -> Mapping[str, Tensor] | None:
+        """Arguments of the forward that hold all of the model's attention as it is.
+
+        None where that is ``attention_weights`` (B, T), the attention of the one slot of `encode`.
+        """
+        return None
+
+    def in_full(self) -> AttentionModel:
+        """The model itself, or of weights in half precision a copy in float32, in which everything is measured."""
+        return self
+
+    def choosing(
+        self, queries: str = "auto", heads: Sequence[int] | None = None, layers: Sequence[int] | None = None
+    ) -> AttentionModel:
+        """The same model, of which other rows, heads or layers are slots; of layered models."""
+        raise TypeError("a layered model defines choosing")
 
 
 def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.models.distinct_deletions import first_equal, handed
-from attn_faithful.models.protocol import Batch, Encoded, evaluating
+from attn_faithful.models.protocol import AttentionModel, Batch, Encoded, evaluating
 from attn_faithful.models.words import in_words
 
 TOLERANCE = 1e-3  # of the logits' size, by which decoding the own attention may miss them
@@ -40,7 +40,7 @@ class OwnConfig:
         return "multi_label_classification" if self.multi_label else "single_label_classification"
 
 
-class OwnModel:
+class OwnModel(AttentionModel):
     """A hand-written model behind the protocol.
 
     Args:
@@ -59,6 +59,8 @@ class OwnModel:
         pad_token_id: what padding is filled with.
         max_tokens: the longest text that it reads; None for any.
     """
+
+    embedding_gradients = False  # of its embeddings nothing is known
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.distinct_deletions import asked_once, first_equal, handed
-from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded, evaluating
+from attn_faithful.models.protocol import JOINT, QUERIES, AttentionModel, Batch, Encoded, evaluating
 from attn_faithful.models.stock.decoder import Decoder
 from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.interface import (
@@ -55,7 +55,7 @@ class Seen:
     calls: dict[int, Call]
 
 
-class StockModel(nn.Module):
+class StockModel(nn.Module, AttentionModel):
     """A transformers classifier that speaks the protocol of attention models.
 
     The model itself stays as it is: its weights, mode, hooks and attention implementation. Its attention is computed
@@ -93,7 +93,8 @@ class StockModel(nn.Module):
     attention_path = "attached"  # of gradients, unless they are asked for otherwise
     reads_ids = True  # beside embeddings in their place
     reads_pairs = True  # as one text of two segments
-    same_items = True  # all sites attend to the same items
+    same_items = True
+    layered = True
 
     def __init__(
         self,
@@ -165,6 +166,16 @@ class StockModel(nn.Module):
         tables = [m for name, m in self.model.named_modules() if name.endswith("position_embeddings")]
         before = [t.padding_idx + 1 for t in tables if getattr(t, "padding_idx", None) is not None]
         return limit if limit is None or not before else limit - max(before)
+
+    @property
+    def training_texts(self) -> Any:
+        """The texts that it was trained on; None where unknown."""
+        return getattr(self.model, "training_texts", None)
+
+    @property
+    def attention_layers(self) -> int:
+        """How many attention layers a gradient passes."""
+        return len(self.probe.heads)
 
     def get_input_embeddings(self) -> nn.Module:
         return self.model.get_input_embeddings()
