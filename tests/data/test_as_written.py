@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attn_faithful._checks import Faults, InputError, SeveralFaultsError
-from attn_faithful.data.files.readers import read_file
+from attn_faithful.data.files.tables import read_file
 from attn_faithful.data.training_texts import fingerprints
 from tests.data.loading import load
 

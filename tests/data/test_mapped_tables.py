@@ -12,50 +12,50 @@ import pyarrow as pa
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.data import mapped_tables as spill
 from attn_faithful.data.encoding import encode_texts, train_tokenizer
-from attn_faithful.data.files import json_rows, readers
-from attn_faithful.data.mapped_tables import Spill, flat, laid
-from attn_faithful.data.rows import Rows, Texts
+from attn_faithful.data.files import json_rows, mapped_tables, readers, tables
+from attn_faithful.data.files.mapped_tables import Spill, concatenated, mapped_copy
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.text_column import Texts
 from tests.data.loading import load
 
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """Everything is large: a few bytes are laid on disk."""
+    """Everything is large: a few bytes are written to disk."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
-    monkeypatch.setattr(spill, "HELD", 40)
-    monkeypatch.setattr(readers, "TOGETHER", 3)
-    monkeypatch.setattr(json_rows, "TOGETHER", 3)
+    monkeypatch.setattr(mapped_tables, "IN_MEMORY", 40)
+    for module in (json_rows, readers, tables):
+        monkeypatch.setattr(module, "BATCH_ROWS", 3)
     return place
 
 
 def test_parts_are_one_table_and_no_file_has_a_name(small):
-    held = Spill()
-    assert held.empty
+    spill = Spill()
+    assert spill.empty
     parts = [pa.table({"a": [i], "b": [[i] * i]}) for i in range(1, 20)]
     for part in parts:
-        held.add(part)
-    assert len(held._laid) > 2
-    assert held.table().equals(pa.concat_tables(parts))
+        spill.add(part)
+    assert len(spill._on_disk) > 2
+    assert spill.table().equals(pa.concat_tables(parts))
     assert list(small.iterdir()) == []
-    values = flat([pa.array(range(i), pa.int64()) for i in range(30)])
+    values = concatenated([pa.array(range(i), pa.int64()) for i in range(30)])
     assert isinstance(values, np.memmap)
     assert values.tolist() == [k for i in range(30) for k in range(i)]
     assert list(small.iterdir()) == []
-    assert laid(pa.table({"a": pa.array([], pa.string())})).num_rows == 0
+    assert mapped_copy(pa.table({"a": pa.array([], pa.string())})).num_rows == 0
 
 
 def test_numbers_of_two_kinds_are_united_and_other_kinds_refused():
-    held = Spill()
+    spill = Spill()
     for part in ({"a": [1]}, {"a": [2.5]}, {"a": [None], "b": ["x"]}):
-        held.add(pa.table(part))
-    assert held.table().to_pydict() == {"a": [1.0, 2.5, None], "b": [None, None, "x"]}
-    held.add(pa.table({"a": ["x"]}))
+        spill.add(pa.table(part))
+    assert spill.table().to_pydict() == {"a": [1.0, 2.5, None], "b": [None, None, "x"]}
+    spill.add(pa.table({"a": ["x"]}))
     with pytest.raises(pa.ArrowTypeError):
-        held.table()
+        spill.table()
 
 
 VALUES = (None, 1, 2**40, 2**70, 1.5, True, "x", "", [1], [0.5], [], {"k": 1}, {"k": None, "l": "y"})
@@ -69,8 +69,8 @@ def test_lines_read_some_at_a_time_are_those_read_at_once(small, monkeypatch, tm
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
     found = []
-    for all_gather in (3, 1000):
-        monkeypatch.setattr(json_rows, "TOGETHER", all_gather)
+    for batch_rows in (3, 1000):
+        monkeypatch.setattr(json_rows, "BATCH_ROWS", batch_rows)
         try:
             found.append(readers.read_file(path).to_dict())
         except InputError as error:
@@ -99,8 +99,8 @@ def test_a_source_on_disk_is_encoded_as_one_in_memory(small, monkeypatch, tmp_pa
         getattr(data, f"to_{suffix}")(path)
     given = {"rows": data.to_iterable_dataset()} if suffix == "stream" else {}
     found = []
-    for held in (40, 2**26):
-        monkeypatch.setattr(spill, "HELD", held)
+    for limit in (40, 2**26):
+        monkeypatch.setattr(mapped_tables, "IN_MEMORY", limit)
         loaded = load("data" if given else str(path), **given, drop_none=True)
         rows = Rows.of(encode_texts(train_tokenizer(texts), loaded.splits["train"], 6))
         columns = {name: [np.asarray(value).tolist() for value in rows[name]] for name in rows.column_names}
@@ -124,6 +124,6 @@ def test_what_lies_on_disk_is_not_the_process_own_memory(monkeypatch):
 
     table = pa.table({"text": ["word " * 20_000] * 400})  # 40 MB
     before = own()
-    mapped = laid(table)
+    mapped = mapped_copy(table)
     assert len(mapped["text"][399].as_py()) == 100_000
     assert own() - before < 10_000  # kB

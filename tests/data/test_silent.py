@@ -9,7 +9,8 @@ import pytest
 
 from attn_faithful._checks import Faults, InputError, SeveralFaultsError
 from attn_faithful.data.files import decoding
-from attn_faithful.data.files.readers import from_rows, read_file
+from attn_faithful.data.files.readers import from_rows
+from attn_faithful.data.files.tables import read_file
 from attn_faithful.data.labels import by_number
 from tests.data.loading import load
 
@@ -134,7 +135,7 @@ def test_a_wrong_encoding_is_an_error(tmp_path):
 
 
 def test_the_first_wrong_byte_is_found_across_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(decoding, "_PART", 3)
+    monkeypatch.setattr(decoding, "_CHUNK", 3)
     path = tmp_path / "a.csv"
     path.write_bytes("text\n\u00e9\u20ac\U0001f600 ok\nn".encode() + b"\xe9gatif\n")
     with pytest.raises(InputError, match=r"line 3 has the byte 0xe9 \(byte 19 of the file"):

@@ -18,8 +18,8 @@ from attn_faithful._checks import InputError
 from attn_faithful.cli import main
 from attn_faithful.data import word_vectors as vectors
 from attn_faithful.data.encoding import train_tokenizer
-from attn_faithful.data.files import readers
-from attn_faithful.data.files.readers import read_file
+from attn_faithful.data.files import tables
+from attn_faithful.data.files.tables import read_file
 from attn_faithful.data.planted import MockSpec, mock_words
 from attn_faithful.data.word_vectors import load_vectors
 from attn_faithful.experiments.grid import expand
@@ -316,7 +316,7 @@ def test_a_packed_file_that_never_ends_is_cut_short(tmp_path, monkeypatch):
 def test_a_table_that_declares_billions_of_values_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["x"] * 1000, "label": [1] * 1000}), path)
-    monkeypatch.setattr(readers, "_CELLS", 1999)
+    monkeypatch.setattr(tables, "_MOST_VALUES", 1999)
     with pytest.raises(InputError, match="at most 1999 values"):
         read_file(path)
 

@@ -186,7 +186,7 @@ def _folder(name: str | None) -> None:
 
 
 def _source(source: str) -> None:
-    from attn_faithful.data.files.readers import check_there
+    from attn_faithful.data.files.paths import check_there
 
     check_there(source)
 

@@ -49,67 +49,75 @@ class Collator:
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
         import torch
 
-        lengths = [len(row["input_ids"]) for row in rows]
-        size = max([1, *lengths])
-        batch: dict[str, Any] = self._texts("", [row["input_ids"] for row in rows])
-        labels = [row.get("labels") for row in rows]
-        if labels and all(label is not None for label in labels):
-            known = np.asarray(labels)
-            if (known >= 0).all():
-                batch["labels"] = torch.from_numpy(known.astype(np.float32 if known.ndim == 2 else np.int64))
+        ids = [row["input_ids"] for row in rows]
+        batch: dict[str, Any] = self._texts("", ids)
+        labels = _labels(rows)
+        if labels is not None:
+            batch["labels"] = torch.from_numpy(labels)
+        lengths = [len(row) for row in ids]
         for name in self.columns:
-            values = self._values(name, rows)
+            values = _values(name, rows)
             if name == "query_input_ids":
                 batch |= self._texts("query_", values)
             elif name == "candidates":
-                batch[name] = torch.from_numpy(np.asarray(values, dtype=bool))
+                batch[name] = torch.from_numpy(np.asarray(values, dtype=bool))  # (B, C)
+            elif isinstance(values[0], str):
+                batch[name] = values
             else:
-                batch[name] = self._column(name, values, rows, lengths, size)
+                batch[name] = torch.from_numpy(_column(name, values, rows, lengths))
         return batch
 
     def _texts(self, prefix: str, ids: Sequence[Any]) -> dict[str, torch.Tensor]:
         import torch
 
         lengths = [len(row) for row in ids]
-        size = max([1, *lengths])
-        padded = self._padded(ids, lengths, size, np.int64, self.pad_token_id)
-        read = np.arange(size) < np.asarray(lengths)[:, None]
+        padded = _padded(ids, lengths, np.int64, self.pad_token_id)  # (B, T)
+        is_token = np.arange(padded.shape[1]) < np.asarray(lengths)[:, None]  # (B, T)
         return {
             f"{prefix}input_ids": torch.from_numpy(padded),
-            f"{prefix}attention_mask": torch.from_numpy(read).long(),
+            f"{prefix}attention_mask": torch.from_numpy(is_token).long(),
         }
 
-    @staticmethod
-    def _padded(values: Sequence[Any], lengths: Sequence[int], size: int, dtype: Any, fill: float) -> Any:
-        padded = np.full((len(values), size, *np.shape(values[0])[1:]) if values else (0, size), fill, dtype)
-        for row, value, length in zip(padded, values, lengths, strict=True):
-            row[:length] = value
-        return padded
 
-    @staticmethod
-    def _values(name: str, rows: Sequence[dict[str, Any]]) -> list[Any]:
-        for row in rows:
-            if row.get(name) is None:
-                raise InputError(
-                    f"Expected a column {name!r} in every row, but example {row.get('example')!r} has none."
-                )
-        return [row[name] for row in rows]
+def _labels(rows: Sequence[dict[str, Any]]) -> np.ndarray | None:
+    """(B,) or, of several labels a row, (B, C); None where a row has none."""
+    values = [row.get("labels") for row in rows]
+    if not values or any(value is None for value in values):
+        return None
+    labels = np.asarray(values)
+    if not (labels >= 0).all():
+        return None
+    return labels.astype(np.float32 if labels.ndim == 2 else np.int64)
 
-    def _column(
-        self, name: str, values: list[Any], rows: Sequence[dict[str, Any]], lengths: list[int], size: int
-    ) -> Any:
-        import torch
 
-        if isinstance(values[0], str):
-            return values
-        dtype, fill = (np.int64 if name in FILL else np.float32), FILL.get(name, 0)
-        shapes = [np.shape(value) for value in values]
-        if all(shape and shape[0] == n for shape, n in zip(shapes, lengths, strict=True)):
-            return torch.from_numpy(self._padded(values, lengths, size, dtype, fill))
-        if len(set(shapes)) == 1:
-            return torch.from_numpy(np.asarray(values, dtype=dtype))
-        i = next(i for i, (shape, n) in enumerate(zip(shapes, lengths, strict=True)) if not shape or shape[0] != n)
-        raise InputError(
-            f"Expected {name!r} to have one value a token or one length for all rows, but example "
-            f"{rows[i].get('example')!r} has {shapes[i]} for {lengths[i]} tokens."
-        )
+def _values(name: str, rows: Sequence[dict[str, Any]]) -> list[Any]:
+    for row in rows:
+        if row.get(name) is None:
+            raise InputError(f"Expected a column {name!r} in every row, but example {row.get('example')!r} has none.")
+    return [row[name] for row in rows]
+
+
+def _column(name: str, values: list[Any], rows: Sequence[dict[str, Any]], lengths: list[int]) -> np.ndarray:
+    """Numbers of every row, padded where there is one a token, else stacked."""
+    dtype = np.int64 if name in FILL else np.float32
+    shapes = [np.shape(value) for value in values]
+    strange = [i for i, shape in enumerate(shapes) if not shape or shape[0] != lengths[i]]
+    if not strange:
+        return _padded(values, lengths, dtype, FILL.get(name, 0))
+    if len(set(shapes)) == 1:
+        return np.asarray(values, dtype=dtype)
+    row = strange[0]
+    raise InputError(
+        f"Expected {name!r} to have one value a token or one length for all rows, but example "
+        f"{rows[row].get('example')!r} has {shapes[row]} for {lengths[row]} tokens."
+    )
+
+
+def _padded(values: Sequence[Any], lengths: Sequence[int], dtype: Any, fill: float) -> np.ndarray:
+    """(B, T, ...) of lists of different lengths, the rest filled."""
+    size = max([1, *lengths])
+    inner = np.shape(values[0])[1:] if values else ()
+    padded = np.full((len(values), size, *inner), fill, dtype)
+    for row, value, length in zip(padded, values, lengths, strict=True):
+        row[:length] = value
+    return padded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attn_faithful._checks import Faults, InputError, check_choice
-from attn_faithful.data.files.readers import Raw
+from attn_faithful.data.files.raw import Raw
 
 TEXT_COLUMNS = ("sentence", "review", "body", "content", "document", "comment", "tweet", "review_body", "utterance")
 LABEL_COLUMNS = ("labels", "stars", "rating", "sentiment", "class", "category", "target", "polarity", "score")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.data.mapped_tables import Spill
+from attn_faithful.data.files.mapped_tables import Spill
 from attn_faithful.data.normalization import Aligned, clean_steps
 from attn_faithful.data.patterns import DIGIT_WORD, WORDS
 from attn_faithful.data.rationales import RATIONALE

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
-from attn_faithful.data.files.readers import read_file
+from attn_faithful.data.files.tables import read_file
 
 SCORES = ("scores", "score", "importance", "attribution", "attributions", "values", "value")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from attn_faithful._checks import Faults, InputError, did_you_mean
 from attn_faithful.data.class_spelling import cleaned, one_in_two_ways
-from attn_faithful.data.files.readers import Raw
+from attn_faithful.data.files.raw import Raw
 
 _LABELS = ("label", "labels")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")

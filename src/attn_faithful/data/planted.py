@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
-from attn_faithful.data.files.readers import user_path
+from attn_faithful.data.files.paths import user_path
 
 PLACEMENTS = ("random", "start", "middle", "end", "spread")
 STRENGTHS = ("any", "strong", "weak")

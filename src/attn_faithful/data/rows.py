@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
 
-from attn_faithful.data.mapped_tables import Spill, flat
+from attn_faithful.data.files.mapped_tables import concatenated
 
 
 class Ragged(Sequence[Any]):
-    """Lists of numbers end to end: a row is a view, and nothing is held a row.
+    """Lists of numbers end to end: a row is a view, and nothing is stored a row.
 
     Args:
         values: all of them, one dimension.
@@ -38,57 +38,13 @@ class Ragged(Sequence[Any]):
             return [self[i] for i in range(*key.indices(len(self)))]
         if not -len(self) <= key < len(self):
             raise IndexError(key)
-        key %= max(len(self), 1)
+        key %= len(self)
         return self.values[self.bounds[key] : self.bounds[key + 1]]
 
     @property
     def lengths(self) -> np.ndarray:
         """Numbers in each row."""
         return np.diff(self.bounds)
-
-
-class Texts(Sequence[str]):
-    """Texts that stay in arrow's memory: one is made when it is asked for.
-
-    Args:
-        column: a chunked array of strings.
-
-    Example:
-        >>> import datasets
-        >>> texts = Texts.of(datasets.Dataset.from_dict({"text": ["a", "b", "c"]}), "text")
-        >>> texts[1], list(texts.take([2, 0]))
-        ('b', ['c', 'a'])
-    """
-
-    def __init__(self, column: Any) -> None:
-        self.column = column
-
-    @classmethod
-    def of(cls, dataset: Any, name: str) -> Texts:
-        """A column of a datasets.Dataset."""
-        return cls(dataset.select_columns([name]).with_format("arrow")[:].column(name))
-
-    def __len__(self) -> int:
-        return len(self.column)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.column[key].as_py() if isinstance(key, int) else self.column[key].to_pylist()
-
-    def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), 1000):
-            yield from self.column.slice(start, 1000).to_pylist()
-
-    def take(self, index: Sequence[int]) -> Texts:
-        """The texts at ``index``, in that order."""
-        return self if len(index) == len(self) and list(index) == list(range(len(self))) else Texts(self._taken(index))
-
-    def _taken(self, index: Sequence[int]) -> Any:
-        import pyarrow as pa
-
-        spill = Spill()
-        for start in range(0, len(index), 1000):
-            spill.add(pa.table({"text": self.column.take(pa.array(index[start : start + 1000]))}))
-        return spill.table().column(0) if len(index) else self.column[:0]
 
 
 class Rows:
@@ -107,7 +63,7 @@ class Rows:
     """
 
     def __init__(self, columns: dict[str, Sequence[Any]]) -> None:
-        self._columns = {name: _flat(values) for name, values in columns.items()}
+        self._columns = {name: _as_ragged(values) for name, values in columns.items()}
         self.column_names = list(columns)
         self._size = len(next(iter(columns.values()))) if columns else 0
 
@@ -115,7 +71,7 @@ class Rows:
     def of(cls, dataset: Any) -> Rows:
         """The columns of a datasets.Dataset."""
         table = dataset.with_format("arrow")[:]
-        return cls({name: _column(table.column(name)) for name in dataset.column_names})
+        return cls({name: _from_arrow(table.column(name)) for name in dataset.column_names})
 
     def __len__(self) -> int:
         return self._size
@@ -125,52 +81,57 @@ class Rows:
             return self._columns[key]
         return {name: values[key] for name, values in self._columns.items()}
 
-    def __getitems__(self, index: Sequence[int]) -> list[dict[str, Any]]:
-        return [self[i] for i in index]
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        return [self[i] for i in indices]
 
     def with_columns(self, **columns: Sequence[Any]) -> Rows:
         """The same rows with further columns."""
-        whole = Rows(columns)
-        if len(whole) != len(self):
-            raise ValueError(f"Expected {len(self)} values a column, but got {len(whole)}.")
-        whole._columns = {**self._columns, **whole._columns}
-        whole.column_names = list(whole._columns)
-        return whole
+        rows = Rows(columns)
+        if len(rows) != len(self):
+            raise ValueError(f"Expected {len(self)} values a column, but got {len(rows)}.")
+        rows._columns = {**self._columns, **rows._columns}
+        rows.column_names = list(rows._columns)
+        return rows
 
-    def take(self, index: Sequence[int]) -> Rows:
-        """The rows at ``index``, in that order."""
-        taken = Rows({})
-        taken._columns = {name: [values[i] for i in index] for name, values in self._columns.items()}
-        taken.column_names, taken._size = list(self.column_names), len(index)
-        return taken
+    def take(self, indices: Sequence[int]) -> Rows:
+        """The rows at ``indices``, in that order."""
+        rows = Rows({})
+        rows._columns = {name: [values[i] for i in indices] for name, values in self._columns.items()}
+        rows.column_names = list(self.column_names)
+        rows._size = len(indices)
+        return rows
 
 
-def _column(column: Any) -> Sequence[Any]:
+def _from_arrow(column: Any) -> Sequence[Any]:
     """A column of arrow: lists of numbers without a copy, anything else as a list."""
+    if not _lists_numbers(column.type) or column.null_count or not len(column):
+        return column.to_pylist()
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    values = [chunk.flatten() for chunk in chunks]
+    if any(array.null_count for array in values):
+        return column.to_pylist()
+    sizes = np.concatenate([np.diff(np.asarray(chunk.offsets)) for chunk in chunks])
+    return Ragged(concatenated(values), np.cumsum([0, *sizes]))
+
+
+def _lists_numbers(kind: Any) -> bool:
     import pyarrow as pa
 
-    kind = column.type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    numbers = lists and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type))
-    if not numbers or column.null_count or not len(column):
-        return column.to_pylist()
-    parts = [chunk for chunk in column.chunks if len(chunk)]
-    values = [part.flatten() for part in parts]
-    if any(part.null_count for part in values):
-        return column.to_pylist()
-    sizes = np.concatenate([np.diff(np.asarray(part.offsets)) for part in parts])
-    return Ragged(flat(values), np.cumsum([0, *sizes]))
+    if not pa.types.is_list(kind) and not pa.types.is_large_list(kind):
+        return False
+    return pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)
 
 
-def _flat(values: Sequence[Any]) -> Sequence[Any]:
+def _as_ragged(values: Sequence[Any]) -> Sequence[Any]:
     """Lists of numbers as views of one array; anything else as it is."""
     if isinstance(values, Ragged):
         return values
     values = list(values)
     if not values or not isinstance(values[0], list | np.ndarray):
         return values
-    bounds = np.cumsum([0, *(len(v) for v in values)])
-    flat = np.concatenate([np.asarray(v) for v in values if len(v)]) if bounds[-1] else np.zeros(0)
-    if flat.ndim != 1 or flat.dtype.kind not in "iufb":
+    bounds = np.cumsum([0, *(len(row) for row in values)])
+    filled = [np.asarray(row) for row in values if len(row)]
+    numbers = np.concatenate(filled) if filled else np.zeros(0)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iufb":
         return values
-    return Ragged(flat, bounds)
+    return Ragged(numbers, bounds)

@@ -15,13 +15,14 @@ import numpy as np
 
 from attn_faithful._checks import Faults, InputError, check_choice
 from attn_faithful.data.columns import Columns, find_columns
-from attn_faithful.data.files.readers import Raw, from_rows, read_source
+from attn_faithful.data.files.raw import Raw
+from attn_faithful.data.files.readers import from_rows, read_source
 from attn_faithful.data.labels import LabelMap, fit_labels, label_notes, stratified
 from attn_faithful.data.planted import LABEL_NAMES, make_mock, mock_spec
 from attn_faithful.data.rationales import RATIONALE, SplitTexts, check_rationale, says, word_rationales
-from attn_faithful.data.rows import Texts
 from attn_faithful.data.settings import DataSettings
-from attn_faithful.data.splits import check_train, make_splits, take, values_at
+from attn_faithful.data.splits import check_train, make_splits, take
+from attn_faithful.data.text_column import Texts, values_at
 from attn_faithful.data.training_texts import SEEN, TrainingTexts, without_seen
 
 if TYPE_CHECKING:

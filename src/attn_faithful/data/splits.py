@@ -7,17 +7,12 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.labels import LabelMap, stratified
-from attn_faithful.data.rows import Texts
+from attn_faithful.data.text_column import values_at
 
 
 def take(table: dict[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Sequence[Any]]:
     """The rows of a table at `indices`, in that order."""
     return {name: values_at(values, indices) for name, values in table.items()}
-
-
-def values_at(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
-    """The values of a column at `indices`, in that order."""
-    return values.take(indices) if isinstance(values, Texts) else [values[i] for i in indices]
 
 
 def make_splits(

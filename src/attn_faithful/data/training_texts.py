@@ -14,8 +14,8 @@ from unicodedata import normalize
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.rows import Texts
 from attn_faithful.data.splits import take
+from attn_faithful.data.text_column import Texts
 
 FILE = "training_texts.parquet"  # beside the weights
 SEEN = "\x1fseen"  # of a table: whether a model was trained on the text

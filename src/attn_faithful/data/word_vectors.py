@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.data.files.readers import user_path
+from attn_faithful.data.files.paths import user_path
 
 _LINE = 2**20  # bytes: a word and 100,000 numbers
 _LEAST, _TIMES = 2**30, 100  # bytes that a packed file may hold, or how many times its own size; numbers pack 3 to 10

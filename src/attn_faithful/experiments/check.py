@@ -10,7 +10,7 @@ from typing import Any
 
 from attn_faithful._checks import Faults, InputError
 from attn_faithful.data.encoding import encode_texts
-from attn_faithful.data.files.readers import user_path
+from attn_faithful.data.files.paths import user_path
 from attn_faithful.data.misspelt_classes import near_classes
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts

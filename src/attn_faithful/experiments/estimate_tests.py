@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
-from attn_faithful.data.rows import Texts
+from attn_faithful.data.text_column import Texts
 from attn_faithful.experiments.run_evaluation import Task, evaluate_task
 
 _SAMPLE = 16  # texts; more would not be a quick look

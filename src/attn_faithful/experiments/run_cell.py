@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.rows import Rows, Texts
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.text_column import Texts
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.earlier_runs import take_over
 from attn_faithful.experiments.grid import Cell

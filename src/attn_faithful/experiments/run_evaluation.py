@@ -16,8 +16,9 @@ from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts
 from attn_faithful.data.files.in_memory import as_rows
 from attn_faithful.data.importance_file import read_importance
 from attn_faithful.data.rationales import RATIONALE
-from attn_faithful.data.rows import Rows, Texts
+from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
+from attn_faithful.data.text_column import Texts
 from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.descriptions import attention_read, kind_and_weights, model_name, trained_on

@@ -17,7 +17,8 @@ import transformers
 
 from attn_faithful import __version__
 from attn_faithful.data.encoding import in_pieces, span_finder
-from attn_faithful.data.rows import Rows, Texts
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.text_column import Texts
 from attn_faithful.data.tokenized import tokenize
 from attn_faithful.data.words import Span, shown_spans
 from attn_faithful.experiments.grid import Cell

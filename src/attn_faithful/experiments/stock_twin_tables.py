@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attn_faithful.data.rows import Texts
+from attn_faithful.data.text_column import Texts
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.processes import SINGLE_PROCESS

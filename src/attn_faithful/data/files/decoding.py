@@ -9,74 +9,93 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 
-_MARKS = (  # byte order marks; those of UTF-32 begin with those of UTF-16
+_BYTE_ORDER_MARKS = (  # those of UTF-32 begin with those of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_PART = 2**20  # bytes that are checked at once
+_HEAD = 4096  # bytes that are looked at for a mark
+_CHUNK = 2**20  # bytes that are checked at once
 _HOW = (
     "say how it is written with data.encoding (--set data.encoding=cp1252, or encoding='cp1252' in Python; cp1252 and "
     "latin-1 are usual in the West, cp1251, gb18030, shift_jis and euc-kr elsewhere), or save it as UTF-8"
 )
 
 
-def check_encoding(name: str | None) -> str | None:
-    """The name, unless there is no such encoding of text."""
-    if name is None:
-        return None
+# the encoding of a file
+
+
+def check_encoding(name: str) -> None:
+    """Raise where there is no text encoding of that name."""
     try:
         "".encode(name)
     except (LookupError, ValueError, TypeError):
         raise InputError(
             f"Expected data.encoding to be an encoding such as utf-8, cp1252 or utf-16, but got {name!r}."
         ) from None
-    return name
 
 
-def encoding_of(path: Path, asked: str | None) -> str:
-    """The encoding of a text file: the one that was asked for, that of its byte order mark, or UTF-8.
+def encoding_of(path: Path, encoding: str | None) -> str:
+    """The encoding of a text file: the one in the settings, that of its byte order mark, or UTF-8.
 
     Raises:
         InputError: the file is not in it, with the line and the byte where it is not.
     """
     with path.open("rb") as file:
-        head = file.read(4096)
-    found = check_encoding(asked)
-    if found is None:
-        found = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8-sig")
-    if codecs.lookup(found).name == "utf-8":
-        found = "utf-8-sig"
-    if asked is None and found == "utf-8-sig" and head.count(0) > len(head) / 4:
+        head = file.read(_HEAD)
+    if encoding is None:
+        name = _marked(head)
+    else:
+        check_encoding(encoding)
+        name = encoding
+    if codecs.lookup(name).name == "utf-8":
+        name = "utf-8-sig"
+    if encoding is None and name == "utf-8-sig" and head.count(0) > len(head) / 4:
         raise InputError(f"Expected UTF-8 in {path}, but every other byte is 0, as in UTF-16; {_HOW}.")
-    _check_bytes(path, found, asked)
-    return found
+    _check_bytes(path, name, encoding or "UTF-8")
+    return name
 
 
-def _check_bytes(path: Path, encoding: str, asked: str | None) -> None:
+def _marked(head: bytes) -> str:
+    """The encoding that a byte order mark says; UTF-8 without one."""
+    for mark, name in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return name
+    return "utf-8-sig"
+
+
+def _check_bytes(path: Path, encoding: str, title: str) -> None:
     """Raise at the first byte that the encoding does not know."""
     decoder = codecs.getincrementaldecoder(encoding)()
-    line, done = 1, 0
-    for part in (*_parts(path), b""):
-        waiting = len(decoder.getstate()[0])
+    line, offset = 1, 0
+    for chunk in _chunks(path):
+        pending = len(decoder.getstate()[0])  # bytes of a character that the chunk before cut off
         try:
-            line += decoder.decode(part, final=not part).count("\n")
+            text = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             before = error.object[: error.start].decode(encoding, errors="ignore")
-            byte = error.object[error.start]
+            tail = before.splitlines()[-1][-20:] if before.strip() else ""
             raise InputError(
-                f"Expected {asked or 'UTF-8'} in {path}, but line {line + before.count(chr(10))} has the byte "
-                f"0x{byte:02x} (byte {done - waiting + error.start} of the file, from 0) behind "
-                f"{before.splitlines()[-1][-20:] if before.strip() else ''!r}; {_HOW}."
+                f"Expected {title} in {path}, but line {line + before.count(chr(10))} has the byte "
+                f"0x{error.object[error.start]:02x} (byte {offset - pending + error.start} of the file, from 0) behind "
+                f"{tail!r}; {_HOW}."
             ) from None
-        done += len(part)
+        line += text.count("\n")
+        offset += len(chunk)
 
 
-def _parts(path: Path) -> Iterator[bytes]:
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file chunk by chunk, and an empty chunk at its end."""
     with path.open("rb") as file:
-        while part := file.read(_PART):
-            yield part
+        while True:
+            chunk = file.read(_CHUNK)
+            yield chunk
+            if not chunk:
+                return
+
+
+# columns that hold bytes
 
 
 def decoded(rows: Any, where: str) -> Any:
@@ -92,24 +111,27 @@ def decoded(rows: Any, where: str) -> Any:
     import datasets
     import pyarrow as pa
 
-    texts = {name: _as_text(feature) for name, feature in rows.features.items()}
-    told = {name: feature for name, feature in texts.items() if feature is not None}
+    text_features = {}
     for name, feature in rows.features.items():
+        as_text = _as_text(feature)
+        if as_text is not None:
+            text_features[name] = as_text
         if isinstance(feature, datasets.Value) and "string" in feature.dtype:
             try:
                 rows.data.column(name).validate(full=True)
             except pa.ArrowInvalid as error:
                 raise _bad_column(rows, name, where) from error
-    if not told:
+    if not text_features:
         return rows
-    features = datasets.Features({**rows.features, **told})
+    features = datasets.Features({**rows.features, **text_features})
     table = rows.with_format("arrow")[:]
-    for name in told:
-        place, kind = table.column_names.index(name), features.arrow_schema.field(name).type
+    for name in text_features:
+        kind = features.arrow_schema.field(name).type
         try:
-            table = table.set_column(place, name, table.column(name).cast(kind))
+            column = table.column(name).cast(kind)
         except pa.ArrowInvalid as error:
             raise _bad_column(rows, name, where) from error
+        table = table.set_column(table.column_names.index(name), name, column)
     return datasets.Dataset(table, info=datasets.DatasetInfo(features=features))
 
 
@@ -125,27 +147,26 @@ def _as_text(feature: Any) -> Any:
     return None
 
 
-def _bad_row(rows: Any, name: str) -> tuple[int, bytes] | None:
-    """The first row of a column that is no UTF-8, and its bytes."""
-    import pyarrow as pa
-
-    column = rows.with_format("arrow").select_columns([name])[:].column(name)
-    kind = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
-    if not pa.types.is_nested(column.type):
-        column = column.cast(kind)
-    for row, value in enumerate(column.to_pylist()):
-        for item in value if isinstance(value, list) else [value]:
-            try:
-                (item or b"").decode("utf-8")
-            except UnicodeDecodeError:
-                return row, item
-    return None
-
-
 def _bad_column(rows: Any, name: str, where: str) -> InputError:
-    found = _bad_row(rows, name)
-    row, value = found if found is not None else (0, b"")
+    row, value = _bad_row(rows, name)
     return InputError(
         f"Expected UTF-8 in column {name!r} of {where}, but row {row} holds the bytes {value[:40]!r} (rows count from "
         f"0); decode the column and write the data again."
     )
+
+
+def _bad_row(rows: Any, name: str) -> tuple[int, bytes]:
+    """The first row of a column that is no UTF-8, and its bytes; row 0 where none is found."""
+    import pyarrow as pa
+
+    column = rows.with_format("arrow").select_columns([name])[:].column(name)
+    if not pa.types.is_nested(column.type):
+        column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
+    for row, value in enumerate(column.to_pylist()):
+        items = value if isinstance(value, list) else [value]
+        for item in items:
+            try:
+                (item or b"").decode("utf-8")
+            except UnicodeDecodeError:
+                return row, item
+    return 0, b""

@@ -5,29 +5,35 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.files.column_types import with_types
 from attn_faithful.data.files.quoting import unclosed
 
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
-_INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
-_NUMBER = r"^-?(0|[1-9][0-9]{0,14})([.][0-9]+)?([eE][+-]?[0-9]+)?$"
-_TRUTH = ["true", "false", "True", "False", "TRUE", "FALSE"]
-_SAID = re.compile(rb"sep=([,;|\t])\r?\n")  # a first line by which spreadsheets are told what stands between columns
-_APART = re.compile(r"[^\w\s\"'.,()/&?!-]+|\s{2,}|[\x1c-\x1f]")  # what may stand there too, and is not read
-_SPACED = r"^ +\".*\" *$"  # quotes behind a blank are part of a text
-_NOTHING = ["", "NA", "N/A", "#N/A", "n/a", "NaN", "-NaN", "nan", "-nan", "NULL", "null"]  # among numbers only
+_MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
+_DECLARED = re.compile(rb"sep=([,;|\t])\r?\n")  # a first line by which spreadsheets are told the delimiter
+_UNREAD = re.compile(r"[^\w\s\"'.,()/&?!-]+|\s{2,}|[\x1c-\x1f]")  # what may stand between columns and is not read
+_SPACED_QUOTES = r"^ +\".*\" *$"  # quotes behind a blank are part of a text
+
+
+class _QuoteError(ValueError):
+    """Quotes that do not close where their column ends; holds the line on which the row begins."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
 
 
 def read_delimited(path: Path, usual: str, encoding: str, notes: list[str]) -> Any:
     """The columns of a file as an arrow table.
 
-    What stands between columns is what the file's name says. Where that gives one column, or rows of different lengths,
-    the other delimiters are tried: the one that gives every row the same two or more columns is taken, and told. Texts
-    stay as written ("NA" is a text, "007" and dates are no numbers); a column is of numbers where all of it is.
+    The delimiter is the one of the file's name. Where that gives one column, or rows of different lengths, the other
+    delimiters are tried: the one that gives every row the same two or more columns is taken, and noted. Texts stay as
+    written ("NA" is a text, "007" and dates are no numbers); a column is of numbers where all of it is.
 
     Args:
         path: of the file.
@@ -40,73 +46,113 @@ def read_delimited(path: Path, usual: str, encoding: str, notes: list[str]) -> A
             its column ends; two columns of one name.
         pyarrow.ArrowException: rows of different lengths.
     """
-    import pyarrow as pa
-
-    raw = path.read_bytes()
-    if encoding != "utf-8-sig":
-        raw = raw.decode(encoding).removeprefix("\ufeff").encode()
-    if not raw.removeprefix(b"\xef\xbb\xbf").strip():
+    raw = _as_utf8(path, encoding)
+    content = raw.removeprefix(_MARK)
+    if not content.strip():
         raise InputError(f"Expected rows in {path}, but it is empty.")
     others = [delimiter for delimiter in DELIMITERS if delimiter != usual]
-    if said := _SAID.match(raw.removeprefix(b"\xef\xbb\xbf")):
-        usual, others, raw = said[1].decode(), [], raw.removeprefix(b"\xef\xbb\xbf")[said.end() :]
-    table, error = None, None
-    try:
-        table = _named(_parsed(raw, usual), path)
-    except (pa.ArrowException, _QuoteError) as failed:
-        error = failed
+    declared = _DECLARED.match(content)
+    if declared:
+        usual, others = declared[1].decode(), []
+        raw = content[declared.end() :]
+    table, error = _tried(raw, usual, path)
     several = table is not None and table.num_columns > 1
-    if several and not any(delimiter in name for name in table.column_names for delimiter in others):
-        return _typed(table)
+    if several and not _stand_in(others, table.column_names):
+        return with_types(table)
     fitting = _fitting(raw, others)
     if several and not fitting:
-        return _typed(table)
+        return with_types(table)
     if several or len(fitting) > 1:
-        named = " and ".join(DELIMITERS[delimiter] for delimiter in fitting)
-        raise InputError(f"Expected {DELIMITERS[usual]} between the columns of {path}, but {named} fit too; use one.")
-    for delimiter, found in fitting.items():
+        listed = " and ".join(DELIMITERS[delimiter] for delimiter in fitting)
+        raise InputError(f"Expected {DELIMITERS[usual]} between the columns of {path}, but {listed} fit too; use one.")
+    if fitting:
+        ((delimiter, table),) = fitting.items()
         notes.append(f"{path.name}: columns stand between {DELIMITERS[delimiter]}, not {DELIMITERS[usual]}.")
-        return _typed(_named(found, path))
-    if isinstance(error, _QuoteError):
-        raise InputError(
-            f"Expected texts in double quotes to end where their column ends, but the row on line {error.line} of "
-            f"{path} has something behind a closing quote, or a quote that never closes; put texts that begin with a "
-            f'quote in quotes, and write each quote inside them twice ("").'
-        )
+        return with_types(_named(table, path))
     if error is not None:
-        raise error
+        raise _located(error, path)
+    _check_single(table, usual, path)
+    return with_types(table)
+
+
+def _as_utf8(path: Path, encoding: str) -> bytes:
+    raw = path.read_bytes()
+    if encoding == "utf-8-sig":
+        return raw
+    return raw.decode(encoding).removeprefix("\ufeff").encode()
+
+
+def _tried(raw: bytes, delimiter: str, path: Path) -> tuple[Any, Exception | None]:
+    """The table that a delimiter gives, or why there is none."""
+    import pyarrow as pa
+
+    try:
+        return _named(_parsed(raw, delimiter), path), None
+    except (pa.ArrowException, _QuoteError) as error:
+        return None, error
+
+
+def _stand_in(delimiters: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether a name of a column holds a delimiter."""
+    return any(delimiter in name for name in names for delimiter in delimiters)
+
+
+def _fitting(raw: bytes, delimiters: Iterable[str]) -> dict[str, Any]:
+    """Delimiter -> table of those that give every row the same two or more columns."""
+    import pyarrow as pa
+
+    tables = {}
+    for delimiter in delimiters:
+        try:
+            table = _parsed(raw, delimiter)
+        except (pa.ArrowException, _QuoteError):
+            continue
+        if table.num_columns > 1 and table.num_rows:
+            tables[delimiter] = table
+    return tables
+
+
+def _located(error: Exception, path: Path) -> Exception:
+    """The error of quotes with its file and line; any other as it is."""
+    if not isinstance(error, _QuoteError):
+        return error
+    return InputError(
+        f"Expected texts in double quotes to end where their column ends, but the row on line {error.line} of "
+        f"{path} has something behind a closing quote, or a quote that never closes; put texts that begin with a "
+        f'quote in quotes, and write each quote inside them twice ("").'
+    )
+
+
+def _check_single(table: Any, usual: str, path: Path) -> None:
+    """Raise where a table of one column seems to have several, between delimiters that do not fit or are not read."""
     (name,) = table.column_names or [""]
-    held = [word for delimiter, word in DELIMITERS.items() if delimiter in name]
-    if held:
+    inside = [title for delimiter, title in DELIMITERS.items() if delimiter in name]
+    if inside:
         raise InputError(
             f"Expected {DELIMITERS[usual]} between the columns of {path}, but its first line is {name[:60]!r}, with "
-            f"{held[0]}, which not every row has as often; put texts that hold them in double quotes, or separate the "
-            f"columns by {DELIMITERS[usual]}."
+            f"{inside[0]}, which not every row has as often; put texts that hold them in double quotes, or separate "
+            f"the columns by {DELIMITERS[usual]}."
         )
-    if strange := _strange(name, table.column(0)):
+    unread = _unread_delimiter(name, table.column(0))
+    if unread:
         raise InputError(
             f"Expected columns between commas, tabs, semicolons or bars in {path}, but its first line is {name[:60]!r} "
-            f"and {strange!r} stands in every row as often; separate the columns by {DELIMITERS[usual]}."
+            f"and {unread!r} stands in every row as often; separate the columns by {DELIMITERS[usual]}."
         )
-    return _typed(table)
 
 
-class _QuoteError(ValueError):
-    """Quotes that do not close where their column ends."""
-
-    def __init__(self, line: int) -> None:
-        super().__init__(line)
-        self.line = line
-
-
-def _strange(name: str, column: Any) -> str | None:
+def _unread_delimiter(name: str, column: Any) -> str | None:
     """What else could stand between columns: it stands in the first line, and in every row as often."""
     import pyarrow.compute as pc
 
-    for found in dict.fromkeys(_APART.findall(name)):
-        if pc.all(pc.equal(pc.count_substring(column, found), name.count(found))).as_py() and len(column):
-            return found
+    for candidate in dict.fromkeys(_UNREAD.findall(name)):
+        counts = pc.count_substring(column, candidate)
+        if pc.all(pc.equal(counts, name.count(candidate))).as_py() and len(column):
+            return candidate
     return None
+
+
+# names of columns
 
 
 def _named(table: Any, path: Path) -> Any:
@@ -118,11 +164,11 @@ def _named(table: Any, path: Path) -> Any:
     import pyarrow.compute as pc
 
     table = table.rename_columns([name.strip().strip("\ufeff") for name in table.column_names])
-    while table.num_columns > 1 and not table.column_names[-1] and pc.all(pc.equal(table.column(-1), "")).as_py():
+    while table.num_columns > 1 and _is_bare(table.column_names[-1], table.column(-1)):
         table = table.remove_column(table.num_columns - 1)
     check_names(table.column_names, path)
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if len(column) and pc.all(pc.match_substring_regex(column, _SPACED)).as_py():
+        if len(column) and pc.all(pc.match_substring_regex(column, _SPACED_QUOTES)).as_py():
             raise InputError(
                 f"Expected quotes at the beginning of a column, but in column {name!r} of {path} a blank stands before "
                 f"each; remove the blanks behind what separates the columns."
@@ -130,26 +176,20 @@ def _named(table: Any, path: Path) -> Any:
     return table
 
 
+def _is_bare(name: str, column: Any) -> bool:
+    import pyarrow.compute as pc
+
+    return not name and pc.all(pc.equal(column, "")).as_py()
+
+
 def check_names(names: Sequence[str], path: Path) -> None:
     """Raise where two columns have one name."""
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise InputError(f"Expected columns of different names in {path}, but {twice[0]!r} stands twice; rename one.")
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InputError(f"Expected columns of different names in {path}, but {name!r} stands twice; rename one.")
 
 
-def _fitting(raw: bytes, delimiters: list[str]) -> dict[str, Any]:
-    """Delimiter -> table of those that give every row the same two or more columns."""
-    import pyarrow as pa
-
-    found = {}
-    for delimiter in delimiters:
-        try:
-            table = _parsed(raw, delimiter)
-        except (pa.ArrowException, _QuoteError):
-            continue
-        if table.num_columns > 1 and table.num_rows:
-            found[delimiter] = table
-    return found
+# parsing
 
 
 def _parsed(raw: bytes, delimiter: str) -> Any:
@@ -167,7 +207,7 @@ def _parsed(raw: bytes, delimiter: str) -> Any:
         if line is not None:
             raise _QuoteError(line)
         return _read(raw, delimiter, quoted=True)
-    paired = all(line.count(b'"') % 2 == 0 for line in raw.splitlines())
+    paired = all(line_of_file.count(b'"') % 2 == 0 for line_of_file in raw.splitlines())
     if paired and line is None:
         return _read(raw, delimiter, quoted=True)
     try:
@@ -183,15 +223,13 @@ def _read(raw: bytes, delimiter: str, quoted: bool) -> Any:
     from pyarrow import csv as arrow
 
     ended = raw if raw.endswith((b"\n", b"\r")) else raw + b"\n"
+    quote = '"' if quoted else False
+    as_strings = dict.fromkeys(_names(raw, delimiter, quoted), pa.string())
     return arrow.read_csv(
         pa.BufferReader(ended),
         read_options=arrow.ReadOptions(use_threads=False, block_size=min(len(ended) + 1, 2**31 - 1)),
-        parse_options=arrow.ParseOptions(
-            delimiter=delimiter, newlines_in_values=quoted, quote_char='"' if quoted else False
-        ),
-        convert_options=arrow.ConvertOptions(
-            column_types=dict.fromkeys(_names(raw, delimiter, quoted), pa.string()), strings_can_be_null=False
-        ),
+        parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=quoted, quote_char=quote),
+        convert_options=arrow.ConvertOptions(column_types=as_strings, strings_can_be_null=False),
     )
 
 
@@ -200,31 +238,9 @@ def _names(raw: bytes, delimiter: str, quoted: bool) -> list[str]:
     lines = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", errors="replace", newline="")
     quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     try:
-        return next((row for row in csv.reader(lines, delimiter=delimiter, quoting=quoting) if row), [])
+        for row in csv.reader(lines, delimiter=delimiter, quoting=quoting):
+            if row:
+                return row
     except csv.Error:
-        return []
-
-
-def _typed(table: Any) -> Any:
-    """The table with numbers in the columns that hold nothing else."""
-    for place, name in enumerate(table.column_names):
-        table = table.set_column(place, name, _column(table.column(place)))
-    return table
-
-
-def _column(column: Any) -> Any:
-    """Strings as whole numbers, numbers or truth values where every one of them is written so."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not pa.types.is_string(column.type):
-        return column
-    given = pc.if_else(pc.is_in(column, pa.array(_NOTHING)), None, column)
-    there = given.drop_null()
-    if not len(there):
-        return column
-    for pattern, kind in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
-        if pc.all(pc.match_substring_regex(there, pattern)).as_py():
-            return given.cast(kind)
-    truth = pc.all(pc.is_in(there, pa.array(_TRUTH))).as_py()
-    return given.cast(pa.bool_()) if truth else column
+        pass
+    return []

@@ -23,11 +23,11 @@ _BEGINNINGS = {
     b'[{"': "JSON; name it .json",
     b'{"': "lines of JSON; name it .jsonl",
 }
-_OWN = {
+_OWN = {  # suffix -> what such a file begins with
     "parquet": (b"PAR1",),
     "json": (b'[{"', b'{"'),
     "jsonl": (b'[{"', b'{"'),
-}  # what a file of that name begins with
+}
 _INSTEAD = {
     "gz": "unpack it first (gunzip)",
     "zip": "unpack it first",
@@ -50,9 +50,11 @@ def check_holds(path: Path, suffix: str) -> None:
     with path.open("rb") as file:
         head = file.read(_HEAD)
     plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    usual = _OWN.get(suffix, ())
     for beginning, what in _BEGINNINGS.items():
-        own = beginning in _OWN.get(suffix, ())
-        if not own and (head.startswith(beginning) or plain.startswith(beginning.lower())):
+        if beginning in usual:
+            continue
+        if head.startswith(beginning) or plain.startswith(beginning.lower()):
             raise InputError(f"Expected a {suffix} file, but {path} holds {what}.")
 
 

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.files.raw import SPLIT_NAMES
 
 TAKEN = (
     "a data set of datasets, a DataFrame, a mapping of columns, a list of texts, or a list of rows as mappings; a text "
     "by itself goes into a list, [text]"
 )
-SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test")
 
 
-def as_rows(given: Any) -> Any:
+def as_rows(data: Any) -> Any:
     """Data that can be read more than once: a data set or a mapping of splits of datasets, or a list.
 
     Args:
-        given: of datasets, pandas, numpy or pyarrow; a mapping of columns or of splits; a list, tuple or generator of
+        data: of datasets, pandas, numpy or pyarrow; a mapping of columns or of splits; a list, tuple or generator of
             texts or of rows; a column of a data set or of a data frame.
 
     Raises:
@@ -36,59 +36,60 @@ def as_rows(given: Any) -> Any:
     import pyarrow as pa
 
     kinds = (datasets.Dataset, datasets.DatasetDict, datasets.IterableDataset, datasets.IterableDatasetDict)
-    if isinstance(given, kinds):
-        return given
-    if isinstance(given, pa.Table):
-        return datasets.Dataset(given)
-    if isinstance(given, str | bytes | type) or given is None:
-        shown = f"one text ({given[:40]!r})" if isinstance(given, str) else _kind(given)
-        raise InputError(f"Expected {TAKEN}, but got {shown}.")
-    if isinstance(given, Mapping):
-        return _of_mapping(given)
-    if hasattr(given, "columns") and hasattr(given, "to_dict"):
-        return _of_frame(given)
-    if isinstance(given, np.ndarray):
-        return _of_array(given)
-    if isinstance(given, set | frozenset):
+    if isinstance(data, kinds):
+        return data
+    if isinstance(data, pa.Table):
+        return datasets.Dataset(data)
+    if isinstance(data, str):
+        raise InputError(f"Expected {TAKEN}, but got one text ({data[:40]!r}).")
+    if isinstance(data, bytes | type) or data is None:
+        raise InputError(f"Expected {TAKEN}, but got {_kind(data)}.")
+    if isinstance(data, Mapping):
+        return _of_mapping(data)
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):
+        return _of_frame(data)
+    if isinstance(data, np.ndarray):
+        return _of_array(data)
+    if isinstance(data, set | frozenset):
         raise InputError(f"Expected {TAKEN}, but got a set, whose order changes from run to run; sort it first.")
-    if not isinstance(given, Iterable):
-        raise InputError(f"Expected {TAKEN}, but got {_kind(given)}.")
-    return [_plain(value) for value in given]
+    if not isinstance(data, Iterable):
+        raise InputError(f"Expected {TAKEN}, but got {_kind(data)}.")
+    return [_plain(value) for value in data]
 
 
-def _kind(given: Any) -> str:
-    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+def _kind(data: Any) -> str:
+    return f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
 
 
-def _of_mapping(given: Mapping[Any, Any]) -> Any:
+def _of_mapping(data: Mapping[Any, Any]) -> Any:
     """Columns as a data set, splits as a mapping of data sets."""
     import datasets
 
-    if not given:
+    if not data:
         raise InputError(f"Expected {TAKEN}, but the mapping is empty.")
-    lone = [name for name, value in given.items() if isinstance(value, str | bytes) or not isinstance(value, Iterable)]
-    if lone:
-        raise InputError(
-            f"Expected a list of values in each column of a mapping, but {lone[0]!r} is {given[lone[0]]!r:.40}; put a "
-            "row by itself into a list, [row]."
-        )
-    splits = all(str(name).lower() in SPLITS for name in given)
-    if splits:
-        return datasets.DatasetDict({str(name): _as_dataset(as_rows(part)) for name, part in given.items()})
-    columns = {str(name): [_plain(value) for value in values] for name, values in given.items()}
+    for name, values in data.items():
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise InputError(
+                f"Expected a list of values in each column of a mapping, but {name!r} is {values!r:.40}; put a "
+                "row by itself into a list, [row]."
+            )
+    if all(str(name).lower() in SPLIT_NAMES for name in data):
+        splits = {str(name): _as_dataset(as_rows(part)) for name, part in data.items()}
+        return datasets.DatasetDict(splits)
+    columns = {str(name): [_plain(value) for value in values] for name, values in data.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} has {n}" for name, n in lengths.items())
-        raise InputError(f"Expected columns of equal length, but {shown}.")
+        listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise InputError(f"Expected columns of equal length, but {listed}.")
     return _dataset(columns)
 
 
 def _of_frame(frame: Any) -> Any:
     """A data frame of pandas or polars; its index is no column."""
     names = [str(name) for name in frame.columns]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"Expected columns of different names, but {twice!r} stands twice.")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"Expected columns of different names, but {name!r} stands twice.")
     columns = {str(name): [_plain(value) for value in frame[name]] for name in frame.columns}
     if not names or not len(frame):
         raise InputError("Expected rows, but the data frame has none.")
@@ -116,12 +117,15 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
     return _dataset({name: [row.get(name) for row in rows] for name in names})
 
 
+def are_texts(rows: Iterable[Any]) -> bool:
+    """Whether rows are bare texts, some of which may be missing."""
+    return all(isinstance(row, str) or row is None for row in rows)
+
+
 def _as_dataset(rows: Any) -> Any:
     if not isinstance(rows, list):
         return rows
-    if all(isinstance(row, str) or row is None for row in rows):
-        return _dataset({"text": rows})
-    return of_rows(rows)
+    return _dataset({"text": rows}) if are_texts(rows) else of_rows(rows)
 
 
 def _dataset(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -133,34 +137,33 @@ def _dataset(columns: Mapping[str, Sequence[Any]]) -> Any:
     except UnicodeEncodeError:  # half a character: readers.from_rows names its row
         raise
     except (pa.ArrowException, TypeError, ValueError) as error:
+        _check_kinds(columns)
         reason = " ".join(str(error).split())
-        told = f"Expected one kind of value in each column, but they cannot be read: {reason}"
-        raise InputError(_mixed(columns) or told) from None
+        raise InputError(f"Expected one kind of value in each column, but they cannot be read: {reason}") from None
 
 
-def _mixed(columns: Mapping[str, Sequence[Any]]) -> str | None:
-    """Which column holds values of different kinds, from which row on, and what to do."""
+def _check_kinds(columns: Mapping[str, Sequence[Any]]) -> None:
+    """Raise where a column holds texts beside other values, with the rows and what to do."""
     for name, values in columns.items():
-        there = [(row, value) for row, value in enumerate(values) if value is not None]
-        kinds = {type(value) for _, value in there}
+        present = [(row, value) for row, value in enumerate(values) if value is not None]
+        kinds = {type(value) for _, value in present}
         if str not in kinds or len(kinds) == 1:
             continue
-        first, own = there[0]
-        row, value = next((row, value) for row, value in there if type(value) is not type(own))
-        return (
-            f"Expected one kind of value in column {name!r}, but row {first} has {own!r:.40} and row {row} has "
+        first_row, first = present[0]
+        row, value = next((row, value) for row, value in present if type(value) is not type(first))
+        raise InputError(
+            f"Expected one kind of value in column {name!r}, but row {first_row} has {first!r:.40} and row {row} has "
             f"{value!r:.40} (rows count from 0); write all of them as text."
-        )
-    return None
+        ) from None
 
 
 def _plain(value: Any) -> Any:
     """A value as Python has it; what pandas and numpy call missing is None."""
     if isinstance(value, np.ndarray):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and value != value:
+    if isinstance(value, float) and value != value:  # NaN
         return None
     if type(value).__name__ in ("NAType", "NaTType"):
         return None

@@ -9,34 +9,45 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.mapped_tables import Spill
+from attn_faithful.data.files.mapped_tables import Spill
 
-TOGETHER = 10_000  # rows that are read at once
+BATCH_ROWS = 10_000  # rows that are read at once
 
 
 def read_json(path: Path, encoding: str, notes: list[str]) -> Any:
-    """A JSON list, or lines of JSON, which are read some at a time where their types agree."""
+    """An arrow table of a JSON list, or of lines of JSON, which are read batch by batch where their types agree."""
     import pyarrow as pa
 
-    with path.open(encoding=encoding, newline="\n") as lines:
-        first = next((line.lstrip()[:1] for line in lines if line.strip()), "")
-    if first == "[":
-        try:
-            rows = json.loads(path.read_text(encoding=encoding), object_pairs_hook=_object)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"Expected a JSON list in {path}, but it cannot be read: {error}.") from error
-        return _as_table(rows, path, 0, notes)
-    spill, lines_read, read = Spill(), _json_lines(path, encoding), 0
-    told: list[str] = []
+    if _first_character(path, encoding) == "[":
+        return _as_table(_json_list(path, encoding), path, 0, notes)
+    spill = Spill()
+    lines = _json_lines(path, encoding)
+    first_row = 0
+    batch_notes: list[str] = []
     try:
-        while some := list(islice(lines_read, TOGETHER)):
-            spill.add(_as_table(some, path, read, told))
-            read += len(some)
+        while batch := list(islice(lines, BATCH_ROWS)):
+            spill.add(_as_table(batch, path, first_row, batch_notes))
+            first_row += len(batch)
         table = pa.table({}) if spill.empty else spill.table()
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column that mixes kinds is told apart as a whole
         return _as_table(list(_json_lines(path, encoding)), path, 0, notes)
-    notes.extend(dict.fromkeys(told))
+    notes.extend(dict.fromkeys(batch_notes))
     return table
+
+
+def _first_character(path: Path, encoding: str) -> str:
+    with path.open(encoding=encoding, newline="\n") as lines:
+        for line in lines:
+            if line.strip():
+                return line.lstrip()[:1]
+    return ""
+
+
+def _json_list(path: Path, encoding: str) -> list[Any]:
+    try:
+        return json.loads(path.read_text(encoding=encoding), object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"Expected a JSON list in {path}, but it cannot be read: {error}.") from error
 
 
 def _json_lines(path: Path, encoding: str) -> Iterator[Any]:
@@ -50,55 +61,58 @@ def _json_lines(path: Path, encoding: str) -> Iterator[Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; one that says something twice is an error."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """A JSON object; one that has a key twice is an error."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in an object")
-    return found
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands twice in an object")
+    return members
 
 
-def _as_table(rows: list[Any], path: Path, first: int, notes: list[str]) -> Any:
-    """Rows as columns; numbers and texts in one column are texts, which is told.
+def _as_table(rows: list[Any], path: Path, first_row: int, notes: list[str]) -> Any:
+    """Rows as columns; numbers and texts in one column become texts, which is noted.
 
     Args:
-        first: the number of the first row, for messages.
+        rows: JSON objects.
+        path: of the file, for messages.
+        first_row: the number of the first row, for messages.
+        notes: gets which columns mix kinds.
     """
     import pyarrow as pa
 
-    for number, row in enumerate(rows, start=first):
+    for number, row in enumerate(rows, start=first_row):
         if not isinstance(row, dict):
             raise InputError(f"Expected a JSON object in row {number} of {path}, but got {row!r:.60}.")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(values)
-        except UnicodeEncodeError as error:
-            raise InputError(unwritable(rows, path, first)) from error
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            if any(isinstance(value, (list, dict)) for value in values):
-                raise InputError(
-                    f"Expected one kind of value in column {name!r} of {path}, but it mixes kinds."
-                ) from None
-            columns[name] = pa.array([None if value is None else str(value) for value in values])
-            notes.append(f"{path.name}: the column {name!r} mixes texts and numbers; all are taken as texts.")
+    names = dict.fromkeys(name for row in rows for name in row)
     try:
+        columns = {name: _as_column([row.get(name) for row in rows], name, path, notes) for name in names}
         return pa.table(columns)
-    except UnicodeEncodeError as error:  # of a name
-        raise InputError(unwritable(rows, path, first)) from error
+    except UnicodeEncodeError as error:  # of a value or a name
+        raise InputError(unwritable(rows, path, first_row)) from error
 
 
-def unwritable(rows: Iterable[Any], where: Any, first: int) -> str:
-    """Which row holds a lone surrogate: half a character, which no encoding can write.
+def _as_column(values: list[Any], name: str, path: Path, notes: list[str]) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        if any(isinstance(value, list | dict) for value in values):
+            raise InputError(f"Expected one kind of value in column {name!r} of {path}, but it mixes kinds.") from None
+    notes.append(f"{path.name}: the column {name!r} mixes texts and numbers; all are taken as texts.")
+    return pa.array([None if value is None else str(value) for value in values])
+
+
+def unwritable(rows: Iterable[Any], where: Any, first_row: int) -> str:
+    """The message about a lone surrogate: half a character, which no encoding can write.
 
     Args:
         rows: texts, or mappings of columns.
         where: they come from.
-        first: the number of the first row.
+        first_row: the number of the first row.
     """
-    for number, row in enumerate(rows, start=first):
+    for number, row in enumerate(rows, start=first_row):
         for text in _strings(row):
             try:
                 text.encode()

@@ -31,22 +31,23 @@ def unclosed(raw: bytes, delimiter: str) -> int | None:
     """
     if b'"' not in raw:
         return None
-    lines = io.TextIOWrapper(io.BytesIO(raw.replace(b"\0", b" ")), encoding="utf-8-sig", errors="replace", newline="")
-    begins = 1
+    without_null = io.BytesIO(raw.replace(b"\0", b" "))
+    lines = io.TextIOWrapper(without_null, encoding="utf-8-sig", errors="replace", newline="")
+    first_line = 1
     with _any_length():
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         try:
             for _ in reader:
-                begins = reader.line_num + 1
+                first_line = reader.line_num + 1
         except csv.Error:
-            return begins
+            return first_line
     return None
 
 
 @contextmanager
 def _any_length() -> Iterator[None]:
-    before = csv.field_size_limit(_LONGEST)
+    limit = csv.field_size_limit(_LONGEST)
     try:
         yield
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(limit)
