@@ -37,7 +37,9 @@ def install_metrics(names: Iterable[str] | None = None) -> list[Path]:
         True
     """
     known = metric_names()
-    chosen = known if names is None else [check_choice("metric", name, known) for name in names]
+    chosen = list(known)
+    if names is not None:
+        chosen = [check_choice("metric", name, known) for name in names]
     return [_into_evaluate_cache(name, _MODULES / name / f"{name}.py") for name in chosen]
 
 
@@ -63,7 +65,7 @@ def _into_evaluate_cache(name: str, script: Path) -> Path:
         installed = Path(modules).parent.joinpath(*module_path.split(".")).with_suffix(".py")
         # evaluate takes the newest file; code that went back to an earlier state has an old one in the cache already.
         os.utime(installed)
-        found = loading.CachedEvaluationModuleFactory(f"evaluate-metric--{name}").get_module()
+        cached = loading.CachedEvaluationModuleFactory(f"evaluate-metric--{name}").get_module()
     except (AttributeError, TypeError, ValueError, FileNotFoundError) as error:
         raise _changed(evaluate.__version__, script, str(error)) from error
     except OSError as error:
@@ -71,8 +73,8 @@ def _into_evaluate_cache(name: str, script: Path) -> Path:
             f"evaluate's cache of modules cannot be written ({error}); set HF_MODULES_CACHE to a folder that can, or "
             "install the metrics where it is made."
         ) from error
-    if found.module_path != module_path:
-        raise _changed(evaluate.__version__, script, f"it would load {found.module_path}")
+    if cached.module_path != module_path:
+        raise _changed(evaluate.__version__, script, f"it would load {cached.module_path}")
     return installed
 
 

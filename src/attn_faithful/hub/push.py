@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 import json
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from attn_faithful._checks import InputError, check_choice, check_licence
+from attn_faithful._checks import InputError, check_choice
 from attn_faithful.hub import _MODULES, metric_names
-from attn_faithful.hub.upload import Files, card_of, check_card, check_place, put_aside, upload
-
-# what a model's repository holds: weights, configuration, tokenizer, card, licence, fingerprints of the texts it was
-# trained on, and nothing else that training or anybody else left beside them
-_PUSHED = (
-    "model*.safetensors",
-    "adapter_model*.safetensors",
-    "model*.safetensors.index.json",
-    "pytorch_model*.bin",
-    "pytorch_model*.bin.index.json",
-    "adapter_model.bin",
-    "config.json",
-    "generation_config.json",
-    "adapter_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab*",
-    "*_vocab.json",
-    "merges.txt",
-    "bpe.codes",
-    "dict.txt",
-    "*.model",
-    "*.spm",
-    "normalizer.json",
-    "chat_template.j*",
-    "README.md",
-    "LICENSE*",
-    "LICENCE*",
-    "NOTICE*",
-    "training_texts.parquet",  # fingerprints, by which evaluate leaves out what the model was trained on
-)
-_MAPS = ("config.json", "tokenizer_config.json")  # which name the modules of a model's own classes
+from attn_faithful.hub.model_files import model_files
+from attn_faithful.hub.upload import Files, Repository, card_of, check_card, check_place, put_aside, upload
 
 
 def push_model(
@@ -79,10 +46,11 @@ def push_model(
         InputError: no saved model, a card that is not valid, no token, a name that is not yours, a Hub that cannot be
             reached or does not answer. Where an upload was lost, all files lie in the folder that the message names.
     """
-    given = Path(run_or_folder)
-    files = _model_files(given, to, card, licence)
-    aside = (given if (given / "model").is_dir() else given.parent) / "hub" / f"model-{to.rpartition('/')[2]}"
-    return upload("model", to, files, aside, private=private, token=token, wait=wait)
+    folder = Path(run_or_folder)
+    files = model_files(folder, to, card, licence)
+    beside = folder if (folder / "model").is_dir() else folder.parent
+    aside = beside / "hub" / f"model-{to.rpartition('/')[2]}"
+    return upload(Repository("model", to, private=private, token=token, wait=wait), files, aside)
 
 
 def write_model(
@@ -104,78 +72,10 @@ def write_model(
     folder = Path(into)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"Expected a new or empty folder to write into, but {folder} is there already.")
-    files = _model_files(Path(run_or_folder), to, card, licence)
+    files = model_files(Path(run_or_folder), to, card, licence)
     check_card(card_of(files))
     put_aside(files, folder)
     return folder
-
-
-def _model_files(given: Path, to: str, card: str | None, licence: str | None) -> Files:
-    """What a model's repository holds."""
-    model = given / "model" if (given / "model" / "config.json").is_file() else given
-    if not (model / "config.json").is_file():
-        raise InputError(f"{given} holds no saved model; give a run that trained one, or the folder of a model.")
-    code = _code_of(model)
-    found = sorted(path for path in model.iterdir() if path.is_file() and (_is_pushed(path.name) or path in code))
-    if not any(path.suffix in (".safetensors", ".bin") for path in found):
-        raise InputError(f"{model} holds no weights (model.safetensors); save the model again before pushing it.")
-    files: Files = {path.name: path for path in found}
-    files |= _as_saved_now(model)
-    if card is None:
-        own = model / "README.md"
-        if own.is_file() and licence is not None:
-            raise InputError(f"{own} is the model's card; name the licence there, or remove it.")
-        card = own.read_text(encoding="utf-8") if own.is_file() else _short_card(to, licence)
-    return files | {"README.md": card.encode()}
-
-
-def _is_pushed(name: str) -> bool:
-    """Whether a file of a model's folder goes with it."""
-    return any(fnmatchcase(name, pattern) for pattern in _PUSHED)
-
-
-def _code_of(model: Path) -> set[Path]:
-    """The modules that the configuration names for the model's classes, and those beside them that they import."""
-    from transformers.dynamic_module_utils import get_relative_import_files
-
-    named: set[str] = set()
-    for name in _MAPS:
-        path = model / name
-        told = json.loads(path.read_text(encoding="utf-8")).get("auto_map", {}) if path.is_file() else {}
-        for places in told.values():
-            for place in places if isinstance(places, list) else [places]:
-                named.add(str(place or "").rpartition("--")[2].partition(".")[0])
-    files = [model / f"{name}.py" for name in named if (model / f"{name}.py").is_file()]
-    return {*files, *(Path(other) for file in files for other in get_relative_import_files(file))}
-
-
-def _as_saved_now(model: Path) -> Files:
-    """Of a model of ours that an earlier version saved: its configuration with the module that finds the classes."""
-    read = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    if "auto_map" in read or not str(read.get("model_type")).endswith("attention_classifier"):
-        return {}
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(model)
-    with TemporaryDirectory() as place:
-        config.save_pretrained(place)
-        files: Files = {path.name: path.read_bytes() for path in Path(place).iterdir()}
-    tokenizer = model / "tokenizer_config.json"
-    if config.model_type.startswith("hierarchical") and tokenizer.is_file():
-        told = json.loads(tokenizer.read_text(encoding="utf-8")) | {"tokenizer_class": "SentenceTokenizer"}
-        files[tokenizer.name] = json.dumps(told, indent=2).encode()
-    return files
-
-
-def _short_card(to: str, licence: str | None) -> str:
-    named = "unknown" if licence is None else check_licence(licence)
-    return (
-        f"---\nlicense: {named}\n"
-        "library_name: transformers\npipeline_tag: text-classification\ntags:\n- attention\n- attn_faithful\n"
-        "---\n\n"
-        f"# {to.rpartition('/')[2]}\n\nA text classifier with attention.\n\n```python\nimport attn_faithful\n\n"
-        f'model, tokenizer = attn_faithful.load("{to}")\n```\n'
-    )
 
 
 def push_metric(name: str, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
@@ -193,14 +93,24 @@ def push_metric(name: str, to: str, *, private: bool = False, token: str | None 
         InputError: an unknown metric, or see :func:`push_model`.
     """
     folder = _MODULES / check_choice("metric", name, metric_names())
-    files: Files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".pyc"}
-    # evaluate looks for a script of the repository's name
-    files[f"{to.rpartition('/')[2]}.py"] = files[f"{name}.py"] = _stamped(folder / f"{name}.py").encode()
-    # the script calls functions that other versions may lack
-    needs = (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    pinned = [f"{line}~={version(line)}" if line == "attn-faithful" else line for line in needs]
-    files["requirements.txt"] = "\n".join([*pinned, ""]).encode()
-    return upload("space", to, files, Path("hub") / f"metric-{name}", "gradio", private=private, token=token, wait=wait)
+    files: Files = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.suffix != ".pyc":
+            files[path.name] = path
+    script = _stamped(folder / f"{name}.py").encode()
+    files[f"{name}.py"] = script
+    files[f"{to.rpartition('/')[2]}.py"] = script  # evaluate looks for a script of the repository's name
+    files["requirements.txt"] = _pinned(folder / "requirements.txt").encode()
+    repository = Repository("space", to, sdk="gradio", private=private, token=token, wait=wait)
+    return upload(repository, files, Path("hub") / f"metric-{name}")
+
+
+def _pinned(requirements: Path) -> str:
+    """The requirements of a metric, with this version of the package: other versions may lack what its script calls."""
+    lines = []
+    for line in requirements.read_text(encoding="utf-8").splitlines():
+        lines.append(f"{line}~={version(line)}" if line == "attn-faithful" else line)
+    return "\n".join([*lines, ""])
 
 
 def _stamped(script: Path) -> str:
@@ -214,8 +124,8 @@ if attn_faithful.__version__.split(".")[:2] != "{own}".split(".")[:2]:
         "pip install attn-faithful~={own}, or attn-faithful install-metrics for the metric that fits."
     )
 """
-    before, found, after = script.read_text(encoding="utf-8").partition("import attn_faithful.")
-    return before + check + found + after
+    head, first_import, rest = script.read_text(encoding="utf-8").partition("import attn_faithful.")
+    return head + check + first_import + rest
 
 
 def push_data(run: str | Path, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
@@ -238,20 +148,24 @@ def push_data(run: str | Path, to: str, *, private: bool = False, token: str | N
     tables = sorted(path for path in folder.glob("*.parquet") if path.name[0] != ".")
     if not (folder / "meta.json").is_file() or not tables:
         raise InputError(f"{folder} is no finished run with tables; attn-faithful ls lists the finished ones.")
-    configs = [f"- config_name: {path.stem}\n  data_files: {path.name}" for path in tables]
-    card = (
-        "---\ntags:\n- attention\n- faithfulness\n- attn_faithful\nconfigs:\n" + "\n".join(configs) + "\n---\n\n"
-        f"# {to.rpartition('/')[2]}\n\nThe tables of a faithfulness run of attn_faithful: "
-        f"{', '.join(f'`{path.stem}`' for path in tables)}; `meta.json` says how they were made, `summary.json` what "
-        f'came out.\n\n```python\nimport datasets\n\ndatasets.load_dataset("{to}", "{tables[0].stem}")\n```\n'
-    )
     files: Files = {path.name: path for path in tables}
-    for name in ("meta.json", "summary.json"):
-        if (folder / name).is_file():
-            portable = _portable(json.loads((folder / name).read_text(encoding="utf-8")))
-            files[name] = json.dumps(portable, indent=1, ensure_ascii=False).encode()
-    files["README.md"] = card.encode()
-    return upload("dataset", to, files, None, private=private, token=token, wait=wait)
+    for path in (folder / "meta.json", folder / "summary.json"):
+        if path.is_file():
+            portable = _portable(json.loads(path.read_text(encoding="utf-8")))
+            files[path.name] = json.dumps(portable, indent=1, ensure_ascii=False).encode()
+    files["README.md"] = _data_card(to, [path.stem for path in tables]).encode()
+    return upload(Repository("dataset", to, private=private, token=token, wait=wait), files, None)
+
+
+def _data_card(to: str, tables: Sequence[str]) -> str:
+    configs = "\n".join(f"- config_name: {table}\n  data_files: {table}.parquet" for table in tables)
+    names = ", ".join(f"`{table}`" for table in tables)
+    return (
+        f"---\ntags:\n- attention\n- faithfulness\n- attn_faithful\nconfigs:\n{configs}\n---\n\n"
+        f"# {to.rpartition('/')[2]}\n\nThe tables of a faithfulness run of attn_faithful: {names}; "
+        "`meta.json` says how they were made, `summary.json` what came out.\n\n```python\nimport datasets\n\n"
+        f'datasets.load_dataset("{to}", "{tables[0]}")\n```\n'
+    )
 
 
 def _portable(value: Any) -> Any:
@@ -260,7 +174,9 @@ def _portable(value: Any) -> Any:
         return {name: _portable(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_portable(inner) for inner in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+    if isinstance(value, str) and Path(value).is_absolute():
+        return Path(value).name
+    return value
 
 
 def push_report(page: str | Path, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
@@ -279,10 +195,10 @@ def push_report(page: str | Path, to: str, *, private: bool = False, token: str 
     """
     path = Path(page)
     if path.is_dir():
-        found = sorted(path.glob("*.html"))
-        if len(found) != 1:
-            raise InputError(f"Expected one HTML page in {path}, but found {len(found)}; give the file.")
-        path = found[0]
+        pages = sorted(path.glob("*.html"))
+        if len(pages) != 1:
+            raise InputError(f"Expected one HTML page in {path}, but found {len(pages)}; give the file.")
+        path = pages[0]
     if not path.is_file() or path.suffix != ".html":
         raise InputError(f"{path} is no HTML page; attn-faithful report RUN makes one.")
     name = to.rpartition("/")[2]
@@ -291,6 +207,5 @@ def push_report(page: str | Path, to: str, *, private: bool = False, token: str 
         f"app_file: index.html\npinned: false\n---\n\n# {name}\n\nA faithfulness report of attn_faithful.\n"
     )
     files: Files = {"index.html": path, "README.md": card.encode()}
-    return upload(
-        "space", to, files, path.parent / "hub" / f"report-{name}", "static", private=private, token=token, wait=wait
-    )
+    repository = Repository("space", to, sdk="static", private=private, token=token, wait=wait)
+    return upload(repository, files, path.parent / "hub" / f"report-{name}")

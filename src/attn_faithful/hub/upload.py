@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,28 +20,34 @@ Files = dict[str, Path | bytes]  # name in the repository -> where it lies, or w
 _TRIES = 3  # of a push whose connection is lost
 
 
-def upload(
-    kind: str,
-    to: str,
-    files: Files,
-    aside: Path | None,
-    sdk: str | None = None,
-    *,
-    private: bool,
-    token: str | None,
-    wait: float,
-) -> str:
-    """Push files to a repository of the Hub, which is made where it is not there.
+@dataclass(frozen=True)
+class Repository:
+    """Where a push goes, and how.
 
-    Args:
+    Attributes:
         kind: "model", "dataset" or "space".
         to: "user/name".
-        files: all of them, with README.md, whose metadata are checked before anything is sent.
-        aside: the folder that the files are put into if the Hub is lost; None where they lie together already.
         sdk: of a Space.
         private: hide it from others; a repository that is public already is refused.
         token: None for the one that the user has logged in with.
         wait: seconds that the Hub may take for an answer.
+    """
+
+    kind: str
+    to: str
+    sdk: str | None = None
+    private: bool = False
+    token: str | None = field(default=None, repr=False)
+    wait: float = 60
+
+
+def upload(repository: Repository, files: Files, aside: Path | None) -> str:
+    """Push files to a repository of the Hub, which is made where it is not there.
+
+    Args:
+        repository: where to.
+        files: all of them, with README.md, whose metadata are checked before anything is sent.
+        aside: the folder that the files are put into if the Hub is lost; None where they lie together already.
 
     Returns:
         the address of the repository.
@@ -48,25 +55,51 @@ def upload(
     Raises:
         InputError: no token, no such place, a card that is not valid, no permission, or a Hub that is lost.
     """
-    from huggingface_hub import HfApi, get_token
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import get_token
 
-    check_place(to)
-    token = token or get_token()
+    check_place(repository.to)
+    token = repository.token or get_token()
     if token is None:
         raise InputError("There is no token for the Hub; log in with `hf auth login`, set HF_TOKEN, or pass token=.")
     check_card(card_of(files))
+    try:
+        return _send_patiently(repository, token, files)
+    except _HubLostError as error:
+        lost = str(error)
+    if aside is None:
+        rest = "the run folder is as it was"
+    else:
+        put_aside(files, aside)
+        rest = f"all files of the repository lie in {aside}"
+    raise InputError(f"{repository.to} was not pushed: {lost}; {rest}, and the same command tries again.")
+
+
+class _HubLostError(Exception):
+    """The Hub cannot be reached, or does not answer."""
+
+
+def _send_patiently(repository: Repository, token: str, files: Files) -> str:
+    """Send files, some times over where the connection is lost.
+
+    Raises:
+        InputError: the Hub refuses them.
+        _HubLostError: it cannot be reached.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.utils import get_session
+
+    to, wait = repository.to, repository.wait
     api = HfApi(token=token)
     http = import_module(type(get_session()).__module__.partition(".")[0])  # httpx, or what has followed it
+    lost = ""
     with _bounded(get_session(), http.Timeout(wait)):
         for attempt in range(_TRIES):
             time.sleep(2**attempt - 1)
             try:
-                return _send(api, kind, to, files, sdk, private)
-            except http.TimeoutException:
-                lost = f"the Hub at {api.endpoint} did not answer within {wait:g} seconds"
-                break
+                return _send(api, repository, files)
+            except http.TimeoutException as error:
+                raise _HubLostError(f"the Hub at {api.endpoint} did not answer within {wait:g} seconds") from error
             except http.TransportError as error:
                 lost = f"the connection to {api.endpoint} was lost {_TRIES} times ({error or type(error).__name__})"
             except HfHubHTTPError as error:
@@ -79,10 +112,7 @@ def upload(
                 raise
             except ValueError as error:  # the Hub's own check of the card
                 raise InputError(f"{to} was not pushed: {' '.join(str(error).split())}") from error
-    if aside is not None:
-        put_aside(files, aside)
-    whole = "the run folder is as it was" if aside is None else f"all files of the repository lie in {aside}"
-    raise InputError(f"{to} was not pushed: {lost}; {whole}, and the same command tries again.")
+    raise _HubLostError(lost)
 
 
 def check_place(to: str) -> None:
@@ -117,8 +147,9 @@ def check_card(text: str) -> None:
         metadata = ModelCard(text, ignore_metadata_errors=False).data.to_dict()  # it knows a model-index
     except (ValueError, KeyError, TypeError, YAMLError) as error:
         raise InputError(f"The card's metadata cannot be read: {' '.join(str(error).split())}.") from error
-    if found := [name for name, value in _leaves(metadata) if isinstance(value, float) and not math.isfinite(value)]:
-        raise InputError(f"The card's metadata hold a number that is not finite ({found[0]}); leave it out.")
+    for name, value in _leaves(metadata):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"The card's metadata hold a number that is not finite ({name}); leave it out.")
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -132,24 +163,27 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _send(api: Any, kind: str, to: str, files: Files, sdk: str | None, private: bool) -> str:
+def _send(api: Any, repository: Repository, files: Files) -> str:
     from huggingface_hub import CommitOperationAdd, RepoCard
 
+    to, kind, private = repository.to, repository.kind, repository.private
     RepoCard(card_of(files)).validate(repo_type=kind)  # before there is a repository
-    url = api.create_repo(to, repo_type=kind, private=private or None, exist_ok=True, space_sdk=sdk)
+    url = api.create_repo(to, repo_type=kind, private=private or None, exist_ok=True, space_sdk=repository.sdk)
     if private and not api.repo_info(to, repo_type=kind).private:
         raise InputError(f"{to} exists already and is public; choose another name, or make it private on the Hub.")
-    operations = [
-        CommitOperationAdd(name, held if isinstance(held, bytes) else str(held)) for name, held in files.items()
-    ]
+    operations = []
+    for name, content in files.items():
+        operations.append(CommitOperationAdd(name, content if isinstance(content, bytes) else str(content)))
     api.create_commit(to, operations, commit_message="Pushed with attn_faithful", repo_type=kind)
     return str(url)
 
 
 def card_of(files: Files) -> str:
     """The text of README.md."""
-    held = files["README.md"]
-    return (held if isinstance(held, bytes) else held.read_bytes()).decode("utf-8")
+    card = files["README.md"]
+    if isinstance(card, Path):
+        card = card.read_bytes()
+    return card.decode("utf-8")
 
 
 @contextmanager
@@ -164,13 +198,13 @@ def _bounded(session: Any, timeout: Any) -> Iterator[None]:
 
 def _refused(to: str, error: Any) -> str:
     status = error.response.status_code
-    said = re.split(r"\n|\. ", str(error).strip())[0]
+    answer = re.split(r"\n|\. ", str(error).strip())[0]
     if status == 401:
-        return f"The Hub does not know this token; log in with `hf auth login` or set HF_TOKEN. ({said})"
+        return f"The Hub does not know this token; log in with `hf auth login` or set HF_TOKEN. ({answer})"
     if status in (403, 404, 409):
         return (
             f"{to} is taken by somebody else, or your token may not write there; choose a name of your own, or a token "
-            f"with the permission to write. ({said})"
+            f"with the permission to write. ({answer})"
         )
     return f"The Hub refused {to}: {' '.join(str(error).split())}"
 
@@ -179,8 +213,8 @@ def put_aside(files: Files, folder: Path) -> None:
     """All files of the repository in a folder that ``hf upload`` could push."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name, held in files.items():
-        if isinstance(held, bytes):
-            (folder / name).write_bytes(held)
+    for name, content in files.items():
+        if isinstance(content, bytes):
+            (folder / name).write_bytes(content)
         else:
-            shutil.copyfile(held, folder / name)
+            shutil.copyfile(content, folder / name)
