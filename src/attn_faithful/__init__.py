@@ -25,10 +25,10 @@ _PUBLIC = {
     "evaluate_attention": "api",
     "explain": "api",
     "install_metrics": "hub",
-    "load": "api",
+    "load": "loading",
     "run_recipe": "api",
     "use_projection": "models.stock.sparse",
-    "wrap": "api",
+    "wrap": "loading",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -1,159 +1,36 @@
-"""What a notebook uses: load a model, wrap one's own, test it, explain a text, run a recipe."""
+"""What a notebook uses beside loading: test a model, explain a text, run a recipe."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from attn_faithful._checks import InputError, MissingSourceError, did_you_mean, mapping, names
+from attn_faithful._checks import InputError, MissingSourceError, mapping, names
+from attn_faithful.experiments.spellings import Spelling, names_and_settings, warn_of_old
+from attn_faithful.loading import model_and_tokenizer
 
 if TYPE_CHECKING:
     from attn_faithful.reports.explanation import Explanation
     from attn_faithful.reports.result import Result
+
+Tests = Mapping[str, Mapping[str, Any]] | Sequence[str] | str | None
+
+_EXPLAINING = ("correlation", "permutation", "adversarial", "flips")
+_FLIPS_OF_EXPLANATIONS = {"rankings": ["attention"], "random": 0, "single": []}
 
 
 class TrainedOnWarning(UserWarning):
     """Texts are tested that the model was trained on."""
 
 
-def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
-    """A saved classifier and its tokenizer, ready to analyse; one of transformers' own is wrapped, see `wrap`.
-
-    Args:
-        path: a folder or a Hub id.
-        kwargs: for ``from_pretrained``. Unless they say otherwise weights are read as float32, and from safetensors
-            alone, and no code of the folder's is run.
-
-    Returns:
-        (model, tokenizer); the model is in eval mode.
-
-    Raises:
-        InputError: the folder does not exist or cannot be read, it holds a model for another task, weights are missing,
-            or the tokenizer does not fit the model.
-    """
-    import torch
-    from transformers import AutoModelForSequenceClassification
-
-    from attn_faithful.data.encoding import check_tokenizer_fits
-    from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
-    from attn_faithful.models.entry import shown, speaks_protocol, stored_type
-    from attn_faithful.models.stock.sparse import restore_projection
-
-    if not Path(path).exists() and (str(path).count("/") != 1 or str(path).startswith((".", "/", "~"))):
-        raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
-    kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
-    stored = stored_type(path, kwargs["trust_remote_code"])
-    try:
-        model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
-    except InputError:
-        raise
-    except Exception as error:  # whatever transformers, torch or the file raise: told with the path
-        raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
-    if info["missing_keys"]:
-        raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
-    tokenizer = saved_tokenizer(path, kwargs["trust_remote_code"])
-    text = model.config.get_text_config()
-    check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id, text)
-    model = model.eval()
-    model._stored_dtype = stored
-    model.training_texts = saved_training_texts(path)
-    if speaks_protocol(model):
-        return model, tokenizer
-    restore_projection(model)
-    return wrap(model), tokenizer
-
-
-def wrap(
-    model: Any = None,
-    *,
-    encode: Callable[..., Any] | None = None,
-    without: Callable[..., Any] | None = None,
-    sites: Sequence[str] = ("pool",),
-    **chosen: Any,
-) -> Any:
-    """The protocol around a transformers classifier, or around a hand-written torch model.
-
-    Args:
-        model: a transformers classifier, and nothing else: its heads can then be read and replaced. The model stays as
-            it is.
-        chosen: with `model`: ``queries``, ``heads``, ``layers``, which hold in every evaluation; see
-            `attn_faithful.models.stock.model.StockModel`. With `encode`: ``labels``, ``multi_label``, ``name``,
-            ``version``, ``module``, ``pad_token_id``, ``max_tokens``; see `attn_faithful.models.wrapped.OwnModel`.
-        encode: ``encode(batch) -> Encoded`` (with several sites ``encode(batch, site)``); its ``decode`` must give the
-            model's logits for the model's own attention, and be differentiable in it.
-        without: ``without(batch, keep) -> logits (B, K, C)``, for tests that delete tokens.
-        sites: names of its attention sites.
-
-    Returns:
-        an object with ``sites``, ``encode`` and ``without`` that every test takes. Evaluations also need ``labels``,
-        the names of the classes; gradients with respect to embeddings are not asked of a model of your own.
-
-    Raises:
-        InputError: both or neither of `model` and `encode`; a model that cannot be wrapped, by name, with what could.
-
-    Example:
-        >>> from transformers import BertConfig, BertForSequenceClassification
-        >>> bert = BertForSequenceClassification(BertConfig(
-        ...     vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16))
-        >>> wrap(bert).sites
-        ('layer.0', 'joint')
-    """
-    if (model is None) == (encode is None):
-        raise InputError("wrap takes a transformers classifier, or encode= for a model of your own, and not both.")
-    known = _OF_STOCK if encode is None else _OF_OWN
-    for name in chosen:
-        if name not in known:
-            raise InputError(f"wrap: unknown argument {name!r}.{did_you_mean(name, known)}")
-    if encode is None:
-        from attn_faithful.models.stock.model import StockModel
-
-        return StockModel(model, **chosen)
-    from attn_faithful.models.wrapped import OwnModel
-
-    return OwnModel(encode, without, sites, **chosen)
-
-
-_OF_STOCK = ("queries", "heads", "layers")
-_OF_OWN = ("labels", "multi_label", "name", "version", "module", "pad_token_id", "max_tokens")
-
-
-def _pair(model: Any, tokenizer: Any) -> tuple[Any, Any, str | None]:
-    """A model that speaks the protocol, its tokenizer, and the path or Hub id that it was read from.
-
-    Args:
-        model: a folder, a Hub id, a pipeline, a transformers classifier, or what :func:`load` and :func:`wrap` give.
-        tokenizer: None for that of the folder or pipeline.
-    """
-    from attn_faithful.models.entry import as_attention_model, is_pipeline, of_pipeline
-
-    origin = None
-    if isinstance(model, str | Path):
-        origin = str(model)
-        model, own = load(model)
-        tokenizer = own if tokenizer is None else tokenizer
-    elif is_pipeline(model):
-        model, own = of_pipeline(model)
-        tokenizer = own if tokenizer is None else tokenizer
-    model = as_attention_model(model)
-    if tokenizer is None:
-        raise InputError(
-            "Expected the model's tokenizer beside the model; give it, or a folder or Hub id that holds both."
-        )
-    if not callable(tokenizer) or not hasattr(tokenizer, "get_vocab"):
-        raise InputError(
-            f"Expected a tokenizer of transformers, but got {type(tokenizer).__name__}; the order is model, tokenizer, "
-            "data."
-        )
-    return model, tokenizer, origin
-
-
 def evaluate_attention(
     model: Any,
     tokenizer: Any = None,
     data: Any = None,
-    tests: Sequence[str] | str | None = None,
+    tests: Tests = None,
     *,
     output: str | Path = "runs/evaluate",
     split: str | None = None,
@@ -174,14 +51,16 @@ def evaluate_attention(
         data: a Hub id, a folder, a file, "mock-1" and so on, a ``datasets.Dataset`` or ``DatasetDict``, streamed or
             not, a column of one, a data frame, a series or an array of texts, a mapping of columns, or a list or
             generator of texts or of rows (mappings with a text and perhaps a label and an id).
-        tests: names such as "correlation", "permutation", "adversarial"; None for all that the settings name, or all.
+        tests: names such as "correlation", "permutation", "adversarial", or a mapping of each test to its settings,
+            such as ``{"permutation": {"permutations": 500}, "flips": {}}``; None for those that the settings name, or
+            all.
         output: folder of the run folders; a finished one is read and not made again.
         split: None takes "test" where there is one.
-        settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}`` or
-            ``{"settings": {"permutation": {"permutations": 500}}}``.
+        settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}``; its key
+            ``test_settings`` holds settings of tests, whichever are run.
         source_file: importance computed elsewhere, by example and token; attention is compared with it too.
         name: what tables call the model.
-        held: examples whose results are held before they are written.
+        chunk_size: examples whose results are held before they are written.
         threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
             OMP_NUM_THREADS or ``torch.set_num_threads`` say otherwise. Afterwards there are as many as before.
         progress: whether work of more than three seconds shows how far it is, in a notebook, a terminal or a log.
@@ -207,33 +86,31 @@ def evaluate_attention(
         >>> result.table()["n"].max()
         3
     """
+    from attn_faithful.data.settings import DataSettings
     from attn_faithful.data.training_texts import CAUTION
-    from attn_faithful.experiments.evaluation_settings import EvaluationSettings
-    from attn_faithful.experiments.recipe import DataSettings
     from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
-    from attn_faithful.experiments.strict_yaml import build
+    from attn_faithful.experiments.strict_settings import build
     from attn_faithful.experiments.threads import asked_for
     from attn_faithful.models.entry import in_order
     from attn_faithful.reports.progress.progress import QUIET, Counter
     from attn_faithful.reports.result import Result
 
+    if "held" in columns:
+        warn_of_old("evaluate_attention", "held", "chunk_size")
+        chunk_size = columns.pop("held")
     tokenizer, data = in_order(model, tokenizer, data)
-    given = mapping("settings", settings)
-    named_tests, set_tests = names("tests", tests), names("tests", given.get("tests"))
-    if named_tests and set_tests and named_tests != set_tests:
-        raise InputError(f"tests are {named_tests}, but the settings ask for {set_tests}; leave one of the two out.")
-    asked = build(EvaluationSettings, {**given, "tests": named_tests or set_tests or []}, "settings")
-    model, tokenizer, origin = _pair(model, tokenizer)
-    named = isinstance(data, str | Path)
-    where = build(DataSettings, {"source": str(data) if named else "data", **columns}, "evaluate_attention")
+    evaluation = _evaluation(tests, settings)
+    model, tokenizer, origin = model_and_tokenizer(model, tokenizer)
+    is_named = isinstance(data, str | Path)
+    source = str(data) if is_named else "data"
     try:
         task = make_task(
             model,
             tokenizer,
-            where,
-            asked,
+            build(DataSettings, {"source": source, **columns}, "evaluate_attention"),
+            evaluation,
             split,
-            rows=None if named else data,
+            rows=None if is_named else data,
             name=name,
             source_file=None if source_file is None else str(source_file),
             origin=origin,
@@ -247,7 +124,39 @@ def evaluate_attention(
             warnings.warn(note, TrainedOnWarning, stacklevel=2)
     title = f"{task.name} on {task.texts.name}"
     with asked_for(threads), Counter(title, shown=progress, quiet=QUIET) as counter:
-        return Result(evaluate_task(task, output, chunk_size=chunk_size, on_progress=counter.update).path)
+        folder = evaluate_task(task, output, chunk_size=chunk_size, on_progress=counter.update)
+    return Result(folder.path)
+
+
+def _evaluation(tests: Tests, settings: Mapping[str, Any] | None) -> Any:
+    """The evaluation that the arguments `tests` and `settings` ask for together."""
+    from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+    from attn_faithful.experiments.strict_settings import build
+
+    keys = _present(settings)
+    named, test_settings = _tests_of(tests, keys)
+    named_in_settings = names("tests", keys.get("tests"))
+    if named and named_in_settings and named != named_in_settings:
+        raise InputError(f"tests are {named}, but the settings ask for {named_in_settings}; leave one of the two out.")
+    keys |= {"tests": named or named_in_settings or [], "test_settings": test_settings}
+    return build(EvaluationSettings, keys, "settings")
+
+
+def _present(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Keys of the part ``evaluation`` by their present names."""
+    spelling = Spelling("settings")
+    keys = spelling.evaluation(mapping("settings", settings))
+    spelling.warn()
+    return keys
+
+
+def _tests_of(tests: Tests, keys: Mapping[str, Any]) -> tuple[list[str] | None, dict[str, Any]]:
+    """The names of tests, and the settings that they and the keys of an evaluation give them."""
+    test_settings = mapping("settings of tests", keys.get("test_settings"))
+    if isinstance(tests, Mapping):
+        tests, own_settings = names_and_settings(tests)
+        test_settings |= own_settings
+    return names("tests", tests), test_settings
 
 
 def explain(
@@ -256,7 +165,7 @@ def explain(
     data: Any = None,
     *,
     sources: Sequence[str] | str | None = None,
-    tests: Sequence[str] | str | None = None,
+    tests: Tests = None,
     output: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     threads: int | None = None,
@@ -270,8 +179,8 @@ def explain(
         data: one text, or what :func:`evaluate_attention` takes (a file or a Hub id as a ``Path``: a string is a text).
         sources: of importance, such as "saliency", "integrated_gradients"; None for those that the settings name, or
             "input_x_gradient" and "leave_one_out" (of a model of your own those that it gives).
-        tests: what to ask of each text; None for those that the settings name, or "correlation", "permutation",
-            "adversarial" and "flips".
+        tests: names, or a mapping of each test to its settings; None for those that the settings name, or
+            "correlation", "permutation", "adversarial" and "flips".
         output: folder for the run folder; None for one that goes with the result.
         settings, threads, progress: see :func:`evaluate_attention`.
         columns: further keys of the recipe's part ``data``.
@@ -291,42 +200,61 @@ def explain(
         >>> len(found), found[0].words, [line.kind.key for line in found[0].lines][:2]
         (1, ['good', ',', 'not', 'bad'], ['attention', 'adversarial'])
     """
-    from tempfile import TemporaryDirectory
-
-    from attn_faithful.models.entry import explained_sources, in_order
+    from attn_faithful.models.entry import in_order
     from attn_faithful.reports.explanation import Explanation
 
     tokenizer, data = in_order(model, tokenizer, data)
     if isinstance(data, str):
         data = [data]
-    if isinstance(data, list | tuple) and data and all(isinstance(one, str) and not one.strip() for one in data):
+    if isinstance(data, list | tuple) and data and all(isinstance(text, str) and not text.strip() for text in data):
         raise InputError("Expected a text to explain, but it is empty.")
     if not isinstance(data, Path):
         columns.setdefault("source", "texts")
-    model, tokenizer, _ = _pair(model, tokenizer)
-    given = mapping("settings", settings)
-    asked = mapping("settings of tests", given.pop("settings", None))
-    own = {test: mapping(f"settings of {test}", keys) for test, keys in asked.items()}
-    tests = names("tests", tests) or names("tests", given.pop("tests", None)) or list(_EXPLAINING)
-    named = names("sources", sources) or own.get("correlation", {}).get("against")
-    chosen = explained_sources(model) if named is None else list(names("sources", named) or [])
-    defaults = {
-        "correlation": {"against": chosen},
-        "flips": {"rankings": ["attention"], "random": 0, "single": []},
-    }
-    for test in defaults:
-        if test in tests:
-            own[test] = {**defaults[test], **own.get(test, {})}
-    asked = {"controls": [], **given, "settings": own}
-    asked["also"] = list(dict.fromkeys([*(names("also", given.get("also")) or []), *chosen]))
-    holder = TemporaryDirectory(prefix="attn-faithful-") if output is None else None
-    folder = output if holder is None else holder.name
-    columns |= {"threads": threads, "progress": progress}
-    result = evaluate_attention(model, tokenizer, data, tests, output=folder, settings=asked, **columns)
+    model, tokenizer, _ = model_and_tokenizer(model, tokenizer)
+    tests, keys = _explaining(model, sources, tests, settings)
+    holder = None
+    if output is None:
+        holder = TemporaryDirectory(prefix="attn-faithful-")
+        output = holder.name
+    result = evaluate_attention(
+        model,
+        tokenizer,
+        data,
+        tests,
+        output=output,
+        settings=keys,
+        threads=threads,
+        progress=progress,
+        **columns,
+    )
     return Explanation(result.path, holder)
 
 
-_EXPLAINING = ("correlation", "permutation", "adversarial", "flips")
+def _explaining(
+    model: Any, sources: Sequence[str] | str | None, tests: Tests, settings: Mapping[str, Any] | None
+) -> tuple[list[str], dict[str, Any]]:
+    """The tests of an explanation, and the keys of its evaluation."""
+    from attn_faithful.models.entry import explained_sources
+
+    keys = _present(settings)
+    named, given_settings = _tests_of(tests, keys)
+    test_settings = {test: mapping(f"settings of {test}", given) for test, given in given_settings.items()}
+    named = named or names("tests", keys.pop("tests", None)) or list(_EXPLAINING)
+    shown = names("sources", sources) or test_settings.get("correlation", {}).get("against")
+    if shown is None:
+        shown = explained_sources(model)
+    shown = names("sources", shown) or []
+    defaults: dict[str, dict[str, Any]] = {"correlation": {"against": shown}, "flips": _FLIPS_OF_EXPLANATIONS}
+    for test, default in defaults.items():
+        if test in named:
+            test_settings[test] = {**default, **test_settings.get(test, {})}
+    extra_sources = names("extra_sources", keys.get("extra_sources")) or []
+    return named, {
+        "controls": [],
+        **keys,
+        "test_settings": test_settings,
+        "extra_sources": list(dict.fromkeys([*extra_sources, *shown])),
+    }
 
 
 def run_recipe(
@@ -357,11 +285,11 @@ def run_recipe(
     from attn_faithful.reports.progress.progress import QUIET
 
     if isinstance(recipe, Mapping):
-        found = make_recipe(recipe, "recipe", overrides, smoke)
+        checked = make_recipe(recipe, "recipe", overrides, smoke)
     else:
-        found = load_recipe(recipe, overrides, smoke)
+        checked = load_recipe(recipe, overrides, smoke)
     with asked_for(threads):
-        return carry_out(found, output, data_dir, progress=progress, quiet=QUIET)[0]
+        return carry_out(checked, output, data_dir, progress=progress, quiet=QUIET)[0]
 
 
 def carry_out(
@@ -388,8 +316,6 @@ def carry_out(
     Returns:
         the records of :func:`run_recipe`, and whether this is the process that shows them.
     """
-    from dataclasses import asdict
-
     from attn_faithful.experiments.grid import expand
     from attn_faithful.experiments.run_recipe import cost, mine, process_group, run_cells
     from attn_faithful.reports.aggregate import aggregate
@@ -398,10 +324,10 @@ def carry_out(
 
     with process_group(world, parallel) as processes:
         cells = expand(recipe, data_dir, only)
-        own = mine(cells, processes)
-        with Progress(own, processes.rank, processes.world, cost, shown=progress, quiet=quiet) as told:
-            folders = run_cells(cells, Path(output), told.update, processes, told.skip, told.finish)
+        own_cells = mine(cells, processes)
+        with Progress(own_cells, processes.rank, processes.world, cost, shown=progress, quiet=quiet) as shown:
+            folders = run_cells(cells, Path(output), shown.update, processes, shown.skip, shown.finish)
         if processes.main:
             for folder in folders:
-                write_recipe(folder, asdict(recipe))
+                write_recipe(folder, recipe.on_disk())
         return aggregate(folders), processes.main

@@ -36,7 +36,7 @@ SOURCES = (
     "random",
 )
 NULL_ATTENTIONS = ("uniform", "random")  # --controls of evaluate
-TRAINED_CONTROLS = ("uniform", "imposed")  # --controls of attefa
+WIEGREFFE_PINTER = ("uniform", "imposed")  # --wiegreffe-pinter of attefa
 QUERIES = ("auto", "token", "mean", "all")
 UNITS = ("word", "token")
 ENCODERS = ("lstm", "gru", "mlp", "average", "cnn", "transformer", "none")
@@ -62,7 +62,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "seeds",
         "twin_seeds",
         "evaluation",
-        "controls",
+        "wiegreffe_pinter",
         "expected",
         "grid",
         "smoke",
@@ -124,9 +124,9 @@ KEYS: dict[str, tuple[str, ...]] = {
         "heads",
         "units",
         "special_tokens",
-        "settings",
+        "test_settings",
         "sources",
-        "also",
+        "extra_sources",
         "controls",
         "target",
         "seed",
@@ -136,14 +136,14 @@ KEYS: dict[str, tuple[str, ...]] = {
         "attention_path",
         "operator",
         "sign",
-        "of",
+        "outcome",
         "baseline",
         "n_steps",
         "heads",
         "layers",
     ),
-    "evaluation.settings": tuple(test for test in TESTS if test != "attefa"),
-    **{f"evaluation.settings.{test}": keys for test, keys in TESTS.items() if test != "attefa"},
+    "evaluation.test_settings": tuple(test for test in TESTS if test != "attefa"),
+    **{f"evaluation.test_settings.{test}": keys for test, keys in TESTS.items() if test != "attefa"},
     "expected": ("key", "metrics", "rows", "band"),
 }
 # of the twins of a transformers model, which have more

@@ -87,7 +87,7 @@ def test_the_outcome_is_the_targets(settings, of):
     model, batch = small_model(**settings), small_batch((7, 3, 1))
     for classes in ([0, 1, 0], [1, 1, 0], [model.config.num_labels - 1] * 3):
         target = torch.tensor(classes)
-        gradient = embedding_gradients(ask(model, batch, target, replace(SIGNED, of=of)))[1]
+        gradient = embedding_gradients(ask(model, batch, target, replace(SIGNED, outcome=of)))[1]
         torch.testing.assert_close(gradient, by_hand(model, batch, target, of=of)[1], **EXACT)
 
 
@@ -99,7 +99,9 @@ def test_one_logit_gives_two_classes_of_opposite_gradients():  # C21
     assert [float(outcome(logits, t, "logit", False)) for t in (no, yes)] == pytest.approx([-1.2, 1.2])
     model, batch = small_model(), small_batch((7, 3, 1))
     for of in ("probability", "logit"):
-        pair = [values("input_x_gradient", model, batch, torch.full((3,), t), replace(SIGNED, of=of)) for t in (0, 1)]
+        pair = [
+            values("input_x_gradient", model, batch, torch.full((3,), t), replace(SIGNED, outcome=of)) for t in (0, 1)
+        ]
         torch.testing.assert_close(pair[0], -pair[1], equal_nan=True, **EXACT)
         assert float(pair[1].nan_to_num().abs().max()) > 1e-4
 
@@ -121,7 +123,7 @@ def test_a_sure_model_keeps_the_order_of_its_tokens():
     with torch.no_grad():
         model.readout.bias.fill_(25)
     found = {
-        of: values("input_x_gradient", model, batch, settings=SourceSettings(of=of))[0]
+        of: values("input_x_gradient", model, batch, settings=SourceSettings(outcome=of))[0]
         for of in ("probability", "logit")
     }
     assert torch.equal(found["probability"].argsort(), found["logit"].argsort())

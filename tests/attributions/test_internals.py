@@ -79,7 +79,7 @@ def test_the_gradient_of_attention_is_that_of_its_outcome(of):
     """Against differences: each weight by itself a little larger and smaller, the states as they are."""
     model = small_model().double()
     batch = small_batch()
-    request = ask(model, batch, settings=SourceSettings(of=of))
+    request = ask(model, batch, settings=SourceSettings(outcome=of))
     found = attribute("attention_gradient", request).values
     product = attribute("attention_x_gradient", request).values
     encoded, step = request.encoded, 1e-6
@@ -152,7 +152,7 @@ def test_an_unknown_source_names_the_nearest():
         ("attention_path", "detach", r"Unknown attention_path 'detach'\. Did you mean 'detached'"),
         ("operator", "deleted", r"Unknown operator 'deleted'\. Did you mean 'delete'"),
         ("sign", "abs", r"Unknown sign 'abs'\. Known: magnitude, signed"),
-        ("of", "probabilities", r"Unknown of 'probabilities'\. Did you mean 'probability'"),
+        ("outcome", "probabilities", r"Unknown outcome 'probabilities'\. Did you mean 'probability'"),
         ("baseline", "zeros", r"Unknown baseline 'zeros'\. Did you mean 'zero'"),
         ("heads", "average", r"Unknown heads 'average'\. Known: max, mean, min"),
         ("layers", "first", r"Unknown layers 'first'\. Known: all, last"),
@@ -172,7 +172,7 @@ def test_the_defaults_are_those_of_the_paper():
         "attention_path": "auto",
         "operator": "delete",
         "sign": "magnitude",
-        "of": "probability",
+        "outcome": "probability",
         "baseline": "zero",
         "n_steps": 50,
         "heads": "mean",

@@ -116,7 +116,7 @@ def test_relevance_equals_the_loops(name):
         own, slope = (np.stack([layer[b] for layer in each]) for each in (layers, slopes))
         expected.append(slow.relevance(own, slope)[place(name, b)])
     for of in ("probability", "logit"):
-        found = values("attention_relevance", model, batch, target=torch.tensor(classes), of=of)
+        found = values("attention_relevance", model, batch, target=torch.tensor(classes), outcome=of)
         check(name, found, expected)
     predicted = model.seen(batch).logits.argmax(-1)
     found = values("attention_relevance", model, batch, target=predicted)

@@ -87,8 +87,8 @@ def test_signs_and_outcomes(name, of):  # C20
     model, batch = small_model(**OUTPUTS[name]), small_batch((7, 3, 1))
     target, multi_label = torch.tensor([1, 0, 1]), name == "labels"
     without, whole = deletion_loop(model, batch)
-    signed = values(model, batch, replace(SIGNED, of=of), target)
-    magnitude = values(model, batch, replace(MAGNITUDE, of=of), target)
+    signed = values(model, batch, replace(SIGNED, outcome=of), target)
+    magnitude = values(model, batch, replace(MAGNITUDE, outcome=of), target)
 
     def of_target(p: Tensor, row: int) -> float:
         p = p[target[row]]
@@ -181,7 +181,7 @@ def test_a_zero_embedding_is_captums_ablation(encoder, sign):
 def test_the_cross_check_of_every_output(name):
     model, batch = small_model(**OUTPUTS[name]), small_batch((7, 3, 1))
     for of in ("probability", "logit"):
-        settings = replace(SIGNED, operator="zero", of=of)
+        settings = replace(SIGNED, operator="zero", outcome=of)
         ours, captums = (values(model, batch, settings, source=s) for s in ("leave_one_out", "occlusion"))
         torch.testing.assert_close(ours, captums, equal_nan=True, **EXACT)
 

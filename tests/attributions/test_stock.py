@@ -175,7 +175,7 @@ def test_gradients_of_a_layers_attention_equal_plain_autograd(name):
     layers, slopes = (torch.as_tensor(x) for x in map(_stacked, with_gradients(name, TARGET.tolist())))
     rows = torch.arange(len(LENGTHS)), torch.tensor([place(name, b) for b in range(len(LENGTHS))])
     for n, site in enumerate(model.sites[:-1]):
-        request = ask(model, batch, site, TARGET, of="logit")
+        request = ask(model, batch, site, TARGET, outcome="logit")
         weights, slope = (x[n].transpose(1, 2)[rows] for x in (layers, slopes))  # (B, H, T)
         slope = slope * request.encoded.allowed
         for source, expected in (("attention_gradient", slope), ("attention_x_gradient", slope * weights)):
@@ -194,7 +194,7 @@ def test_gradients_of_attention_equal_finite_differences(name, queries):
     generator = torch.Generator().manual_seed(0)
     for site in (model.sites[0], JOINT):
         for words in (False, True):
-            request = ask(model, in_words(batch) if words else batch, site, torch.tensor([0, 2]), of="logit")
+            request = ask(model, in_words(batch) if words else batch, site, torch.tensor([0, 2]), outcome="logit")
             encoded = request.encoded
             plain, product = (attribute(s, request).values for s in ("attention_gradient", "attention_x_gradient"))
             # one direction for each: every slot's weight of a token moves alike, or in proportion to itself

@@ -217,7 +217,7 @@ def test_real_data(tmp_path, source, rationale, settings):
     rows = data.splits["test"]
     texts = [text for name in ("text", "query") if name in rows.column_names for text in rows[name]]
     model, tokenizer = tiny(texts, names=data.label_names, **settings)
-    rankings = {"settings": {"plausibility": {"rankings": ["attention", "random"]}}}
+    rankings = {"test_settings": {"plausibility": {"rankings": ["attention", "random"]}}}
     result = af.evaluate_attention(
         model, tokenizer, path, ["plausibility"], output=tmp_path, rationale=rationale, limit=6, settings=rankings
     )

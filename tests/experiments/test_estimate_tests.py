@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments import estimate, estimate_tests, threads
 from attn_faithful.experiments.estimate_tests import sample, seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
-from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier

@@ -127,7 +127,7 @@ SUMMED = ("input_x_gradient", "integrated_gradients", "saliency")
 @pytest.mark.parametrize("reduction", ["sum", "l1", "l2"])
 def test_a_sentence_s_gradient_is_that_of_its_words(name, reduction):
     model, batch = small_han(), documents()
-    settings = SourceSettings(reduction=reduction, sign="signed", of="logit", n_steps=5)
+    settings = SourceSettings(reduction=reduction, sign="signed", outcome="logit", n_steps=5)
     values = {}
     for site in model.sites:
         request = Request(model, batch, model.encode(batch, site), settings, keys=["k"] * 4)
@@ -144,7 +144,7 @@ def test_a_sentence_s_gradient_is_that_of_its_words(name, reduction):
 def test_a_sentence_left_out_is_one_that_is_not_there(operator):
     model, batch = small_han(), documents()
     encoded = model.encode(batch, "sentence")
-    settings = SourceSettings(operator=operator, sign="signed", of="logit")
+    settings = SourceSettings(operator=operator, sign="signed", outcome="logit")
     found = attribute("leave_one_out", Request(model, batch, encoded, settings)).values
     target = encoded.logits.argmax(-1)
     for row, ids in enumerate(batch["sentence_ids"]):

@@ -23,7 +23,7 @@ NAMES = {0: "kind", 1: "cruel", 2: "short"}
 RANKINGS = ["attention", "input_x_gradient", "leave_one_out"]
 SETTINGS = {
     "controls": [],
-    "settings": {
+    "test_settings": {
         "flips": {"rankings": ["attention", "attention_gradient"], "random": 0, "single": []},
         "erasure": {"rankings": RANKINGS},
     },

@@ -66,7 +66,7 @@ def loaded(folder):
 
 
 def evaluate(loaded, output, texts=TEXTS, tests=None, columns=None, **more):
-    settings = {"controls": ["uniform"], "settings": SMALL, **more}
+    settings = {"controls": ["uniform"], "test_settings": SMALL, **more}
     return af.evaluate_attention(*loaded, texts, tests, output=output, settings=settings, **(columns or {}))
 
 
@@ -152,7 +152,7 @@ def test_tokens_as_units_and_special_tokens_kept(loaded, tmp_path):
 def test_sources_of_layers(loaded, tmp_path):
     named = ["raw_attention", "value_norm", "rollout", "attention_flow", "attention_relevance"]
     settings = {"correlation": {"against": named}}
-    result = evaluate(loaded, tmp_path, tests=["correlation"], settings=settings, sites=["all"])
+    result = evaluate(loaded, tmp_path, tests=["correlation"], test_settings=settings, sites=["all"])
     rows = result.tokens.set_index(["example", "site"])
     for name in named:
         assert len(rows.loc[("a", "layer.0"), name]) == len(rows.loc[("a", "layer.0"), "tokens"])
@@ -218,7 +218,7 @@ def test_the_command_line_prints_a_table_by_layer(folder, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "layer.0" in said
     assert "layer.1" in said
-    few = ["--set", "evaluation.settings.adversarial.search.steps=1", "--set", "evaluation.controls=[]"]
+    few = ["--set", "evaluation.tests.adversarial.search.steps=1", "--set", "evaluation.controls=[]"]
     every = [*given[:4], "--tests", "all", *few, "--output", str(tmp_path / "runs")]
     assert main(every) == 0
     assert "adversarial" in capsys.readouterr().out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import asdict
 
 import datasets
 import pytest
@@ -13,10 +12,10 @@ from torch import nn
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments import earlier_runs as earlier
 from attn_faithful.experiments import identity as named
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
-from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
 from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.experiments.written_code import value_digest
@@ -127,7 +126,7 @@ OF_THE_DATA = {
 OF_THE_SETTINGS = {
     "a test": EvaluationSettings(tests=["permutation", "entropy"], controls=[]),
     "a test's setting": EvaluationSettings(
-        tests=["permutation"], controls=[], settings={"permutation": {"permutations": 7}}
+        tests=["permutation"], controls=[], test_settings={"permutation": {"permutations": 7}}
     ),
     "a control": EvaluationSettings(tests=["permutation"], controls=["uniform"]),
     "units": EvaluationSettings(tests=["permutation"], controls=[], units="token"),
@@ -325,7 +324,7 @@ def test_models_of_an_earlier_version_are_taken_over_and_its_numbers_are_not(tmp
 
 @pytest.mark.parametrize("model", [{"encoder": "transformer"}, {"architecture": "hierarchical", "encoder": "mlp"}])
 def test_models_that_are_trained_otherwise_now_are_not_taken_over(model):
-    recipe = {**asdict(cells()[0].recipe), "model": model}
+    recipe = {**cells()[0].recipe.on_disk(), "model": model}
     meta = {"recipe": json.loads(json.dumps(recipe)), "data": {"fingerprint": "x"}}
     folder = RunFolder("nowhere")
     assert not earlier._alike(recipe, meta, folder)

@@ -46,7 +46,8 @@ for line in sys.stdin:
 
 def everything(path):
     """Train a base and a twin, test it, test the saved model on its own, and report: all in one folder."""
-    from attn_faithful.api import evaluate_attention, load
+    from attn_faithful.api import evaluate_attention
+    from attn_faithful.loading import load
 
     path = Path(path)
     (cell,) = cells(evaluation=EVALUATION)

@@ -66,7 +66,7 @@ def test_real_attention_through_the_tests(trained, texts, tmp_path):
     assert len(wrapped.sites) == 7
     assert wrapped.reading(5) == "token"
     rows = texts.splits["test"].select(range(TESTED))
-    settings = {"controls": [], "sites": ["layer.0", "layer.5"], "settings": {"permutation": {"permutations": 5}}}
+    settings = {"controls": [], "sites": ["layer.0", "layer.5"], "test_settings": {"permutation": {"permutations": 5}}}
     tests = ["permutation", "correlation", "entropy"]
     result = af.evaluate_attention(wrapped, tokenizer, rows, tests, output=tmp_path, settings=settings)
     table = result.table().set_index(["site", "metric", "source"])

@@ -6,8 +6,8 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
-from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_evaluation import make_task
 from tests.models.examples import small_model
 

@@ -38,7 +38,7 @@ def found(tmp_path_factory):
     tokenizer, models = both_models()
     tables = {}
     for place, (model, sources) in enumerate(models):
-        asked = {"settings": SMALL, "also": sources, "controls": []}
+        asked = {"test_settings": SMALL, "extra_sources": sources, "controls": []}
         for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
             with mode():
                 folder = tmp_path_factory.mktemp("run")

@@ -9,8 +9,9 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.grid import expand
+from attn_faithful.experiments.model_settings import model_keys
 from attn_faithful.experiments.prepare import collator, prepare
-from attn_faithful.experiments.recipe import make_recipe, model_keys
+from attn_faithful.experiments.recipe import make_recipe
 from attn_faithful.models.inference import run_over
 from attn_faithful.models.pooled import AttentionClassifier
 from tests.data.test_sources import folder
@@ -63,7 +64,7 @@ def whole(tmp_path_factory):
     base = tmp_path_factory.mktemp("pairs")
     model = {"encoder": "mlp", "embedding_size": 16, "hidden_size": 16, "readout": "tanh"}
     variants = [{"objective": "constrained", "max_tvd": 0.2}, {"objective": "kl", "weight": 0.1}]
-    one = cell(planted(base / "data"), model=model, variants=variants, controls=["uniform", "imposed"])
+    one = cell(planted(base / "data"), model=model, variants=variants, wiegreffe_pinter=["uniform", "imposed"])
     return one, run(one, base / "cell")
 
 
@@ -118,7 +119,7 @@ def test_a_model_that_was_saved_reads_pairs(whole):
 @pytest.mark.parametrize("control", ["uniform", "imposed"])
 def test_controls_of_an_affine_readout_have_no_query(tmp_path, control):
     train = {"epochs": 1, "batch_size": 16, "select_by": "accuracy"}
-    one = cell(planted(tmp_path / "data", candidates=True), train=train, twin=None, controls=[control])
+    one = cell(planted(tmp_path / "data", candidates=True), train=train, twin=None, wiegreffe_pinter=[control])
     assert set(run(one, tmp_path / "cell").read_summary()["controls"]) == {control}
 
 
@@ -206,7 +207,7 @@ def test_every_test_runs_on_pairs_with_candidates(tmp_path, readout):
         model={"encoder": "lstm", "embedding_size": 8, "hidden_size": 8, "readout": readout},
         train={"epochs": 1, "batch_size": 16, "select_by": "accuracy"},
         twin=None,
-        evaluation={"tests": tests, "settings": {"permutation": {"permutations": 10}}},
+        evaluation={"tests": tests, "test_settings": {"permutation": {"permutations": 10}}},
     )
     written = run(one, tmp_path / "cell")
     scores = written.read_table("scores").to_pydict()

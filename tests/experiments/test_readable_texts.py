@@ -16,8 +16,8 @@ from attn_faithful._checks import InputError
 from attn_faithful.cli import main
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments import readable_texts as readable
-from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
 from attn_faithful.models.stock.model import StockModel

@@ -20,7 +20,7 @@ from tests.experiments.tiny import RAW, Stopped, cells, numbers, run, tables
 FULL = {
     "variants": [{"objective": "constrained", "max_tvd": 0.2}],
     "twin_seeds": [5, 6],
-    "controls": ["uniform", "imposed"],
+    "wiegreffe_pinter": ["uniform", "imposed"],
 }
 
 
@@ -155,7 +155,7 @@ def test_models_load_and_say_the_same(whole):
 def test_a_twin_starts_from_weights_of_its_own(tmp_path):
     """At a learning rate of almost nothing models end where they began: base and twins, all with the cell's seed 10."""
     still = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-12}
-    settings = {"train": still, "twin": still, "twin_seeds": [10, 11], "controls": ["uniform"]}
+    settings = {"train": still, "twin": still, "twin_seeds": [10, 11], "wiegreffe_pinter": ["uniform"]}
     folder = run(cells(**settings)[0], tmp_path / "cell")
     started = {name: load_file(folder / name / "model.safetensors") for name in ("model", "twin-10", "twin-11")}
     for one, other in itertools.combinations(started, 2):
@@ -386,5 +386,5 @@ def test_estimate():
     assert all(e.minutes > 0 and e.megabytes > 0 for e in estimates)
     assert estimates[2].minutes == pytest.approx(estimates[0].minutes * 32 / 5)  # epochs of base and twin
     assert estimates[0].minutes == estimates[1].minutes
-    with_controls, _ = estimate(cells(controls=["uniform"], twin=None))
+    with_controls, _ = estimate(cells(wiegreffe_pinter=["uniform"], twin=None))
     assert with_controls[0].minutes > 0

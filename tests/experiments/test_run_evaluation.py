@@ -96,7 +96,7 @@ def test_tables_and_records(whole, texts):
 
 def test_order_and_batch_size_change_no_bit(whole, model, texts, tmp_path):
     path = written(texts[::-1], tmp_path / "reversed.parquet")
-    assert main(["evaluate", str(model), "--data", path, "--output", str(tmp_path), "--batch-size", "5"]) == 0
+    assert main(["evaluate", str(model), "--data", path, "--output", str(tmp_path), "--chunk-size", "5"]) == 0
     (other,) = find_runs([tmp_path])
     for table in TABLES:
         assert by_example(other, table) == by_example(whole, table), table
@@ -214,8 +214,8 @@ def test_targets_and_other_settings_are_stored(model, texts, tmp_path):
         (["--controls", "unifrom"], "Did you mean 'uniform'"),
         (["--target", "positve"], "Did you mean 'positive'"),
         (["--split", "validation"], "Unknown split of"),
-        (["--set", "evaluation.settings.permutation.permutation=5"], "Did you mean 'permutations'"),
-        (["--set", "evaluation.settings.flips.rankings=[attention, salency]"], "Did you mean 'saliency'"),
+        (["--set", "evaluation.tests.permutation.permutation=5"], "Did you mean 'permutations'"),
+        (["--set", "evaluation.tests.flips.rankings=[attention, salency]"], "Did you mean 'saliency'"),
         (["--set", "train.epochs=5"], "evaluate takes keys of data and evaluation only"),
         (["--source-file", "nowhere.parquet"], "nowhere.parquet"),
         (["--text-column", "txt"], "Did you mean 'text'"),
@@ -321,7 +321,10 @@ def test_copies_that_are_told_otherwise_change_no_other_number(model, texts, tmp
         row | {"id": f"{row['id']}-again", "label": other[row["label"]], "why": row["why"][::-1]} for row in once[::3]
     ]
     same = [row | {"id": f"{row['id']}-same"} for row in once[::2]]
-    settings = {"settings": {"flips": {"rankings": ["attention", "input_x_gradient"], "random": 1}}, "controls": []}
+    settings = {
+        "test_settings": {"flips": {"rankings": ["attention", "input_x_gradient"], "random": 1}},
+        "controls": [],
+    }
     chosen = {"settings": settings, "rationale": "why", "text_column": "text", "label_column": "label"}
     alone = af.evaluate_attention(loaded, tokenizer, once, output=tmp_path / "a", **chosen)
     many = af.evaluate_attention(loaded, tokenizer, [*turned, *once, *same][::-1], output=tmp_path / "b", **chosen)

@@ -136,7 +136,7 @@ def test_settings_that_say_the_same_are_taken(plain, pieces, tmp_path):
 
 
 def test_twins_of_what_wrap_was_told_and_cannot_hold_are_refused(plain, pieces):
-    from attn_faithful.experiments.recipe import DataSettings
+    from attn_faithful.data.settings import DataSettings
     from attn_faithful.experiments.run_stock_twins import stock_attefa
     from attn_faithful.training.stock_twin import StockTwinSettings
 
@@ -154,7 +154,7 @@ def test_choices_of_a_transformers_model_are_refused_of_others(words, tmp_path):
 
 
 def test_settings_of_tests_hold_beside_defaults(plain, pieces, tmp_path):
-    settings = {"settings": {"correlation": {"k": 5}, "permutation": {"permutations": 7}}}
+    settings = {"test_settings": {"correlation": {"k": 5}, "permutation": {"permutations": 7}}}
     meta = af.evaluate_attention(
         plain, pieces, TEXTS[:1], None, output=tmp_path, settings={**settings, "tests": "permutation", "controls": []}
     ).meta["evaluation"]
@@ -344,7 +344,9 @@ def test_missing_values_of_pandas_and_numpy_are_missing():
 
 @pytest.mark.parametrize("names", ["correlation", "correlation,entropy", ["correlation"]])
 def test_one_name_stands_for_a_list_of_one(words, tmp_path, names):
-    result = run(own(words, encoder="mlp"), words, tmp_path, tests=names, settings={"also": "saliency", "controls": []})
+    result = run(
+        own(words, encoder="mlp"), words, tmp_path, tests=names, settings={"extra_sources": "saliency", "controls": []}
+    )
     assert set(result.table()["test"]) == ({"correlation", "entropy"} if "," in names else {"correlation"})
     assert "saliency" in result.tokens.columns
 
@@ -444,4 +446,4 @@ def test_tests_and_settings_of_other_kinds_are_told(words, tmp_path, given, mess
         with pytest.raises(InputError, match=message):
             call(own(words), words, ["good"], output=tmp_path, **given)
     with pytest.raises(InputError, match="settings of flips as a mapping"):
-        af.explain(own(words), words, "good", settings={"settings": {"flips": 3}})
+        af.explain(own(words), words, "good", tests={"flips": 3})

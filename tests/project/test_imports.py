@@ -36,8 +36,9 @@ ALLOWED = {
     "hub": {"_checks"},
     "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
     "_auto": {"models", "data"},  # once transformers is loaded
-    "api": {"", "experiments", "reports", "data", "store", "hub", "attributions", "evaluators", "training", *TESTS},
-    "cli": {"", "api", "data", "experiments", "reports", "hub", "store", *SMALL},
+    "loading": {"", "data", *TESTS},
+    "api": {"", "loading", "experiments", "reports", "data", *TESTS},
+    "cli": {"", "api", "loading", "data", "experiments", "reports", "hub", "store", *SMALL},
     "metrics": {"functional", "_checks"},
     "evaluate_modules": {"functional", "metrics"},
 }

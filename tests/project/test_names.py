@@ -14,6 +14,7 @@ from attn_faithful.evaluators.null_controls import CONTROLS
 from attn_faithful.experiments import evaluation_settings as settings
 from attn_faithful.experiments import recipe
 from attn_faithful.experiments import run_recipe as launch
+from attn_faithful.experiments.model_settings import model_keys
 from attn_faithful.experiments.run_stock_twins import StockTwinSettings
 from attn_faithful.functional.projections import PROJECTIONS
 from attn_faithful.models.attention import SCORERS
@@ -33,7 +34,7 @@ def keys(cls):
         (names.TESTS, all_tests()),
         (names.SOURCES, SOURCES),
         (names.NULL_ATTENTIONS, CONTROLS),
-        (names.TRAINED_CONTROLS, recipe.CONTROLS),
+        (names.WIEGREFFE_PINTER, recipe.WIEGREFFE_PINTER),
         (names.QUERIES, QUERIES),
         (names.UNITS, settings.UNITS),
         (names.ENCODERS, ENCODERS),
@@ -44,7 +45,7 @@ def keys(cls):
         (names.KEYS["data"], keys(recipe.DataSettings)),
         (names.KEYS["tokenizer"], keys(recipe.TokenizerSettings)),
         (names.KEYS["vectors"], keys(recipe.VectorSettings)),
-        (names.KEYS["model"], recipe.model_keys()),
+        (names.KEYS["model"], model_keys()),
         (names.KEYS["train"], keys(TrainSettings)),
         (names.KEYS["twin"], keys(TwinSettings)),
         (names.KEYS["evaluation"], keys(settings.EvaluationSettings)),
@@ -61,4 +62,4 @@ def test_light_names_are_the_real_ones(light, real):
 @pytest.mark.parametrize("test", [test for test in names.TESTS if test != "attefa"])
 def test_settings_of_every_test(test):
     assert set(names.TESTS[test]) == keys(EVALUATORS[test].settings)
-    assert names.KEYS[f"evaluation.settings.{test}"] == names.TESTS[test]
+    assert names.KEYS[f"evaluation.test_settings.{test}"] == names.TESTS[test]

@@ -30,7 +30,7 @@ train: {epochs: 2, learning_rate: 1e-3}
 twin: {epochs: 2, objective: kl}
 variants: [{weight: 2.0}]
 seeds: [10, 50]
-evaluation: {tests: [correlation, permutation], settings: {permutation: {permutations: 5}}}
+evaluation: {tests: {correlation: {}, permutation: {permutations: 5}}}
 grid: {model.encoder: [mlp, average]}
 smoke: {train.epochs: 1}
 expected: {key: [encoder], metrics: [base_f1], band: {base_f1: 1.0}, rows: {mlp: [0.9], average: [null]}}

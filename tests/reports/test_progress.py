@@ -17,7 +17,7 @@ from attn_faithful.reports.progress.remaining import Stopwatch, duration
 
 def cell(encoder, epochs=2, twins=2):
     settings = SimpleNamespace(variant="attefa", epochs=twins)
-    recipe = SimpleNamespace(train=SimpleNamespace(epochs=epochs), controls=[])
+    recipe = SimpleNamespace(train=SimpleNamespace(epochs=epochs), wiegreffe_pinter=[])
     return SimpleNamespace(title=f"Mock-1 {encoder} seed 2", recipe=recipe, twins=[(settings, 10)] if twins else [])
 
 

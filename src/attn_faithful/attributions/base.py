@@ -50,7 +50,7 @@ class SourceSettings:
             tokenizer's "mask", "unk" or "pad", or its embedding "zero".
         sign: "magnitude" to compare with attention, which has no sign; "signed" is positive for what speaks for the
             target.
-        of: "probability" of the target, or "logit", its log-odds ``ln p / (1 - p)``.
+        outcome: "probability" of the target, or "logit", its log-odds ``ln p / (1 - p)``.
         baseline: integrated gradients, what content tokens are at the start: "zero" embeddings or the "pad" token's.
         n_steps: integrated gradients, points of the quadrature.
         heads: raw attention, rollout and flow, what stands for a layer's heads: the "mean", "max" or "min" of theirs.
@@ -61,7 +61,7 @@ class SourceSettings:
     attention_path: str = "auto"
     operator: str = "delete"
     sign: str = "magnitude"
-    of: str = "probability"
+    outcome: str = "probability"
     baseline: str = "zero"
     n_steps: int = 50
     heads: str = "mean"
@@ -73,7 +73,7 @@ class SourceSettings:
             "attention_path": ATTENTION_PATHS,
             "operator": OPERATORS,
             "sign": SIGNS,
-            "of": OUTCOMES,
+            "outcome": OUTCOMES,
             "baseline": BASELINES,
             "heads": HEADS,
             "layers": LAYERS,

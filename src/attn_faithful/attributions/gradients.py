@@ -64,7 +64,7 @@ class EmbeddedText:
 
     def __call__(self, embedded: Tensor, target: Tensor, *given: Tensor) -> Tensor:
         """The outcome (B,) of texts with the embeddings (B, T, E)."""
-        return outcome(self.read(self.logits(embedded, *given)), target, self.settings.of, self.multi_label)
+        return outcome(self.read(self.logits(embedded, *given)), target, self.settings.outcome, self.multi_label)
 
     def logits(self, embedded: Tensor, *given: Tensor) -> Tensor:
         """Logits (B, C) of texts with the embeddings (B, T, E)."""

@@ -37,7 +37,7 @@ def _attention_gradient(request: Request) -> Tensor:
         odds = outcome(encoded.decode(weights[:, None])[:, 0], request.classes, "logit", encoded.multi_label)
         gradient = torch.autograd.grad(odds.sum(), weights)[0].double() if weights.numel() else weights.double()
     odds = odds.detach().double()
-    scale = odds.sigmoid() * (-odds).sigmoid() if request.settings.of == "probability" else torch.ones_like(odds)
+    scale = odds.sigmoid() * (-odds).sigmoid() if request.settings.outcome == "probability" else torch.ones_like(odds)
     return gradient.detach() * encoded.allowed * scale[:, None, None].to(gradient.device)
 
 

@@ -170,10 +170,10 @@ def _token(request: Request, operator: str) -> int:
 def _change(request: Request, logits: Tensor) -> Tensor:
     """From the logits (B, T, C) without each token to its importance (B, T)."""
     settings, encoded, logits = request.settings, request.asked, request.read(logits)
-    if settings.sign == "magnitude" and settings.of == "probability":
+    if settings.sign == "magnitude" and settings.outcome == "probability":
         distance = multilabel_tvd if encoded.multi_label else tvd
         own, others = (probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], logits))
         return distance(own, others, validate_args=False)
-    own = outcome(encoded.logits, request.classes, settings.of, encoded.multi_label)
-    change = own[:, None] - outcome(logits, request.classes, settings.of, encoded.multi_label)
+    own = outcome(encoded.logits, request.classes, settings.outcome, encoded.multi_label)
+    change = own[:, None] - outcome(logits, request.classes, settings.outcome, encoded.multi_label)
     return change.abs() if settings.sign == "magnitude" else change

@@ -58,7 +58,7 @@ def state_gradients(request: Request) -> Tensor:
         if not isinstance(states, Tensor) or states.shape[:2] != request.encoded.content.shape:
             raise _no_states(request)
         logits = request.read(output.logits)
-        value = outcome(logits, request.classes, request.settings.of, request.asked.multi_label)
+        value = outcome(logits, request.classes, request.settings.outcome, request.asked.multi_label)
         gradient: Tensor = torch.autograd.grad(value.sum(), states)[0]
     return gradient
 

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.cli.flags import data_overrides, joined, listed, numbers
-from attn_faithful.cli.looking import FULL, say, show_answers
-from attn_faithful.reports.characters import visible
+from attn_faithful.cli.flags import data_overrides, joined, listed, numbers, set_flags
+from attn_faithful.cli.looking import FULL, complain, say, show_answers
+
+_SMOKE_TEXTS = 64
 
 
 def evaluate(given: argparse.Namespace) -> None:
-    from pathlib import Path
-
-    from attn_faithful.api import load
-    from attn_faithful.experiments.recipe import check_folder_name
+    from attn_faithful.experiments.recipe_file import check_folder_name
     from attn_faithful.experiments.run_cell import quiet
-    from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
+    from attn_faithful.experiments.run_evaluation import make_task
     from attn_faithful.experiments.run_recipe import process_group
-    from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, told
-    from attn_faithful.reports.progress.progress import Counter
-    from attn_faithful.reports.result import Result
+    from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
+    from attn_faithful.loading import load
 
     check_folder_name("name", given.name)
-    data, settings = _evaluation(given)
+    data, settings = _data_and_tests(given)
+    warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show, of finished runs too
     with process_group(given.processes, "data") as processes:
         with quiet():
             model, tokenizer = load(given.model)
@@ -41,27 +39,43 @@ def evaluate(given: argparse.Namespace) -> None:
                 source_file=given.source_file,
                 origin=given.model,
             )
-            warnings.simplefilter("ignore", UndefinedTextWarning)  # said below, of finished runs too
-            with Counter(f"{task.name} on {task.texts.name}", processes.rank, processes.world) as counter:
-                folder = evaluate_task(
-                    task,
-                    Path(given.output) / given.name,
-                    chunk_size=given.batch_size,
-                    processes=processes,
-                    on_progress=counter.update,
-                )
-            if processes.main:
-                result = Result(folder.path)
-                tables = result.tables() if given.full else [result.short_table()]
-                show_answers([{"runs": [folder.path]}], tables, "" if given.full else FULL)
-                say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
-                say(f"Run folder: {folder.path}")
-                if failed := folder.read_meta().get("failed"):
-                    said = told(failed, len(task.texts.splits[task.split]))
-                    print(f"attn-faithful: {visible(said)}", file=sys.stderr)
+            _run(task, given, processes)
 
 
-def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
+def _run(task: Any, given: argparse.Namespace, processes: Any) -> None:
+    """Run the tests of one seed; the main process shows the result."""
+    from attn_faithful.experiments.run_evaluation import evaluate_task
+    from attn_faithful.reports.progress.progress import Counter
+
+    with Counter(f"{task.name} on {task.texts.name}", processes.rank, processes.world) as counter:
+        folder = evaluate_task(
+            task,
+            Path(given.output) / given.name,
+            chunk_size=given.chunk_size,
+            processes=processes,
+            on_progress=counter.update,
+        )
+    if processes.main:
+        _show(folder.path, len(task.texts.splits[task.split]), given.full)
+
+
+def _show(folder: Path, texts: int, full: bool) -> None:
+    from attn_faithful.experiments.undefined_texts import told
+    from attn_faithful.reports.result import Result
+
+    result = Result(folder)
+    if full:
+        show_answers([{"runs": [folder]}], result.tables(), "")
+    else:
+        show_answers([{"runs": [folder]}], [result.short_table()], FULL)
+    say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
+    say(f"Run folder: {folder}")
+    failed = result.meta.get("failed")
+    if failed:
+        complain(told(failed, texts))
+
+
+def _data_and_tests(given: argparse.Namespace) -> tuple[Any, Any]:
     """The data and the tests that the flags of ``evaluate`` ask for."""
     from attn_faithful.experiments.recipe import make_recipe
 
@@ -69,18 +83,26 @@ def _evaluation(given: argparse.Namespace) -> tuple[Any, Any]:
     for key in overrides:
         if not key.startswith(("data.", "evaluation.")):
             raise InputError(f"--set {key}: evaluate takes keys of data and evaluation only.")
-    names = {"tests": None if given.tests == "all" else given.tests, "controls": given.controls}
-    flags: dict[str, Any] = {f"evaluation.{key}": listed(text) for key, text in names.items() if text is not None}
-    single = {"target": given.target, "queries": given.queries, "units": given.units}
-    flags |= {f"evaluation.{key}": value for key, value in single.items() if value is not None}
-    if given.layers not in (None, "last"):
-        sites = [f"layer.{part}" if part.isdigit() else part for part in listed(given.layers) or []]
-        flags["evaluation.sites"] = sites
-    overrides = joined(flags, overrides)
+    flags = {
+        "evaluation.tests": None if given.tests == "all" else listed(given.tests),
+        "evaluation.controls": listed(given.controls),
+        "evaluation.target": given.target,
+        "evaluation.queries": given.queries,
+        "evaluation.units": given.units,
+        "evaluation.sites": _sites(given.layers),
+    }
+    overrides = joined(set_flags(flags), overrides)
     if given.smoke:
-        overrides.setdefault("data.limit", 64)
+        overrides.setdefault("data.limit", _SMOKE_TEXTS)
     recipe = make_recipe({"name": "evaluate", "data": {"source": given.data}}, "evaluate", overrides)
     return recipe.data, recipe.evaluation
+
+
+def _sites(layers: str | None) -> list[str] | None:
+    """The sites that ``--layers`` names; None for the last one."""
+    if layers in (None, "last"):
+        return None
+    return [f"layer.{part}" if part.isdigit() else part for part in listed(layers) or []]
 
 
 def explain(given: argparse.Namespace) -> None:
@@ -89,13 +111,14 @@ def explain(given: argparse.Namespace) -> None:
     from attn_faithful import api
     from attn_faithful.data.training_texts import CAUTION
     from attn_faithful.experiments.run_cell import quiet
+    from attn_faithful.loading import load
 
     with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", api.TrainedOnWarning)  # said below
-        model, tokenizer = api.load(given.model)
-        chosen = listed(given.sources)
-        found = api.explain(model, tokenizer, list(given.text), **({"sources": chosen} if chosen else {}))
-    Console().print(found)
-    say(*(f"Note: {note}" for note in found.run.meta["data"]["notes"] if note.startswith(CAUTION)))
+        warnings.simplefilter("ignore", api.TrainedOnWarning)  # told below
+        model, tokenizer = load(given.model)
+        explanation = api.explain(model, tokenizer, list(given.text), sources=listed(given.sources) or None)
+    Console().print(explanation)
+    notes = explanation.run.meta["data"]["notes"]
+    say(*(f"Note: {note}" for note in notes if note.startswith(CAUTION)))
     if given.html is not None:
-        say(found.save(given.html))
+        say(explanation.save(given.html))

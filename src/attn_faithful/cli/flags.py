@@ -10,9 +10,31 @@ from attn_faithful._checks import InputError
 
 def recipe_overrides(given: argparse.Namespace) -> dict[str, Any]:
     """What the flags of a command that trains say, as dotted keys of a recipe."""
-    training = {f"{part}.batch_size": given.batch_size for part in ("train", "twin")}
-    training |= {"seeds": numbers("--seeds", given.seeds, int), "vectors.path": given.vectors}
-    return joined({key: value for key, value in training.items() if value is not None}, data_overrides(given))
+    flags = {
+        "train.batch_size": given.batch_size,
+        "twin.batch_size": given.batch_size,
+        "seeds": numbers("--seeds", given.seeds, int),
+        "vectors.path": given.vectors,
+    }
+    return joined(set_flags(flags), data_overrides(given))
+
+
+def data_overrides(given: argparse.Namespace) -> dict[str, Any]:
+    """What the flags say of the data, and then ``--set``, as dotted keys of a recipe."""
+    from attn_faithful.experiments.strict_yaml import read_value
+
+    flags: dict[str, Any] = {"data.limit": given.limit}
+    for name in ("text_column", "query_column", "label_column"):
+        flags[f"data.{name}"] = getattr(given, name, None)
+    for name in ("keep", "drop"):
+        flags[f"data.{name}"] = listed(getattr(given, name, None))
+    if getattr(given, "map", None):
+        flags["data.label_map"] = dict(pair("--map", part) for part in given.map.split(","))
+    settings: dict[str, Any] = {}
+    for text in given.set:
+        key, value = pair("--set", text)
+        settings[key] = read_value(value, f"--set {key}")
+    return joined(set_flags(flags), settings)
 
 
 def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
@@ -29,42 +51,31 @@ def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return {**first, **second}
 
 
-def data_overrides(given: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say of the data, and then ``--set``, as dotted keys of a recipe."""
-    from attn_faithful.experiments.strict_yaml import read_value
-
-    found: dict[str, Any] = {}
-
-    def put(key: str, value: Any) -> None:
-        if value is not None:
-            found[key] = value
-
-    put("data.limit", given.limit)
-    for name in ("text_column", "query_column", "label_column"):
-        put(f"data.{name}", getattr(given, name, None))
-    for name in ("keep", "drop"):
-        put(f"data.{name}", listed(getattr(given, name, None)))
-    if getattr(given, "map", None):
-        found["data.label_map"] = dict(pair("--map", part) for part in given.map.split(","))
-    told: dict[str, Any] = {}
-    for text in given.set:
-        key, value = pair("--set", text)
-        told[key] = read_value(value, f"--set {key}")
-    return joined(found, told)
+def set_flags(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were set."""
+    return {key: value for key, value in flags.items() if value is not None}
 
 
 def listed(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    """The parts of a flag with commas between."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    return [part for part in parts if part]
 
 
 def numbers(flag: str, text: str | None, kind: type) -> list[Any] | None:
+    """The numbers of a flag with commas between."""
+    if text is None:
+        return None
     try:
-        return None if text is None else [kind(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{flag} expects numbers with commas between, such as 10,50, but got {text!r}.") from None
 
 
 def pair(flag: str, text: str) -> tuple[str, str]:
+    """Name and value of a flag such as ``--set NAME=VALUE``."""
     key, sign, value = text.partition("=")
     if not sign or not key:
         raise InputError(f"{flag} expects NAME=VALUE, but got {text!r}.")

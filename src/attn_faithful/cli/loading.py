@@ -10,7 +10,7 @@ TOLD = "Loading torch and transformers ..."
 
 
 def load(modules: Iterable[str]) -> None:
-    """Import modules; where these bring torch along for the first time, the terminal says what it waits for."""
+    """Import modules; where these load torch for the first time, the terminal says what it waits for."""
     shown = "torch" not in sys.modules and sys.stderr.isatty()
     if shown:
         print(TOLD, end="", file=sys.stderr, flush=True)

@@ -1,16 +1,17 @@
-"""The commands that show what is there: ``ls``, ``report``."""
+"""What commands print, and the commands that show what is there: ``ls``, ``report``."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from attn_faithful.reports.characters import visible
 
 FULL = "All tables: the same command with --full, or attn-faithful report RUN (page, tables, figures)."
-_WHOLE = 4  # models whose whole answers are printed
+_MANY = 4  # models, above which each has one line and not its whole answer
 _WIDTH = 160  # of a file or a pipe, which have none of their own, unless COLUMNS says another
 
 
@@ -18,6 +19,11 @@ def say(*lines: object) -> None:
     """Print lines of text that may hold what a user named."""
     for line in lines:
         print(visible(line))
+
+
+def complain(*sentences: str) -> None:
+    """Print one line about what is wrong, or what was left out."""
+    print(f"attn-faithful: {visible(' '.join(sentences))}", file=sys.stderr)
 
 
 def show(tables: Sequence[Any]) -> None:
@@ -35,12 +41,12 @@ def show_answers(records: Sequence[Any], tables: Sequence[Any], rest: str) -> No
     from attn_faithful.reports.answer.answer import answers
 
     console = _console()
-    found = answers(records)
-    for each in found:
-        if len(found) > _WHOLE:
-            say(each.short)
+    every = answers(records)
+    for answer in every:
+        if len(every) > _MANY:
+            say(answer.short)
         else:
-            console.print(each)
+            console.print(answer)
             console.print()
     show(tables)
     if rest:

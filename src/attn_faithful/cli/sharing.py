@@ -5,25 +5,31 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from attn_faithful._checks import InputError
 from attn_faithful.cli.looking import say
 
 
 def push(given: argparse.Namespace) -> None:
-    from attn_faithful._checks import InputError
-    from attn_faithful.hub import push as pushing
+    from attn_faithful.hub.push import push_data, push_metric, push_report
 
     if given.kind == "model":
-        card = _card_of(given.what, given.to, given.results, given.license)
-        short = given.license if card is None else None
-        if given.into is not None:
-            say(pushing.write_model(given.what, given.to, given.into, card=card, licence=short))
-            return
-        address = pushing.push_model(given.what, given.to, card=card, licence=short, private=given.private)
-    else:
-        if given.results or given.into is not None or given.license is not None:
-            raise InputError(f"--results, --into and --license belong to push model, but this is push {given.kind}.")
-        address = getattr(pushing, f"push_{given.kind}")(given.what, given.to, private=given.private)
-    say(address)
+        say(_push_model(given))
+        return
+    if given.results or given.into is not None or given.license is not None:
+        raise InputError(f"--results, --into and --license belong to push model, but this is push {given.kind}.")
+    push_kind = {"metric": push_metric, "data": push_data, "report": push_report}[given.kind]
+    say(push_kind(given.what, given.to, private=given.private))
+
+
+def _push_model(given: argparse.Namespace) -> str:
+    """Push a model, or write what would be pushed; where it lies then."""
+    from attn_faithful.hub.push import push_model, write_model
+
+    card = _card_of(given.what, given.to, given.results, given.license)
+    licence = given.license if card is None else None  # a card holds its licence
+    if given.into is not None:
+        return str(write_model(given.what, given.to, given.into, card=card, licence=licence))
+    return str(push_model(given.what, given.to, card=card, licence=licence, private=given.private))
 
 
 def _card_of(what: str, to: str, results: Sequence[str], licence: str | None) -> str | None:
@@ -35,7 +41,9 @@ def _card_of(what: str, to: str, results: Sequence[str], licence: str | None) ->
     others = read_runs(results) if results else []
     if RunFolder(what).done:
         return model_card(*read_runs([what]), *others, to=to, licence=licence)
-    return model_card(*others, to=to, model=what, licence=licence) if others else None
+    if not others:
+        return None
+    return model_card(*others, to=to, model=what, licence=licence)
 
 
 def install_metrics(given: argparse.Namespace) -> None:

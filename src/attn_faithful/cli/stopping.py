@@ -1,4 +1,4 @@
-"""What is said when a command is stopped, from the keyboard or by the system, and what the same command then does."""
+"""Commands that are stopped, from the keyboard or by the system: what is kept, and what the same command then does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def stopped_softly() -> Iterator[None]:
-    """SIGTERM ends the work inside as Ctrl-C does: what is complete is written, and it is said what is kept."""
+    """Inside, SIGTERM ends the work as Ctrl-C does: what is complete is written, and a sentence says what is kept."""
     if threading.current_thread() is not threading.main_thread():  # only there may a signal be taken
         yield
         return
@@ -48,7 +48,9 @@ def told(error: BaseException, otherwise: str | None = None) -> str:
         'stopped; the same command goes on from the last whole epoch.'
     """
     kept = " ".join(notes_of(error)) or otherwise
-    return f"stopped; {kept[0].lower()}{kept[1:]}" if kept else "stopped."
+    if not kept:
+        return "stopped."
+    return f"stopped; {kept[0].lower()}{kept[1:]}"
 
 
 def status_of(error: KeyboardInterrupt) -> int:

@@ -1,80 +1,125 @@
-"""The commands that train: ``run``, ``train``, ``attefa``; and ``check``."""
+"""The commands that train: ``run``, ``train``, ``attefa``."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides
-from attn_faithful.cli.looking import FULL, say, show, show_answers
-from attn_faithful.reports.characters import visible
+from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides, set_flags
+from attn_faithful.cli.looking import FULL, complain, say, show_answers
+
+_SMOKE = {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200}
+_SMOKE_TEXTS = 64  # of each split, where a trained model gets twins
 
 
 def run(given: argparse.Namespace) -> None:
     from attn_faithful.experiments.recipe import load_recipe
 
-    _carry_out(load_recipe(given.recipe, recipe_overrides(given), given.smoke), given)
+    recipe = load_recipe(given.recipe, recipe_overrides(given), given.smoke)
+    _carry_out(recipe, given, only(given.only), given.data_dir)
 
 
 def train(given: argparse.Namespace) -> None:
-    _carry_out(_single_recipe(given, twin=False), given)
+    from attn_faithful.experiments.recipe import make_recipe
+
+    overrides = recipe_overrides(given)
+    overrides = {key: value for key, value in overrides.items() if not key.startswith("twin.")}
+    smoke = {key: value for key, value in _SMOKE.items() if not key.startswith("twin.")}
+    recipe = {**_recipe_of_flags(given, "train"), "twin": None, "smoke": smoke}
+    _carry_out(make_recipe(recipe, "train", overrides, given.smoke), given)
 
 
 def attefa(given: argparse.Namespace) -> None:
     if given.model is not None:
         _stock_attefa(given)
+        return
+    from attn_faithful.experiments.recipe import make_recipe
+
+    weights = numbers("--weights", given.weights, float) or []
+    variants: list[dict[str, Any]] = [{"weight": weight} for weight in weights if weight != 1]
+    if given.max_tvd is not None:
+        variants.append({"objective": "constrained", "max_tvd": given.max_tvd})
+    recipe = {
+        **_recipe_of_flags(given, "attefa"),
+        "twin": set_flags({"epochs": given.twin_epochs, "learning_rate": given.learning_rate}),
+        "twin_seeds": numbers("--twin-seeds", given.twin_seeds, int),
+        "variants": variants,
+        "wiegreffe_pinter": listed(given.wiegreffe_pinter) or [],
+        "smoke": _SMOKE,
+    }
+    _carry_out(make_recipe(recipe, "attefa", recipe_overrides(given), given.smoke), given)
+
+
+def _recipe_of_flags(given: argparse.Namespace, command: str) -> dict[str, Any]:
+    """The recipe of one data set that the flags of ``train`` and ``attefa`` describe, without its twins."""
+    recipe: dict[str, Any] = {
+        "name": given.name or command,
+        "data": {"source": given.data},
+        "model": set_flags({"attention": given.attention, "projection": given.projection}),
+        "grid": {"model.encoder": listed(given.encoder) or ["lstm"]},
+    }
+    settings = set_flags({"epochs": given.epochs, "learning_rate": given.learning_rate})
+    if settings:
+        recipe["train"] = settings
+    return recipe
+
+
+def only(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Axis -> labels of the cells that ``--only`` names."""
+    pairs = [pair("--only", text) for text in texts]
+    return {axis: labels.split(",") for axis, labels in pairs}
+
+
+def _carry_out(
+    recipe: Any, given: argparse.Namespace, chosen: dict[str, list[str]] | None = None, data_dir: str | None = None
+) -> None:
+    """Run the cells of a recipe and print its answers and tables."""
+    from attn_faithful.api import carry_out
+    from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
+    from attn_faithful.reports.tables.trends import trends
+
+    records, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
+    if not main:
+        return
+    if given.full:
+        show_answers(records, recipe_tables(records, trends(records), recipe.on_disk()), "")
     else:
-        _carry_out(_single_recipe(given, twin=True), given)
+        show_answers(records, short_tables(records, recipe.on_disk()), FULL)
+    say(f"Run folders: {Path(given.output) / recipe.name}")
+
+
+# twins of a transformers classifier that is trained already
+
+
+@dataclass(frozen=True)
+class _Titled:
+    """What the progress of the twins is shown for, as for the cell of a recipe."""
+
+    title: str
 
 
 def _stock_attefa(given: argparse.Namespace) -> None:
-    """Twins of a transformers classifier that is trained already."""
-    from functools import partial
-    from pathlib import Path
-    from types import SimpleNamespace
-
-    from attn_faithful.api import load
-    from attn_faithful.experiments.recipe import make_recipe
     from attn_faithful.experiments.run_cell import quiet
-    from attn_faithful.experiments.run_stock_twins import stock_attefa, twin_settings
-    from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, told
-    from attn_faithful.reports.aggregate import aggregate
+    from attn_faithful.experiments.run_stock_twins import stock_attefa
+    from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
+    from attn_faithful.loading import load
     from attn_faithful.reports.progress.progress import Progress
-    from attn_faithful.reports.result import Result
-    from attn_faithful.reports.tables.table import attefa_table, base_table
 
-    found = data_overrides(given)
-    for key in found:
-        if not key.startswith(("data.", "twin.")):
-            raise InputError(f"--set {key}: attefa of a trained model takes keys of data and twin only.")
-    twin = {key.removeprefix("twin."): value for key, value in found.items() if key.startswith("twin.")}
-    flags = {
-        "epochs": given.twin_epochs,
-        "learning_rate": given.learning_rate,
-        "batch_size": given.batch_size,
-        "layers": numbers("--layers", given.layers, int),
-        "max_tvd": given.max_tvd,
-        "objective": None if given.max_tvd is None else "constrained",
-    }
-    twin = {key: value for key, value in flags.items() if value is not None} | twin
-    if given.smoke:
-        twin["epochs"] = 1
-        found.setdefault("data.limit", 64)
-    settings = twin_settings(twin)
-    data = {key: value for key, value in found.items() if key.startswith("data.")}
-    recipe = make_recipe({"name": given.name or "attefa", "data": {"source": given.data}}, "attefa", data)
+    recipe, settings = _stock_settings(given)
     with quiet():
         model, tokenizer = load(given.model)
     if not model.layered:
         raise InputError(
             f"{given.model} is one of our own models; leave --model out, and attefa trains it and its twin."
         )
-    warnings.simplefilter("ignore", UndefinedTextWarning)  # said below, of finished runs too
-    cell = SimpleNamespace(title=f"{model.config.model_type} on {given.data}")
+    warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show_stock, of finished runs too
+    cell = _Titled(f"{model.config.model_type} on {given.data}")
     with Progress([cell]) as progress:
         folder = stock_attefa(
             model,
@@ -86,124 +131,57 @@ def _stock_attefa(given: argparse.Namespace) -> None:
             origin=given.model,
             on_progress=partial(progress.update, cell),
         )
+    _show_stock(folder, given.full)
+
+
+def _stock_settings(given: argparse.Namespace) -> tuple[Any, Any]:
+    """The recipe whose data the twins are trained on, and how they are trained."""
+    from attn_faithful.experiments.recipe import make_recipe
+    from attn_faithful.experiments.run_stock_twins import twin_settings
+
+    overrides = data_overrides(given)
+    for key in overrides:
+        if not key.startswith(("data.", "twin.")):
+            raise InputError(f"--set {key}: attefa of a trained model takes keys of data and twin only.")
+    twin = set_flags(
+        {
+            "epochs": given.twin_epochs,
+            "learning_rate": given.learning_rate,
+            "batch_size": given.batch_size,
+            "layers": numbers("--layers", given.layers, int),
+            "max_tvd": given.max_tvd,
+            "objective": None if given.max_tvd is None else "constrained",
+        }
+    )
+    data: dict[str, Any] = {}
+    for key, value in overrides.items():
+        if key.startswith("twin."):
+            twin[key.removeprefix("twin.")] = value
+        else:
+            data[key] = value
+    if given.smoke:
+        twin["epochs"] = 1
+        data.setdefault("data.limit", _SMOKE_TEXTS)
+    settings = twin_settings(twin)
+    recipe = make_recipe({"name": given.name or "attefa", "data": {"source": given.data}}, "attefa", data)
+    return recipe, settings
+
+
+def _show_stock(folder: Any, full: bool) -> None:
+    from attn_faithful.experiments.undefined_texts import told
+    from attn_faithful.reports.aggregate import aggregate
+    from attn_faithful.reports.result import Result
+    from attn_faithful.reports.tables.table import attefa_table, base_table
+
     records = aggregate([folder])
     result = Result(folder.path)
-    rest = result.tables() if given.full else []
-    show_answers(records, [base_table(records), attefa_table(records), *rest], "" if given.full else FULL)
+    tables = [base_table(records), attefa_table(records)]
+    if full:
+        show_answers(records, [*tables, *result.tables()], "")
+    else:
+        show_answers(records, tables, FULL)
     say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
     say(f"Run folder: {folder.path}")
-    if failed := result.meta.get("failed"):
-        said = told(failed, result.meta["data"]["test"]["n"])
-        print(f"attn-faithful: {visible(said)}", file=sys.stderr)
-
-
-def _single_recipe(given: argparse.Namespace, twin: bool) -> Any:
-    from attn_faithful.experiments.recipe import make_recipe
-
-    encoders = listed(given.encoder) or ["lstm"]
-    model = {name: getattr(given, name) for name in ("attention", "projection") if getattr(given, name) is not None}
-    raw: dict[str, Any] = {
-        "name": given.name or ("attefa" if twin else "train"),
-        "data": {"source": given.data},
-        "model": model,
-        "grid": {"model.encoder": encoders},
-        "smoke": {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200}
-        if twin
-        else {"train.epochs": 1, "data.limit": 200},
-    }
-    if given.epochs is not None:
-        raw.setdefault("train", {})["epochs"] = given.epochs
-    if given.learning_rate is not None:
-        raw.setdefault("train", {})["learning_rate"] = given.learning_rate
-    overrides = recipe_overrides(given)
-    if not twin:
-        raw["twin"] = None
-        overrides = {key: value for key, value in overrides.items() if not key.startswith("twin.")}
-        return make_recipe(raw, "train", overrides, given.smoke)
-    settings = {"epochs": given.twin_epochs, "learning_rate": given.learning_rate}
-    raw["twin"] = {key: value for key, value in settings.items() if value is not None}
-    raw["twin_seeds"] = numbers("--twin-seeds", given.twin_seeds, int)
-    weights = numbers("--weights", given.weights, float) or []
-    raw["variants"] = [{"weight": weight} for weight in weights if weight != 1]
-    if given.max_tvd is not None:
-        raw["variants"].append({"objective": "constrained", "max_tvd": given.max_tvd})
-    raw["controls"] = listed(given.controls) or []
-    return make_recipe(raw, "attefa", overrides, given.smoke)
-
-
-def only(texts: Sequence[str]) -> dict[str, list[str]]:
-    return {axis: labels.split(",") for axis, labels in (pair("--only", text) for text in texts)}
-
-
-def _carry_out(recipe: Any, given: argparse.Namespace) -> None:
-    from dataclasses import asdict
-    from pathlib import Path
-
-    from attn_faithful.api import carry_out
-    from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
-    from attn_faithful.reports.tables.trends import trends
-
-    chosen = only(getattr(given, "only", []))
-    data_dir = getattr(given, "data_dir", None)
-    records, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
-    if main:
-        if given.full:
-            show_answers(records, recipe_tables(records, trends(records), asdict(recipe)), "")
-        else:
-            show_answers(records, short_tables(records, asdict(recipe)), FULL)
-        say(f"Run folders: {Path(given.output) / recipe.name}")
-
-
-def check(given: argparse.Namespace) -> None:
-    from attn_faithful.experiments.check import check_cells
-    from attn_faithful.experiments.estimate import estimate
-    from attn_faithful.experiments.grid import expand
-    from attn_faithful.experiments.prepare import statistics
-    from attn_faithful.experiments.recipe import load_recipe, make_recipe
-    from attn_faithful.experiments.recipe_file import find_recipe
-    from attn_faithful.reports.tables.table import data_table, plan_table
-
-    overrides = recipe_overrides(given)
-    is_recipe = str(find_recipe(given.what)).endswith((".yaml", ".yml"))
-    if given.model is not None:
-        if is_recipe:
-            raise InputError("--model goes with a data set, which the model is to be tested on, and not with a recipe.")
-        _check_for_model(given)
-        return
-    if is_recipe:
-        recipe = load_recipe(given.what, overrides, given.smoke)
-    else:
-        recipe = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides)
-    cells = expand(recipe, given.data_dir, only(given.only))
-    checked = check_cells(cells)
-    estimates, prepared = estimate(cells)
-    facts = [{"axes": {"data": data.texts.name}, "data": statistics(data)} for data in prepared]
-    plan = [(cell.title, cell.folder, e.minutes, e.megabytes) for cell, e in zip(cells, estimates, strict=True)]
-    show([data_table(facts), plan_table(recipe.name, plan) if is_recipe else None])
-    _verdict(checked.warnings)
-
-
-def _check_for_model(given: argparse.Namespace) -> None:
-    """Whether a trained model can be tested on a data set."""
-    from attn_faithful.api import load
-    from attn_faithful.experiments.check import check_for_model
-    from attn_faithful.experiments.recipe import make_recipe
-    from attn_faithful.experiments.run_cell import quiet
-    from attn_faithful.reports.progress.remaining import duration
-    from attn_faithful.reports.tables.table import data_table
-
-    overrides = {key: value for key, value in data_overrides(given).items() if key.startswith("data.")}
-    data = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides).data
-    with quiet():
-        model, tokenizer = load(given.model)
-    checked = check_for_model(model, tokenizer, data, given.split, given.model)
-    show([data_table(checked.facts)])
-    say(f"All tests on {checked.texts:,} texts: {duration(checked.seconds)} at most, measured on a few of them.")
-    _verdict(checked.warnings)
-
-
-def _verdict(warnings: Sequence[str]) -> None:
-    """The last lines of ``check`` where there is no fault."""
-    say(*(f"Warning: {warning}" for warning in warnings))
-    counted = f", {len(warnings)} to look at" if warnings else ""
-    print(f"No fault found{counted}.")
+    failed = result.meta.get("failed")
+    if failed:
+        complain(told(failed, result.meta["data"]["test"]["n"]))

@@ -13,13 +13,13 @@ from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.files.paths import user_path
 from attn_faithful.data.misspelt_classes import near_classes
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.experiments.estimate_tests import seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import split_facts
-from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_cell import quiet
 from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.architectures import FLAT, config_class

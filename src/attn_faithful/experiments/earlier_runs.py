@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def take_over(cell: Cell, folder: RunFolder) -> Path | None:
     texts = None
     for other in _finished(cell, folder):
         meta = other.read_meta()
-        if not _alike(asdict(cell.recipe), meta, other):
+        if not _alike(cell.recipe.on_disk(), meta, other):
             continue
         texts = texts or load_texts(cell.recipe.data)
         if meta["data"]["fingerprint"] != texts.fingerprint:

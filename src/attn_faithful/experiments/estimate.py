@@ -48,7 +48,7 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
         data = ready.get(key) or ready.setdefault(key, prepare(recipe))
         seconds = timed.get(key) or timed.setdefault(key, _step(data, recipe.train.batch_size))
         epochs = recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)
-        epochs += recipe.train.epochs * len(recipe.controls)
+        epochs += recipe.train.epochs * len(recipe.wiegreffe_pinter)
         steps = -(-len(data.rows["train"]) // recipe.train.batch_size)
         weights = sum(p.numel() for p in new_model(data.config).parameters())
         values = (1 + len(cell.twins)) * sum(data.rows["test"]["length"])

@@ -1,8 +1,9 @@
-"""Which tests an evaluation runs, and how: the part of a recipe that says so."""
+"""Which tests an evaluation runs, and how: the part ``evaluation`` of a recipe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice
@@ -11,12 +12,14 @@ from attn_faithful.evaluators import attefa
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.evaluators.null_controls import CONTROLS
-from attn_faithful.experiments.strict_yaml import build
+from attn_faithful.experiments.spellings import stored
+from attn_faithful.experiments.strict_settings import build
 from attn_faithful.models.protocol import JOINT, QUERIES
 
-GIVEN = "given"
+GIVEN = "given"  # the source of importance that was computed elsewhere, in settings and in tables
 EVERY = "all"
 UNITS = ("word", "token")
+SPECIAL_TOKENS = ("exclude", "keep")
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class EvaluationSettings:
     """Which tests to run, and how.
 
     Attributes:
-        tests: names of evaluators.
+        tests: names of evaluators. A recipe may give a mapping of names to settings in their place; the settings then
+            stand in `test_settings`.
         sites: of the model's attention, where to test; empty for the one nearest to the output, "all" for each.
         queries: of stock transformers models, whose rows of attention are tested; see `models.stock.model.StockModel`.
             None for those that the model was wrapped with, "auto" where it was not told.
@@ -32,11 +36,11 @@ class EvaluationSettings:
             was wrapped with.
         units: "word" or "token": what the items of models with sub-word tokenizers are.
         special_tokens: "exclude", or "keep" to test special tokens like any other (units: token).
-        settings: test -> its settings.
+        test_settings: test -> its settings.
         sources: how importance is computed.
-        also: further sources to compute and store.
-        controls: attention that takes the model's place, so that each number stands beside chance.
-        target: which class importance is about: "predicted", "gold" or the name of a class.
+        extra_sources: sources of importance to compute and store beside those that the tests need.
+        controls: attention that takes the place of the model's, so that each number stands beside chance.
+        target: the class that importance is about: "predicted", "gold" or the name of a class.
         seed: of all random choices.
     """
 
@@ -46,9 +50,9 @@ class EvaluationSettings:
     heads: list[int] | None = None
     units: str = "word"
     special_tokens: str = "exclude"
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    test_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     sources: SourceSettings = field(default_factory=SourceSettings)
-    also: list[str] = field(default_factory=list)
+    extra_sources: list[str] = field(default_factory=list)
     controls: list[str] = field(default_factory=lambda: ["uniform", "random"])
     target: str = "predicted"
     seed: int = 0
@@ -57,23 +61,27 @@ class EvaluationSettings:
         if self.queries is not None:
             check_choice("queries", self.queries, QUERIES)
         check_choice("units", self.units, UNITS)
-        check_choice("special_tokens", self.special_tokens, ("exclude", "keep"))
+        check_choice("special_tokens", self.special_tokens, SPECIAL_TOKENS)
         if self.special_tokens == "keep" and self.units == "word":
             raise InputError("Special tokens are no words: with special_tokens keep set units to token.")
-        for test in [*self.tests, *self.settings]:
+        for test in [*self.tests, *self.test_settings]:
             check_choice("test", test, all_tests())
             if test == attefa.TEST.name:
                 raise InputError(f"The test {test!r} needs a trained twin; use attn-faithful {test}.")
-        if twice := {test for test in self.tests if self.tests.count(test) > 1}:
+        twice = {test for test in self.tests if self.tests.count(test) > 1}
+        if twice:
             raise InputError(f"tests: {min(twice)!r} stands twice.")
         for control in self.controls:
             check_choice("control", control, CONTROLS)
-        for source in self.also:
+        for source in self.extra_sources:
             check_choice("source", source, SOURCES)
         for test in EVALUATORS:
-            for source in EVALUATORS[test].sources(self.of(test)):
-                if source != GIVEN:
-                    check_choice(f"source of the test {test}", source, SOURCES)
+            self._check_sources(test)
+
+    def _check_sources(self, test: str) -> None:
+        for source in EVALUATORS[test].sources(self.of(test)):
+            if source != GIVEN:
+                check_choice(f"source of the test {test}", source, SOURCES)
 
     def tested(self, model: Any) -> tuple[str, ...]:
         """The sites of a model that are tested.
@@ -84,20 +92,37 @@ class EvaluationSettings:
         single = [site for site in model.sites if site != JOINT]
         if self.sites == [EVERY]:
             return tuple(single)
-        return tuple(check_choice("site", site, model.sites) for site in self.sites) or (single[-1],)
+        if not self.sites:
+            return (single[-1],)
+        return tuple(check_choice("site", site, model.sites) for site in self.sites)
 
     def of(self, test: str) -> Any:
         """The settings of one test."""
-        return build(EVALUATORS[test].settings, self.settings.get(test, {}), f"settings: {test}")
+        return build(EVALUATORS[test].settings, self.test_settings.get(test, {}), f"settings: {test}")
 
     def against(self, source: str) -> EvaluationSettings:
         """The same, with one more source that attention is compared with."""
-        given = self.settings.get("correlation", {})
-        listed = [*self.of("correlation").against, source]
-        return replace(self, settings={**self.settings, "correlation": {**given, "against": listed}})
+        correlation = dict(self.test_settings.get("correlation", {}))
+        correlation["against"] = [*self.of("correlation").against, source]
+        return replace(self, test_settings={**self.test_settings, "correlation": correlation})
 
     @property
     def needed(self) -> list[str]:
         """Every source that has to be computed."""
-        asked = [source for test in self.tests for source in EVALUATORS[test].sources(self.of(test))]
-        return [s for s in dict.fromkeys([*asked, *self.also]) if s != GIVEN]
+        return computed([*self.sources_of(self.tests), *self.extra_sources])
+
+    def sources_of(self, tests: Sequence[str]) -> list[str]:
+        """The sources that some tests need, those of one test after those of another."""
+        sources: list[str] = []
+        for test in tests:
+            sources += EVALUATORS[test].sources(self.of(test))
+        return sources
+
+    def on_disk(self) -> dict[str, Any]:
+        """The settings by the keys of meta.json and of digests, which keep the old names."""
+        return stored(asdict(self), "evaluation")
+
+
+def computed(sources: Sequence[str]) -> list[str]:
+    """Each source once, without importance that was computed elsewhere."""
+    return [source for source in dict.fromkeys(sources) if source != GIVEN]

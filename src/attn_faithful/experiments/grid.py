@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments.identity import cell_identity, digest
-from attn_faithful.experiments.recipe import VALUE, WITH, DataSettings, Recipe, assign, make_recipe
-from attn_faithful.experiments.strict_yaml import build
+from attn_faithful.experiments.recipe import VALUE, Recipe, assign, make_recipe
+from attn_faithful.experiments.spellings import WITH, stored_grid_value, stored_key
+from attn_faithful.experiments.strict_settings import build
 from attn_faithful.training.twin import TwinSettings
 
-# keys of a recipe that may name a file or folder
-_FILES = ((("data",), "source"), (("vectors",), "path"), (("data", "mock"), "positive"), (("data", "mock"), "negative"))
+_FILES = ("data.source", "vectors.path", "data.mock.positive", "data.mock.negative")  # keys that may name a file
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,8 @@ class Cell:
     @property
     def twins(self) -> list[tuple[TwinSettings, int]]:
         """Settings and seed of every twin, the recipe's own first."""
-        twin = self.recipe.twin
-        if twin is None:
-            return []
         seeds = self.recipe.twin_seeds or [self.seed]
-        every = [twin, *(build(TwinSettings, {**asdict(twin), **v}, "variants") for v in self.recipe.variants)]
-        return [(settings, seed) for settings in every for seed in seeds]
+        return list(itertools.product(self.recipe.twins(), seeds))
 
     def seed_of(self, *purpose: object) -> int:
         """A seed for one purpose; small enough for every library."""
@@ -68,72 +65,102 @@ def expand(
     Raises:
         InputError: a value of the grid that does not fit, an axis or label of ``only`` that does not exist.
     """
+    only = only or {}
     cells: dict[str, Cell] = {}
     labels: dict[str, set[str]] = {}
-    raw = asdict(replace(recipe, grid={}, expected=None, smoke={}))
-    for values in itertools.product(*recipe.grid.values()):
-        resolved = json.loads(json.dumps(raw))
-        axes: dict[str, str] = {}
-        for key, value in zip(recipe.grid, values, strict=True):
-            axes[key.split(".")[-1]] = _label(value)
-            # what goes with this value alone: its tokenizer, its epochs
-            further = value.get(WITH, {}) if isinstance(value, Mapping) else {}
-            own = {name: v for name, v in value.items() if name != WITH} if isinstance(value, Mapping) else value
-            if isinstance(own, Mapping) and VALUE in own:  # a number or a word with a name of its own
-                own = own[VALUE]
-            for name, given in {key: own, **further}.items():
-                assign(resolved, name, given, f"{recipe.name}: grid")
-        one = make_recipe(resolved, f"{recipe.name}: grid")
-        one = replace(one, data=_local(one, data_dir))
-        shown = {"data": _data_name(one.data), "encoder": one.model.get("encoder", "lstm")}
-        axes = {**shown, **axes}
+    for combination, axes in _combinations(recipe):
+        local = replace(combination, data=_local(combination, data_dir))
+        axes = {"data": _data_name(local.data), "encoder": local.model.get("encoder", "lstm"), **axes}
         for axis, label in axes.items():
             labels.setdefault(axis, set()).add(label)
-        if only and any(axes.get(axis) not in wanted for axis, wanted in only.items()):
+        if any(axes.get(axis) not in wanted for axis, wanted in only.items()):
             continue
-        for seed in one.seeds:
-            cell = Cell(replace(one, seeds=[seed]), axes, seed, _folder(one, axes, seed))
+        for seed in local.seeds:
+            cell = Cell(replace(local, seeds=[seed]), axes, seed, _folder(local, axes, seed))
             cells[cell.folder] = cell
-    for axis, wanted in (only or {}).items():
-        if axis not in labels:
-            raise InputError(f"--only: there is no axis {axis!r}; this recipe has {', '.join(labels)}.")
-        if unknown := set(wanted) - labels[axis]:
-            raise InputError(f"--only: {axis} has no {min(unknown)!r}; it has {', '.join(sorted(labels[axis]))}.")
+    _check_only(only, labels)
     return list(cells.values())
 
 
+def _combinations(recipe: Recipe) -> Iterator[tuple[Recipe, dict[str, str]]]:
+    """A recipe with one value a key for each combination of the grid's values, and the labels of these."""
+    where = f"{recipe.name}: grid"
+    raw = json.dumps(asdict(replace(recipe, grid={}, expected=None, smoke={})))
+    for values in itertools.product(*recipe.grid.values()):
+        keys = json.loads(raw)
+        axes: dict[str, str] = {}
+        for key, value in zip(recipe.grid, values, strict=True):
+            axes[stored_key(key).rpartition(".")[2]] = _label(stored_grid_value(key, value))
+            for name, setting in _settings_of(key, value).items():
+                assign(keys, name, setting, where)
+        yield make_recipe(keys, where), axes
+
+
+def _settings_of(key: str, value: Any) -> dict[str, Any]:
+    """What a value of an axis sets, by dotted key: the axis itself, and what goes with this value alone."""
+    if not isinstance(value, Mapping):
+        return {key: value}
+    settings: Any = {name: setting for name, setting in value.items() if name != WITH}
+    if VALUE in settings:  # a number or a word with a name of its own
+        settings = settings[VALUE]
+    return {key: settings, **value.get(WITH, {})}
+
+
+def _check_only(only: Mapping[str, Sequence[str]], labels: Mapping[str, set[str]]) -> None:
+    for axis, wanted in only.items():
+        if axis not in labels:
+            raise InputError(f"--only: there is no axis {axis!r}; this recipe has {', '.join(labels)}.")
+        unknown = set(wanted) - labels[axis]
+        if unknown:
+            raise InputError(f"--only: {axis} has no {min(unknown)!r}; it has {', '.join(sorted(labels[axis]))}.")
+
+
 def _label(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return str(value.get("name") or value.get("source") or ",".join(f"{k}={v}" for k, v in value.items()))
-    return str(value)
+    if not isinstance(value, Mapping):
+        return str(value)
+    pairs = ",".join(f"{name}={setting}" for name, setting in value.items())
+    return str(value.get("name") or value.get("source") or pairs)
 
 
-def _local(recipe: Recipe, data_dir: str | Path | None) -> Any:
+def _local(recipe: Recipe, data_dir: str | Path | None) -> DataSettings:
+    """The recipe's data, from its local copy where that exists."""
     data = recipe.data
-    if data_dir is None or data.folder is None or not (Path(data_dir) / data.folder).is_dir():
+    if data_dir is None or data.folder is None:
         return data
-    found = {
-        **asdict(data),
-        **(data.local or {}),
-        "source": str(Path(data_dir) / data.folder),
-        "name": _data_name(data),
-    }
-    return build(DataSettings, found, f"{recipe.name}: data: local")
+    folder = Path(data_dir) / data.folder
+    if not folder.is_dir():
+        return data
+    settings = {**asdict(data), **(data.local or {}), "source": str(folder), "name": _data_name(data)}
+    local: DataSettings = build(DataSettings, settings, f"{recipe.name}: data: local")
+    return local
 
 
 def _data_name(data: DataSettings) -> str:
     """What tables call the data: a file without its ending, a Hub id without its owner."""
+    if data.name:
+        return data.name
     path = Path(data.source)
-    return data.name or (path.stem if path.is_file() else path.name)
+    return path.stem if path.is_file() else path.name
 
 
 def _folder(recipe: Recipe, axes: Mapping[str, str], seed: int) -> str:
+    """The name of a cell's run folder."""
     # what only says how to talk about a cell must not make it stale
-    settings = asdict(replace(recipe, name="run", claim="", expected=None, grid={}, smoke={}, seeds=[seed]))
-    for told in ("folder", "local"):  # used up when the source was chosen
-        settings["data"].pop(told)
-    for place, key in _FILES:
-        given = settings[place[0]] if len(place) == 1 else settings[place[0]].get(place[1]) or {}
-        if given.get(key) and Path(given[key]).exists():
-            given[key] = digest(Path(given[key]))  # what a file holds counts, not where it lies
+    silent = replace(recipe, name="run", claim="", expected=None, grid={}, smoke={}, seeds=[seed])
+    settings = silent.on_disk()
+    for name in ("folder", "local"):  # used up when the source was chosen
+        settings["data"].pop(name)
+    for key in _FILES:
+        _read_file(settings, key)
     return cell_identity(settings).folder([*axes.values(), str(seed)])
+
+
+def _read_file(settings: dict[str, Any], key: str) -> None:
+    """Put the digest of a file in the place of its path: what it holds counts, not where it lies."""
+    *parents, last = key.split(".")
+    part = settings
+    for parent in parents:
+        part = part.get(parent) or {}
+    path = part.get(last)
+    if path and Path(path).exists():
+        part[last] = digest(Path(path))

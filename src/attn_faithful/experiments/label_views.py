@@ -11,7 +11,7 @@ from torch import Tensor
 from attn_faithful.attributions.base import Attribution, Request, attribute
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest
 from attn_faithful.evaluators.score_rows import ScoreRows
-from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings, computed
 from attn_faithful.models.label_view import Remembered, label_view, no_and_yes
 
 
@@ -48,8 +48,7 @@ def asks_labels(test: str, block: Block) -> bool:
 def sources_by_label(settings: EvaluationSettings, tests: Sequence[str]) -> list[str]:
     """The sources that tests which ask each label need."""
     asking = [test for test in tests if EVALUATORS[test].by_label is not None]
-    needed = [source for test in asking for source in EVALUATORS[test].sources(settings.of(test))]
-    return [name for name in dict.fromkeys(needed) if name != GIVEN]
+    return computed(settings.sources_of(asking))
 
 
 def ask_labels(

@@ -12,14 +12,23 @@ from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.data.planted import mock_spec
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.model_settings import check_model, check_model_keys
 from attn_faithful.experiments.recipe_file import check_folder_name, find_recipe, read_recipe
-from attn_faithful.experiments.strict_yaml import build, dataclass_of, merge, typed
+from attn_faithful.experiments.spellings import (
+    TEST_SETTINGS,
+    TESTS,
+    WITH,
+    Spelling,
+    names_and_settings,
+    stored,
+)
+from attn_faithful.experiments.strict_settings import build, dataclass_of
+from attn_faithful.experiments.strict_yaml import merge
 from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.trainer import check_trackers
 from attn_faithful.training.twin import TwinSettings
 
-CONTROLS = ("uniform", "imposed")
-WITH = "with"  # of a value in the grid: further keys that go with it
+WIEGREFFE_PINTER = ("uniform", "imposed")
 VALUE = "value"  # of a value in the grid that is no mapping, where it has a name or further keys
 
 
@@ -87,8 +96,8 @@ class Recipe:
         seeds: one base model each.
         twin_seeds: twins of each base; null for one, keyed by the base's seed.
         evaluation: which tests the base goes through on the test split, and how.
-        controls: of Wiegreffe and Pinter (2019): "uniform" trains the base with uniform attention, "imposed" an MLP
-            under the base's attention.
+        wiegreffe_pinter: controls of Wiegreffe and Pinter (2019) to train: "uniform" is the base with uniform
+            attention, "imposed" an MLP under the base's attention.
         expected: the paper's numbers.
         grid: dotted key -> values; each combination is a cell. A value may be a mapping that fills in its key; its
             entry ``with`` sets further dotted keys, such as {tokenizer.min_df: 5}.
@@ -107,19 +116,29 @@ class Recipe:
     seeds: list[int] = field(default_factory=lambda: [2])
     twin_seeds: list[int] | None = None
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    controls: list[str] = field(default_factory=list)
+    wiegreffe_pinter: list[str] = field(default_factory=list)
     expected: Expected | None = None
     grid: dict[str, list[Any]] = field(default_factory=dict)
     smoke: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for control in self.controls:
-            check_choice("control", control, CONTROLS)
-        for name in ("seeds", "twin_seeds"):
-            seeds = getattr(self, name)
+        for control in self.wiegreffe_pinter:
+            check_choice("control", control, WIEGREFFE_PINTER)
+        for name, seeds in (("seeds", self.seeds), ("twin_seeds", self.twin_seeds)):
             if seeds is not None and (not seeds or len(set(seeds)) != len(seeds)):
                 raise InputError(f"{name} must be a list of different numbers, but is {seeds}.")
         check_folder_name("name", self.name)
+
+    def twins(self, where: str = "variants") -> list[TwinSettings]:
+        """The settings of every twin of a base, the recipe's own first; ``where`` names their origin in errors."""
+        if self.twin is None:
+            return []
+        own = asdict(self.twin)
+        return [self.twin, *(build(TwinSettings, {**own, **variant}, where) for variant in self.variants)]
+
+    def on_disk(self) -> dict[str, Any]:
+        """The recipe by the keys of meta.json and of digests, which keep the old names."""
+        return stored(asdict(self))
 
 
 def load_recipe(path: str | Path, overrides: Mapping[str, Any] | None = None, smoke: bool = False) -> Recipe:
@@ -134,14 +153,23 @@ def load_recipe(path: str | Path, overrides: Mapping[str, Any] | None = None, sm
     Raises:
         InputError: an unknown or mistyped key, with the file, the key and the nearest valid one.
     """
-    return make_recipe(read_recipe(path), str(find_recipe(path)), overrides, smoke)
+    spelling = Spelling(str(find_recipe(path)))
+    return _make(read_recipe(path, spelling), spelling, overrides or {}, smoke)
 
 
 def make_recipe(
     raw: Mapping[str, Any], where: str, overrides: Mapping[str, Any] | None = None, smoke: bool = False
 ) -> Recipe:
     """A recipe from a mapping; ``where`` names its origin in errors."""
-    raw = copy.deepcopy(dict(raw))
+    spelling = Spelling(where)
+    return _make(spelling.recipe(copy.deepcopy(dict(raw))), spelling, overrides or {}, smoke)
+
+
+def _make(raw: dict[str, Any], spelling: Spelling, overrides: Mapping[str, Any], smoke: bool) -> Recipe:
+    """A recipe from its keys by their present names."""
+    where = spelling.where
+    overrides = spelling.dotted(overrides)
+    spelling.warn()
     for part in ("grid", "smoke"):
         build(_Part, {part: raw.get(part, {})}, where)
         for key in raw.get(part, {}):
@@ -149,32 +177,41 @@ def make_recipe(
     if smoke:
         for key, value in raw.get("smoke", {}).items():
             assign(raw, key, value, f"{where}: smoke")
-    for key, value in (overrides or {}).items():
+    for key, value in overrides.items():
         assign(raw, key, value, where)
         _no_longer_varies(raw.get("grid", {}), key)
     recipe: Recipe = build(Recipe, raw, where)
+    _check(recipe, where)
+    return recipe
+
+
+def _check(recipe: Recipe, where: str) -> None:
+    """Raise where parts of a recipe do not go together."""
     _check_twins(recipe, f"{where}: variants")
     for key, values in recipe.grid.items():
         _check_key(key, f"{where}: grid")
         if not isinstance(values, list) or not values:
             raise InputError(f"{where}: grid: {key} must list its values, but is {values!r}.")
-    _check_model_keys(recipe.model, f"{where}: model")
+    check_model_keys(recipe.model, f"{where}: model")
     if not recipe.grid:  # where it varies, each cell is checked by itself
-        _check_model(recipe, f"{where}: model")
+        check_model(recipe.model, recipe.data.multi_label, f"{where}: model")
         _check_mock(recipe.data, f"{where}: data: mock")
     for part, settings in (("train", recipe.train), ("twin", recipe.twin)):
+        if settings is None:
+            continue
         try:
-            check_trackers([] if settings is None else settings.trackers)
+            check_trackers(settings.trackers)
         except InputError as error:
             raise InputError(f"{where}: {part}: trackers: {error}") from None
-    return recipe
 
 
 def _no_longer_varies(grid: dict[str, Any], key: str) -> None:
     """What is set by hand is no axis, and goes with no value of another."""
     grid.pop(key, None)
     for values in grid.values():
-        for value in values if isinstance(values, list) else ():
+        if not isinstance(values, list):
+            continue
+        for value in values:
             if isinstance(value, dict) and isinstance(value.get(WITH), dict):
                 value[WITH].pop(key, None)
 
@@ -193,61 +230,45 @@ def _check_twins(recipe: Recipe, where: str) -> None:
         if recipe.variants:
             raise InputError(f"{where} need a twin, but twin is null.")
         return
-    names = [recipe.twin.variant]
     for variant in recipe.variants:
         build(TwinSettings, variant, where)
-        names.append(build(TwinSettings, {**asdict(recipe.twin), **variant}, where).variant)
+    names = [settings.variant for settings in recipe.twins(where)]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{where}: {name!r} stands twice; let them differ in objective, weight, max_tvd or start.")
 
 
-def _check_model(recipe: Recipe, where: str) -> None:
-    from attn_faithful.models.architectures import FLAT, config_class, settings_of
-
-    settings = dict(recipe.model)
-    try:
-        architecture = settings.pop("architecture", FLAT)
-        known = settings_of(architecture)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    if other := [key for key in settings if key not in known]:
-        raise InputError(f"{where}: the architecture {architecture!r} has no setting {other[0]!r}.")
-    # its own annotations alone: those of transformers name modules that are not loaded
-    own = {key: known[key] for key in settings}
-    hints = get_type_hints(type("Own", (), {"__annotations__": own, "__module__": config_class(FLAT).__module__}))
-    values = {key: typed(hints[key], value, f"{where}: {key}") for key, value in settings.items()}
-    output = values.get("output")
-    if output is not None and (output == "multi_label") != recipe.data.multi_label:
-        raise InputError(f"{where}: output {output!r} does not go with data.multi_label {recipe.data.multi_label}.")
-    try:
-        config_class(architecture)(**values)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-
-
 def _check_mock(data: DataSettings, where: str) -> None:
-    if data.mock and data.source.lower().startswith("mock-"):
-        try:
-            mock_spec(data.source, **{"seed": data.seed, **data.mock})
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+    if not data.mock or not data.source.lower().startswith("mock-"):
+        return
+    try:
+        mock_spec(data.source, **{"seed": data.seed, **data.mock})
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def assign(raw: dict[str, Any], key: str, value: Any, where: str) -> None:
     """Set a dotted key; a mapping fills in what is there."""
+    if key == TESTS and isinstance(value, Mapping):
+        names, settings = names_and_settings(value)
+        assign(raw, TESTS, names, where)
+        assign(raw, TEST_SETTINGS, settings, where)
+        return
     _check_key(key, where)
     *parents, last = key.split(".")
-    place = raw
+    part = raw
     for parent in parents:
-        if not isinstance(place.get(parent), dict):
-            place[parent] = {}
-        place = place[parent]
-    both = isinstance(value, Mapping) and isinstance(place.get(last), Mapping) and key != "grid"
-    place[last] = merge(place[last], value) if both else value
+        if not isinstance(part.get(parent), dict):
+            part[parent] = {}
+        part = part[parent]
+    if isinstance(value, Mapping) and isinstance(part.get(last), Mapping) and key != "grid":
+        part[last] = merge(part[last], value)
+    else:
+        part[last] = value
 
 
 def _check_key(key: str, where: str) -> None:
+    """Raise unless a dotted key is one of a recipe."""
     owner: Any = Recipe
     parts = key.split(".")
     for depth, part in enumerate(parts):
@@ -257,22 +278,6 @@ def _check_key(key: str, where: str) -> None:
         inner = dataclass_of(get_type_hints(owner)[part])
         if inner is None:
             if part == "model" and depth + 2 == len(parts):
-                _check_model_keys({parts[-1]: None}, where)
+                check_model_keys([parts[-1]], where)
             return
         owner = inner
-
-
-def _check_model_keys(settings: Mapping[str, Any], where: str) -> None:
-    known = model_keys()
-    for key in settings:
-        if key not in known:
-            raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
-
-
-def model_keys() -> list[str]:
-    """Settings of the model that a recipe may name; the rest follow from the data or from ``train``."""
-    from attn_faithful.models.architectures import ARCHITECTURES, settings_of
-
-    elsewhere = ("model_type", "keys_to_ignore_at_inference", "vocab_size", "pad_token_id", "class_weights", "query")
-    names = dict.fromkeys(name for architecture in ARCHITECTURES for name in settings_of(architecture))
-    return ["architecture", *(name for name in names if name not in elsewhere)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
+from attn_faithful.experiments.spellings import Spelling
 from attn_faithful.experiments.strict_yaml import merge, read_yaml
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -29,27 +30,31 @@ def find_recipe(path: str | Path) -> Path:
         >>> find_recipe("quickstart").name, find_recipe("recipes/papers/meister_2021.yaml").name
         ('quickstart.yaml', 'meister_2021.yaml')
     """
-    given = Path(path)
-    inside = given.parts[1:] if given.parts[:1] == ("recipes",) else given.parts
-    own = RECIPES.joinpath(*inside).with_suffix(".yaml")
-    return own if inside and not given.exists() and own.is_file() else given
+    path = Path(path)
+    parts = path.parts[1:] if path.parts[:1] == ("recipes",) else path.parts
+    if path.exists() or not parts:
+        return path
+    packaged = RECIPES.joinpath(*parts).with_suffix(".yaml")
+    return packaged if packaged.is_file() else path
 
 
-def read_recipe(path: str | Path) -> dict[str, Any]:
-    """The keys of a recipe's file, laid upon those of the file that it extends.
+def read_recipe(path: str | Path, spelling: Spelling | None = None) -> dict[str, Any]:
+    """The keys of a recipe's file by their present names, laid upon those of the file that it extends.
 
     Args:
         path: the YAML file, or the name of one of the package's own; its key ``extends`` names another file beside
             it, which must not extend again.
+        spelling: remembers the old keys that it meets.
 
     Raises:
         InputError: no such file, or one that cannot be read.
     """
     path = find_recipe(path)
-    raw = read_yaml(path)
+    spelling = spelling or Spelling(str(path))
+    raw = spelling.recipe(read_yaml(path))
     if "extends" in raw:
         parent = path.parent / str(raw.pop("extends"))
-        base = read_yaml(parent)
+        base = spelling.recipe(read_yaml(parent))
         if "extends" in base:
             raise InputError(f"{parent} extends a file itself; {path} may only extend one that does not.")
         raw = merge(base, raw)

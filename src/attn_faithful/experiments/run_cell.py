@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def run_cell(cell: Cell, folder: RunFolder, on_progress: Tell, processes: Proces
         texts = Texts.of(data.texts.splits["test"], "text")
         tokens = token_finder(data.tokenizer, texts, test)
         items = item_finder(tokens, texts, test)
-        of = [weights(folder / "model"), asdict(cell.recipe.evaluation)]
+        of = [weights(folder / "model"), cell.recipe.evaluation.on_disk()]
         writer = Writer(folder, test, items, queries(data.texts.splits["test"]), processes, of=of)
         for settings, seed in cell.twins:
             twin, record = _twin(cell, data, base, outputs, settings, seed, folder, on_progress, processes)
@@ -212,7 +211,7 @@ def _controls(
 ) -> dict[str, Any]:
     """Scores of the controls of Wiegreffe and Pinter (2019), kept beside the models they came from."""
     results: dict[str, Any] = {}
-    for control in cell.recipe.controls:
+    for control in cell.recipe.wiegreffe_pinter:
         path = folder / f"control-{control}.json"
         if not path.is_file():
             on_progress(control, 0, cell.recipe.train.epochs, {})

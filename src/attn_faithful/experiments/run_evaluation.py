@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from attn_faithful.data.files.in_memory import as_rows
 from attn_faithful.data.importance_file import read_importance
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.text_column import Texts
 from attn_faithful.data.unknown_tokens import unknown_notes
@@ -27,7 +28,6 @@ from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest
 from attn_faithful.experiments.label_shapes import fit_label_shapes
 from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
-from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.results import Writer, kept_tables, tidy
 from attn_faithful.experiments.run_tables import hardware, item_finder, queries, token_finder, versions
 from attn_faithful.experiments.run_tests import EvaluatedModel, evaluate_rows, token_ids
@@ -82,7 +82,7 @@ class Task:
             self.tokenizer,
             self.texts,
             self.split,
-            asdict(self.settings),
+            self.settings.on_disk(),
             source_file=file_digest,
         )
 
@@ -268,7 +268,7 @@ def finish(
             "trained_on": trained_on(task.origin),
             "weights": weights(Path(task.origin)) if task.origin and Path(task.origin).is_dir() else None,
             "split": task.split,
-            "evaluation": asdict(task.settings),
+            "evaluation": task.settings.on_disk(),
             "precision": dict(task.precision or {}),
             "source_file": task.source_file,
             "label_names": task.texts.label_names,

@@ -16,6 +16,7 @@ from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
 from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.descriptions import attention_read, kind_and_weights, model_name
@@ -23,13 +24,12 @@ from attn_faithful.experiments.identity import NUMBERS_VERSION, run_identity
 from attn_faithful.experiments.prepare import collator, split_facts
 from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.readable_texts import Split, read_split
-from attn_faithful.experiments.recipe import DataSettings
 from attn_faithful.experiments.run_cell import quiet
 from attn_faithful.experiments.run_evaluation import labelled_texts
 from attn_faithful.experiments.run_tables import hardware, long_history, versions
 from attn_faithful.experiments.scoring import by_prediction, metric_facts, score_records
 from attn_faithful.experiments.stock_twin_tables import write_tables
-from attn_faithful.experiments.strict_yaml import build
+from attn_faithful.experiments.strict_settings import build
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.experiments.trained_models import trained
 from attn_faithful.experiments.undefined_texts import UndefinedTextWarning, failures, warn_of

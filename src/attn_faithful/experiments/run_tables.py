@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -163,7 +162,7 @@ def meta_of(cell: Cell, data: Prepared, seconds: float, processes: ProcessGroup)
         "axes": cell.axes,
         "seed": cell.seed,
         "numbers": NUMBERS_VERSION,
-        "recipe": asdict(cell.recipe),
+        "recipe": cell.recipe.on_disk(),
         "label_names": data.texts.label_names,
         "data": statistics(data),
         "parameters": sum(p.numel() for p in new_model(data.config).parameters()),

@@ -1,20 +1,16 @@
-"""Strict YAML and strict dataclasses: what recipes are read with."""
+"""Strict YAML: what recipes are read with."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from functools import partial
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
 
-from attn_faithful._checks import Faults, InputError, did_you_mean
+from attn_faithful._checks import InputError
 
 _KINDS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")}
 _DEEPEST = 30  # mappings and lists within one another
@@ -96,13 +92,17 @@ def read_value(text: str, where: str) -> Any:
 
 def _bounded(value: Any) -> Any:
     """The value, unless aliases make more of it than a recipe can be about."""
-    left, seen = [value], 0
-    while left:
-        item = left.pop()
+    waiting = [value]
+    seen = 0
+    while waiting:
+        item = waiting.pop()
         seen += 1
         if seen > _VALUES:
             raise InputError(f"Expected at most {_VALUES} values, but aliases (*) or long lists make it more.")
-        left.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
     return value
 
 
@@ -115,63 +115,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """
     merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
-    return merged
-
-
-def dataclass_of(hint: Any) -> Any:
-    """The dataclass in a type hint such as ``TwinSettings | None``; None where there is none."""
-    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return next((option for option in options if is_dataclass(option)), None)
-
-
-def _lists_names(hint: Any) -> bool:
-    """Whether a type hint is a list of words, and not a word too."""
-    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return list[str] in options and str not in options
-
-
-def build(cls: Any, raw: Any, where: str) -> Any:
-    """An instance of a dataclass from a mapping, every key and type checked."""
-    if not isinstance(raw, Mapping):
-        raise InputError(f"{where} must be a mapping of keys, but is {raw!r}.")
-    hints, known = get_type_hints(cls), {f.name: f for f in fields(cls)}
-    values: dict[str, Any] = {}
-    faults = Faults(collect=True)
-
-    def take(key: str, value: Any) -> None:
-        if key not in known:
-            raise InputError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
-        inner = dataclass_of(hints[key])
-        if inner is None:
-            # one name is a list of one
-            value = [value] if isinstance(value, str) and _lists_names(hints[key]) else value
-            values[key] = typed(hints[key], value, f"{where}: {key}")
-        elif value is None and type(None) in get_args(hints[key]):
-            values[key] = None
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
         else:
-            values[key] = build(inner, value, f"{where}: {key}")
-
-    for key, value in raw.items():  # one number may be wrong in several parts, as a batch size of train and twin
-        faults.gather(partial(take, key, value), kind=lambda message: message.rsplit(": ", 1)[-1])
-    faults.raise_all()
-    missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
-    if missing:
-        raise InputError(f"{where}: the keys {', '.join(missing)} are missing.")
-    try:
-        return cls(**values)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-
-
-def typed(hint: Any, value: Any, where: str) -> Any:
-    """``value`` if it is of the type that ``hint`` says; a whole number will do for a float."""
-    try:
-        return TypeAdapter(hint).validate_python(value, strict=True)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = "".join(
-            f" {part}:" for part in problem["loc"] if not str(part).startswith(("list[", "dict[", "function"))
-        )
-        raise InputError(f"{where}:{place} {problem['msg']}, but got {problem['input']!r}.") from None
+            merged[key] = value
+    return merged

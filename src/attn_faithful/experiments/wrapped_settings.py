@@ -78,7 +78,7 @@ def possible(model: Any, settings: EvaluationSettings, named: bool) -> tuple[Eva
     if model.embedding_gradients:
         return settings, []
     known = (*DECODED, *(["leave_one_out"] if model.deletes else []))
-    tests, own, notes = [], dict(settings.settings), []
+    tests, own, notes = [], dict(settings.test_settings), []
     for test in settings.tests:
         given = dict(own.get(test, {}))
         why = None if model.deletes or test != "erasure" else "deletes tokens, for which it was given no without="
@@ -101,4 +101,4 @@ def possible(model: Any, settings: EvaluationSettings, named: bool) -> tuple[Eva
         else:
             notes.append(f"{test} left out: it {why}.")
             own.pop(test, None)
-    return replace(settings, tests=tests, settings=own), notes
+    return replace(settings, tests=tests, test_settings=own), notes

@@ -151,7 +151,7 @@ def _stages(cell: Any) -> dict[str, float]:
     if recipe is None:
         return {}
     stages: dict[str, float] = {"base": recipe.train.epochs}
-    stages |= dict.fromkeys(recipe.controls, recipe.train.epochs)
+    stages |= dict.fromkeys(recipe.wiegreffe_pinter, recipe.train.epochs)
     for settings, seed in cell.twins:
         name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
         stages[f"{name} {seed}"] = settings.epochs

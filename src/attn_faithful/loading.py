@@ -1,0 +1,150 @@
+"""Models with their tokenizers: saved ones are loaded, those of transformers and of one's own are wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attn_faithful._checks import InputError, did_you_mean
+
+_OF_STOCK = ("queries", "heads", "layers")
+_OF_OWN = ("labels", "multi_label", "name", "version", "module", "pad_token_id", "max_tokens")
+
+
+def check_there(path: str | Path) -> None:
+    """Raise where a path is neither a folder nor a Hub id; nothing here needs torch."""
+    text = str(path)
+    is_hub_id = text.count("/") == 1 and not text.startswith((".", "/", "~")) and not text.endswith("/")
+    if not is_hub_id and not Path(path).exists():
+        raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
+
+
+def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
+    """A saved classifier and its tokenizer, ready to analyse; one of transformers' own is wrapped, see `wrap`.
+
+    Args:
+        path: a folder or a Hub id.
+        kwargs: for ``from_pretrained``. Unless they say otherwise weights are read as float32, and from safetensors
+            alone, and no code of the folder's is run.
+
+    Returns:
+        (model, tokenizer); the model is in eval mode.
+
+    Raises:
+        InputError: the folder does not exist or cannot be read, it holds a model for another task, weights are missing,
+            or the tokenizer does not fit the model.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    from attn_faithful.data.encoding import check_tokenizer_fits
+    from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
+    from attn_faithful.models.entry import shown, speaks_protocol, stored_type
+    from attn_faithful.models.stock.sparse import restore_projection
+
+    check_there(path)
+    kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
+    stored = stored_type(path, kwargs["trust_remote_code"])
+    try:
+        model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
+    except InputError:
+        raise
+    except Exception as error:  # whatever transformers, torch or the file raise: told with the path
+        raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
+    if info["missing_keys"]:
+        raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
+    tokenizer = saved_tokenizer(path, kwargs["trust_remote_code"])
+    text = model.config.get_text_config()
+    check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id, text)
+    model = model.eval()
+    model._stored_dtype = stored
+    model.training_texts = saved_training_texts(path)
+    if speaks_protocol(model):
+        return model, tokenizer
+    restore_projection(model)
+    return wrap(model), tokenizer
+
+
+def wrap(
+    model: Any = None,
+    *,
+    encode: Callable[..., Any] | None = None,
+    without: Callable[..., Any] | None = None,
+    sites: Sequence[str] = ("pool",),
+    **chosen: Any,
+) -> Any:
+    """The protocol around a transformers classifier, or around a hand-written torch model.
+
+    Args:
+        model: a transformers classifier, and nothing else: its heads can then be read and replaced. The model stays as
+            it is.
+        chosen: with `model`: ``queries``, ``heads``, ``layers``, which hold in every evaluation; see
+            `attn_faithful.models.stock.model.StockModel`. With `encode`: ``labels``, ``multi_label``, ``name``,
+            ``version``, ``module``, ``pad_token_id``, ``max_tokens``; see `attn_faithful.models.wrapped.OwnModel`.
+        encode: ``encode(batch) -> Encoded`` (with several sites ``encode(batch, site)``); its ``decode`` must give the
+            model's logits for the model's own attention, and be differentiable in it.
+        without: ``without(batch, keep) -> logits (B, K, C)``, for tests that delete tokens.
+        sites: names of its attention sites.
+
+    Returns:
+        an object with ``sites``, ``encode`` and ``without`` that every test takes. Evaluations also need ``labels``,
+        the names of the classes; gradients with respect to embeddings are not asked of a model of your own.
+
+    Raises:
+        InputError: both or neither of `model` and `encode`; a model that cannot be wrapped, by name, with what could.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> bert = BertForSequenceClassification(BertConfig(
+        ...     vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16))
+        >>> wrap(bert).sites
+        ('layer.0', 'joint')
+    """
+    if (model is None) == (encode is None):
+        raise InputError("wrap takes a transformers classifier, or encode= for a model of your own, and not both.")
+    known = _OF_STOCK if encode is None else _OF_OWN
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"wrap: unknown argument {name!r}.{did_you_mean(name, known)}")
+    if encode is not None:
+        from attn_faithful.models.wrapped import OwnModel
+
+        return OwnModel(encode, without, sites, **chosen)
+    from attn_faithful.models.stock.model import StockModel
+
+    return StockModel(model, **chosen)
+
+
+def model_and_tokenizer(model: Any, tokenizer: Any) -> tuple[Any, Any, str | None]:
+    """A model that speaks the protocol, its tokenizer, and the path or Hub id that it was read from.
+
+    Args:
+        model: a folder, a Hub id, a pipeline, a transformers classifier, or what :func:`load` and :func:`wrap` give.
+        tokenizer: None for that of the folder or pipeline.
+
+    Raises:
+        InputError: there is no tokenizer, or the model is none that can be tested.
+    """
+    from attn_faithful.models.entry import as_attention_model, is_pipeline, of_pipeline
+
+    origin = None
+    own_tokenizer = None
+    if isinstance(model, str | Path):
+        origin = str(model)
+        model, own_tokenizer = load(model)
+    elif is_pipeline(model):
+        model, own_tokenizer = of_pipeline(model)
+    if tokenizer is None:
+        tokenizer = own_tokenizer
+    model = as_attention_model(model)
+    if tokenizer is None:
+        raise InputError(
+            "Expected the model's tokenizer beside the model; give it, or a folder or Hub id that holds both."
+        )
+    if not callable(tokenizer) or not hasattr(tokenizer, "get_vocab"):
+        raise InputError(
+            f"Expected a tokenizer of transformers, but got {type(tokenizer).__name__}; the order is model, tokenizer, "
+            "data."
+        )
+    return model, tokenizer, origin
