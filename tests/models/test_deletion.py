@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.projections import PROJECTIONS
-from attn_faithful.models import deletion as removal
+from attn_faithful.models import deletion, recurrent_passes, single_deletions
 from attn_faithful.models.attention import SCORERS
 from attn_faithful.models.encoders import ENCODERS
 from tests.checks import BATCHED, EXACT, pad, shortened
@@ -54,7 +54,7 @@ def check(model, batch, keep=None, **tolerance) -> None:
 
 def all_run_again(model, batch: dict[str, Tensor], monkeypatch) -> Tensor:
     with monkeypatch.context() as slow:
-        slow.setattr(removal, "_kind", lambda model: None)
+        slow.setattr(deletion, "_texts_class", lambda encoder: None)
         slow.setattr(type(model.encoder), "reads_alone", False)
         return model.without(batch, leave_one_out(batch))
 
@@ -134,9 +134,9 @@ def test_what_is_run_together_changes_nothing(encoder, monkeypatch):
     keep = torch.cat([leave_one_out(batch), several], dim=1)
     all_gather = model.without(batch, keep)
     for states, weights, scored in ((1, 1, 1), (12 * 8 * 5, 12 * 7 * 3, 7)):
-        monkeypatch.setattr(removal, "STATES", states)
-        monkeypatch.setattr(removal, "WEIGHTS", weights)
-        monkeypatch.setattr(removal, "SCORED", scored)
+        monkeypatch.setattr(deletion, "STATES", states)
+        monkeypatch.setattr(deletion, "WEIGHTS", weights)
+        monkeypatch.setattr(single_deletions, "SCORED", scored)
         torch.testing.assert_close(model.without(batch, keep), all_gather, **EXACT)
     torch.testing.assert_close(model.without(batch, keep, rows=3), all_gather, **EXACT)
 
@@ -167,7 +167,7 @@ def test_rows_that_come_back_to_their_text_stop_there(encoder, lasting, monkeypa
     batch, steps = small_batch((130, 100, 40)), []
     place = torch.arange(batch["input_ids"].shape[1])
     batch["input_ids"] = 2 + (batch["input_ids"] + place) % 2 + 2 * (place % 9)  # no neighbours that are equal
-    cell = removal._LSTMCell if encoder == "lstm" else removal._GRUCell
+    cell = recurrent_passes.LSTMCell if encoder == "lstm" else recurrent_passes.GRUCell
     monkeypatch.setattr(cell, "step", lambda *a, f=cell.step: steps.append(len(a[2])) or f(*a))
     logits = model.without(batch, leave_one_out(batch))
     taken, all_of_them = sum(steps), sum(n * (n - 1) + 2 * n for n in (130, 100, 40))

@@ -61,7 +61,10 @@ def test_the_tanh_readout_is_its_formula():
     model, batch = asked()
     model = model.double()
     encoded, output = model.encode(batch), model(**batch, output_hidden_states=True)
-    states, query = output.hidden_states.numpy(), model._ask(batch["query_input_ids"], batch["query_attention_mask"])
+    states, query = (
+        output.hidden_states.numpy(),
+        model.query_vector(batch["query_input_ids"], batch["query_attention_mask"]),
+    )
     weights = {name: value.numpy() for name, value in model.readout.state_dict().items()}
     attention = alternatives(encoded, 3)
     decoded = encoded.decode(attention)
@@ -106,7 +109,7 @@ def test_the_layer_inside_is_half_as_wide_as_the_context():
 
 def test_an_empty_query_is_the_zero_vector():
     model, batch = asked()
-    none = model._ask(batch["query_input_ids"], batch["query_attention_mask"])[2]
+    none = model.query_vector(batch["query_input_ids"], batch["query_attention_mask"])[2]
     assert bool((none == 0).all())
     assert bool(model(**batch).logits.isfinite().all())
 
@@ -217,7 +220,7 @@ def test_the_original_forward(questions):
     output = model(**batch, output_hidden_states=True)
     read = batch["attention_mask"].bool()
     torch.testing.assert_close(output.hidden_states[read], given(arrays["hidden"])[read], **CLOSE)
-    last = model._ask(batch["query_input_ids"], batch["query_attention_mask"])
+    last = model.query_vector(batch["query_input_ids"], batch["query_attention_mask"])
     torch.testing.assert_close(last, given(arrays["Q_last_hidden"]), **CLOSE)
     torch.testing.assert_close(output.attentions, given(arrays["attn"]), **CLOSE)
     for logits in (output.logits, model.encode(batch).logits):

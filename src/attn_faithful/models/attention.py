@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +11,21 @@ from torch import Tensor, nn
 from attn_faithful._registry import Registry
 from attn_faithful.functional.projections import project
 
-if TYPE_CHECKING:
-    from attn_faithful.models.configuration import AttentionClassifierConfig
-
 SCORERS: Registry[type[Scorer]] = Registry("attention")
+
+
+class AttentionSettings(Protocol):
+    """What attention takes of a configuration; see `AttentionClassifierConfig` for the meaning."""
+
+    attention: str
+    projection: str
+    entmax_alpha: float
+    learn_alpha: bool
+
+    @property
+    def projection_parameters(self) -> dict[str, float]: ...
+
+    def attention_width(self, width: int) -> int: ...
 
 
 class Scorer(nn.Module):
@@ -25,19 +36,19 @@ class Scorer(nn.Module):
 
     def forward(self, hidden: Tensor, query: Tensor | None) -> Tensor:
         """Scores (B, T) of states (B, T, N) under a query (B, Nq)."""
-        return self.of(self.features(hidden, query))
+        return self.from_features(self.features(hidden, query))
 
     def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
         """Features (B, T, size) of states (B, T, N)."""
         raise TypeError("a scorer defines features")
 
-    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
+    def part_of_features(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
         """What the given columns of the states, ``hidden`` (B, T, n), add to the features (B, T, size)."""
-        raise TypeError("a scorer defines part")
+        raise TypeError("a scorer defines part_of_features")
 
-    def of(self, features: Tensor) -> Tensor:
+    def from_features(self, features: Tensor) -> Tensor:
         """Scores (B, T) of features (B, T, size)."""
-        raise TypeError("a scorer defines of")
+        raise TypeError("a scorer defines from_features")
 
 
 @SCORERS.register("additive")
@@ -52,12 +63,14 @@ class AdditiveScores(Scorer):
 
     def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
         features = self.token(hidden)
-        return features if self.query is None else features + self.query(query)[:, None]
+        if self.query is None:
+            return features
+        return features + self.query(query)[:, None]
 
-    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
+    def part_of_features(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
         return F.linear(hidden, self.token.weight[:, columns])
 
-    def of(self, features: Tensor) -> Tensor:
+    def from_features(self, features: Tensor) -> Tensor:
         return self.score(features.tanh()).squeeze(-1)
 
 
@@ -73,15 +86,16 @@ class DotScores(Scorer):
         self.query = nn.Linear(query_width, width, bias=False) if query_width and query_width != width else None
 
     def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
-        return self.part(hidden, query, slice(None))
+        return self.part_of_features(hidden, query, slice(None))
 
-    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
+    def part_of_features(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
         if self.vector is not None:
             return F.linear(hidden, self.vector.weight[:, columns])
-        query = self.query(query) if self.query is not None else query
+        if self.query is not None:
+            query = self.query(query)
         return hidden @ query[:, columns, None]
 
-    def of(self, features: Tensor) -> Tensor:
+    def from_features(self, features: Tensor) -> Tensor:
         return features.squeeze(-1) * self.scale
 
 
@@ -95,10 +109,10 @@ class UniformScores(Scorer):
     def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
         return hidden.new_zeros(*hidden.shape[:2], 1)
 
-    def part(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
+    def part_of_features(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
         return self.features(hidden, query)
 
-    def of(self, features: Tensor) -> Tensor:
+    def from_features(self, features: Tensor) -> Tensor:
         return features.squeeze(-1)
 
 
@@ -111,7 +125,7 @@ class Attention(nn.Module):
         query_width: of the query; None without one.
     """
 
-    def __init__(self, config: AttentionClassifierConfig, width: int, query_width: int | None = None) -> None:
+    def __init__(self, config: AttentionSettings, width: int, query_width: int | None = None) -> None:
         super().__init__()
         size = config.attention_width(width)
         self.projection = config.projection
@@ -124,10 +138,10 @@ class Attention(nn.Module):
 
     def project(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """Attention (..., T) from scores, in float32 at least; a row with nothing allowed is all zeros."""
-        given = dict(self.parameters_of_projection)
+        parameters = dict(self.parameters_of_projection)
         if self.alpha_logit is not None:
-            given["alpha"] = 1 + self.alpha_logit.sigmoid()
-        return project(self.projection, scores, allowed, **given)
+            parameters["alpha"] = 1 + self.alpha_logit.sigmoid()
+        return project(self.projection, scores, allowed, **parameters)
 
     def log_weights(self, scores: Tensor, allowed: Tensor) -> Tensor | None:
         """The logarithm of softmax attention up to a constant a row, in float64; None for other projections."""
@@ -137,5 +151,6 @@ class Attention(nn.Module):
         return (scores.double() / temperature).masked_fill(~allowed, -torch.inf)[:, None]
 
     def forward(self, hidden: Tensor, allowed: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Attention (B, T) over states (B, T, N), and the scores (B, T) that it is made of."""
         scores = self.scorer(hidden, query)
         return self.project(scores, allowed), scores

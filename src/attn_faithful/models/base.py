@@ -16,6 +16,7 @@ from attn_faithful._checks import InputError, check_shape
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.configurations import longest_text
 from attn_faithful.models.protocol import AttentionModel
+from attn_faithful.models.supported import unknown_id
 
 
 @dataclass
@@ -87,8 +88,9 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
 
     def in_full(self) -> Self:
         """The model itself, or of weights in half precision a copy in float32, in which everything is measured."""
-        low = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in self.parameters())
-        return copy.deepcopy(self).float() if low else self
+        if any(weight.dtype in (torch.float16, torch.bfloat16) for weight in self.parameters()):
+            return copy.deepcopy(self).float()
+        return self
 
     def freeze(self) -> None:
         """Keep the embeddings as they are, where the configuration says so."""
@@ -144,7 +146,8 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
         else:
             check_shape("attention_mask", attention_mask, "B T")
             read = attention_mask.bool()
-        return read, read if special_tokens_mask is None else read & ~special_tokens_mask.bool()
+        content = read if special_tokens_mask is None else read & ~special_tokens_mask.bool()
+        return read, content
 
     def paired(self, values: Tensor) -> Tensor:
         """A one-logit read-out (..., 1) as the pair (0, z); others as they are."""
@@ -169,10 +172,12 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
                 self.replace_embedding(table, new)
         return first
 
-    def replace_embedding(self, own: nn.Embedding, new: nn.Embedding) -> None:
+    def replace_embedding(self, table: nn.Embedding, new: nn.Embedding) -> None:
         """Put an embedding in the place of one of the model's."""
+        if new is table:
+            return
         for name, module in list(self.named_modules()):
-            if module is own and new is not own:
+            if module is table:
                 self.set_submodule(name, new)
 
     def loss_of(self, logits: Tensor, labels: Tensor | None) -> Tensor | None:
@@ -180,16 +185,20 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
         self.check_classes()
         if labels is None:
             return None
-        weights = self.config.class_weights
-        weights = None if weights is None else torch.tensor(weights, dtype=logits.dtype, device=logits.device)
-        known = (labels >= 0).flatten(1).all(1) if labels.dim() > 1 else labels >= 0
+        weights = None
+        if self.config.class_weights is not None:
+            weights = torch.tensor(self.config.class_weights, dtype=logits.dtype, device=logits.device)
+        known = labels >= 0
+        if labels.dim() > 1:
+            known = known.flatten(1).all(1)
         if not bool(known.any()):
             return None
         logits, labels = logits[known], labels[known]
         if self.config.multi_label:
             return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), pos_weight=weights)
-        if bool((chosen := logits.gather(1, labels[:, None]).isneginf()).any()):
-            raise InputError(f"Label {int(labels[chosen[:, 0]][0])} is none of its candidates; its loss is infinite.")
+        impossible = logits.gather(1, labels[:, None]).isneginf()[:, 0]
+        if bool(impossible.any()):
+            raise InputError(f"Label {int(labels[impossible][0])} is none of its candidates; its loss is infinite.")
         losses = F.cross_entropy(logits, labels, weight=weights, reduction="none")
         return losses.sum() / len(losses)
 
@@ -201,12 +210,8 @@ def looked_up(table: nn.Embedding, ids: Tensor) -> Tensor:
         InputError: an id beyond the table, such as that of a token that was added to the tokenizer.
     """
     try:
-        found: Tensor = table(ids.long())  # a tokenizer gives no ids at all as floats
+        embedded: Tensor = table(ids.long())  # a tokenizer gives no ids at all as floats
     except IndexError:
-        strange = ids[(ids < 0) | (ids >= table.num_embeddings)]
-        raise InputError(
-            f"The model embeds {table.num_embeddings} tokens, but the text has the id {int(strange[0])}; if tokens "
-            "were added to the tokenizer, call model.resize_token_embeddings(len(tokenizer)) and train them, else take "
-            "the tokenizer that was saved with the model."
-        ) from None
-    return found
+        unknown = ids[(ids < 0) | (ids >= table.num_embeddings)]
+        raise InputError(unknown_id(table.num_embeddings, int(unknown[0]))) from None
+    return embedded

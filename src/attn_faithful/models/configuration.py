@@ -13,19 +13,14 @@ from packaging.version import InvalidVersion, Version
 from transformers import PreTrainedConfig
 
 from attn_faithful import __version__
-from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful._checks import InputError, did_you_mean
 from attn_faithful.models.class_names import class_names, inverse
-
-OUTPUTS = ("sigmoid", "softmax", "multi_label")
-ACTIVATIONS = ("tanh", "relu")
-POSITIONS = ("learned", "sinusoidal")
-READOUTS = ("affine", "tanh")
 
 _CODE = "attn_faithful_model"  # the module that travels with the weights
 _WRITER = "attn_faithful_version"  # in config.json: who wrote it
 _UPGRADE = "pip install -U attn-faithful"
 # what transformers takes beside the fields of a configuration
-_THEIRS = (
+_OF_TRANSFORMERS = (
     "model_type",
     "num_labels",
     "name_or_path",
@@ -121,7 +116,8 @@ class AttentionClassifierConfig(PreTrainedConfig):
         self._check_known(kwargs, writer)
         names = class_names(self.id2label, self.label2id, kwargs.get("num_labels"))
         if names is not None:
-            self.id2label, self.label2id = names, inverse(names)
+            self.id2label = names
+            self.label2id = inverse(names)
             kwargs.pop("num_labels", None)  # which transformers would ask again
         super().__post_init__(**kwargs)
         self.kernel_sizes = list(self.kernel_sizes)
@@ -151,15 +147,14 @@ class AttentionClassifierConfig(PreTrainedConfig):
             super().__setattr__("output", _usual_output(self.num_labels))
 
     @classmethod
-    def _check_known(cls, given: dict[str, Any], writer: str | None) -> None:
-        """Raise for names that are no settings; transformers keeps them without a word."""
-        unknown = sorted(name for name in given if name not in _THEIRS and not name.startswith("_"))
+    def _check_known(cls, arguments: dict[str, Any], writer: str | None) -> None:
+        """Raise for names that are no settings, which transformers would keep without an error."""
+        unknown = sorted(name for name in arguments if name not in _OF_TRANSFORMERS and not name.startswith("_"))
         if unknown and _newer(writer):
             raise InputError(
                 f"The configuration sets {', '.join(unknown)}, which is not known here. {_too_old(writer)}"
             )
-        ours = {name for part in cls.__mro__ if hasattr(part, "model_class") for name in get_annotations(part)}
-        known = [field.name for field in fields(cls) if field.name in ours]
+        known = cls._own_settings()
         if writer is not None:  # we wrote it, so that what is like none of ours is a note of the user's
             unknown = [name for name in unknown if get_close_matches(name, known, 1, 0.8)]
         if unknown:
@@ -167,6 +162,15 @@ class AttentionClassifierConfig(PreTrainedConfig):
                 f"Unknown setting {unknown[0]!r} of {cls.__name__}.{did_you_mean(unknown[0], known)} "
                 f"If it stands in a file of a newer version of attn_faithful: {_UPGRADE}."
             )
+
+    @classmethod
+    def _own_settings(cls) -> list[str]:
+        """The names of the fields that this package adds to those of transformers."""
+        names: set[str] = set()
+        for part in cls.__mro__:
+            if hasattr(part, "model_class"):
+                names.update(get_annotations(part))
+        return [field.name for field in fields(cls) if field.name in names]
 
     @classmethod
     def register_for_auto_class(cls, auto_class: Any = "AutoConfig") -> None:
@@ -178,17 +182,14 @@ class AttentionClassifierConfig(PreTrainedConfig):
         It needs the package installed, not imported; where it is not installed, transformers says so in one line.
         """
         path = Path(json_file_path)
-        written = json.loads(self.to_json_string(use_diff=use_diff)) | {_WRITER: __version__}
-        own = f"{type(self).__module__}.{type(self).__name__}"
-        if own.startswith("attn_faithful."):
-            places = [place.rpartition(".") for place in (own, self.model_class)]
-            autos = ("AutoConfig", "AutoModelForSequenceClassification")
-            written["auto_map"] = {auto: f"{_CODE}.{name}" for auto, (_, _, name) in zip(autos, places, strict=True)}
-            lines = ['"""Finds the classes in the package attn_faithful (pip install attn-faithful)."""', ""]
-            lines += [f"from {module} import {name}" for module, _, name in places]
-            lines += ["", f"__all__ = {json.dumps([name for _, _, name in places])}", ""]
-            path.with_name(f"{_CODE}.py").write_text("\n".join(lines), encoding="utf-8")
-        path.write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        content = json.loads(self.to_json_string(use_diff=use_diff))
+        content[_WRITER] = __version__
+        own_class = f"{type(self).__module__}.{type(self).__name__}"
+        if own_class.startswith("attn_faithful."):
+            addresses = {"AutoConfig": own_class, "AutoModelForSequenceClassification": self.model_class}
+            content["auto_map"] = {auto: f"{_CODE}.{_split(address)[1]}" for auto, address in addresses.items()}
+            _write_code(path.with_name(f"{_CODE}.py"), list(addresses.values()))
+        path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     @property
     def multi_label(self) -> bool:
@@ -197,12 +198,13 @@ class AttentionClassifierConfig(PreTrainedConfig):
     @property
     def projection_parameters(self) -> dict[str, float]:
         """The keyword arguments that `projection` takes, by the names of `functional.projections`."""
-        named = {
-            "softmax": {"temperature": self.temperature},
-            "sparsegen": {"lam": self.sparsegen_lambda},
-            "entmax": {"alpha": self.entmax_alpha},
-        }
-        return named.get(self.projection, {})
+        if self.projection == "softmax":
+            return {"temperature": self.temperature}
+        if self.projection == "sparsegen":
+            return {"lam": self.sparsegen_lambda}
+        if self.projection == "entmax":
+            return {"alpha": self.entmax_alpha}
+        return {}
 
     def attention_width(self, width: int) -> int:
         """Width of the layer inside additive attention over states of the given width."""
@@ -211,71 +213,27 @@ class AttentionClassifierConfig(PreTrainedConfig):
     def check_settings(self) -> None:
         """Raise for a name that does not exist or a value out of range; models are built of what passes."""
         # imported here: the registries live beside the torch modules, and a configuration must load without them
-        from attn_faithful.functional.projections import PROJECTIONS
-        from attn_faithful.models.attention import SCORERS
-        from attn_faithful.models.encoders import ENCODERS
+        from attn_faithful.models.configuration_checks import check_configuration
 
-        check_choice("encoder", self.encoder, ENCODERS)
-        check_choice("attention", self.attention, SCORERS)
-        check_choice("projection", self.projection, PROJECTIONS)
-        check_choice("output", str(self.output), OUTPUTS)
-        check_choice("activation", self.activation, ACTIVATIONS)
-        check_choice("positions", self.positions, POSITIONS)
-        check_choice("readout", self.readout, READOUTS)
-        if self.output == "sigmoid" and self.num_labels != 2:
-            raise InputError(
-                f"output 'sigmoid' is for two classes, but num_labels is {self.num_labels}; use 'softmax'."
-            )
-        if self.num_labels < 1 or (self.num_labels < 2 and not self.multi_label):
-            raise InputError(f"Expected two labels or more, but num_labels is {self.num_labels}.")
-        for name in ("vocab_size", "embedding_size", "hidden_size", "num_layers", "num_heads", "max_positions"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        if self.attention_size is not None and self.attention_size < 1:
-            raise InputError(f"attention_size must be at least 1, but is {self.attention_size}.")
-        for name in ("dropout", "classifier_dropout"):
-            if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name} must lie from 0 to below 1, but is {getattr(self, name)}.")
-        if not self.sparsegen_lambda < 1:
-            raise InputError(f"sparsegen_lambda must lie below 1, but is {self.sparsegen_lambda}.")
-        if not self.temperature > 0:
-            raise InputError(f"temperature must be positive, but is {self.temperature}.")
-        if not self.entmax_alpha >= 1:
-            raise InputError(f"entmax_alpha must be at least 1, but is {self.entmax_alpha}.")
-        padding = self.pad_token_id
-        whole = isinstance(padding, int) and not isinstance(padding, bool)
-        if padding is not None and not (whole and 0 <= padding < self.vocab_size):
-            raise InputError(
-                f"Expected pad_token_id to be one of the vocabulary's {self.vocab_size} ids, from 0, but it is "
-                f"{padding!r}; set it to the tokenizer's pad_token_id."
-            )
-        if self.class_weights is not None and len(self.class_weights) != self.num_labels:
-            raise InputError(
-                f"Expected {self.num_labels} class_weights, one a label, but got {len(self.class_weights)}."
-            )
-        if self.encoder == "cnn":
-            self._validate_kernels()
-        if self.encoder == "transformer" and self.hidden_size % self.num_heads:
-            raise InputError(
-                f"hidden_size {self.hidden_size} cannot be shared by {self.num_heads} heads; make it a multiple."
-            )
-        if self.attention == "uniform" and self.query and self.readout == "affine":
-            raise InputError(
-                "attention 'uniform' reads no scores, so a query has no effect on an affine read-out; set readout to "
-                "'tanh' or leave the query out."
-            )
+        check_configuration(self)
 
-    def _validate_kernels(self) -> None:
-        even = [k for k in self.kernel_sizes if k % 2 == 0 or k < 1]
-        if even or not self.kernel_sizes:
-            raise InputError(
-                f"kernel_sizes must be odd, so that a position keeps its centre, but are {list(self.kernel_sizes)}."
-            )
-        if self.hidden_size % len(self.kernel_sizes):
-            raise InputError(
-                f"hidden_size {self.hidden_size} cannot be shared by {len(self.kernel_sizes)} kernel_sizes; "
-                f"make it a multiple of {len(self.kernel_sizes)}."
-            )
+
+def _split(address: str) -> tuple[str, str]:
+    """The module and the name of a class."""
+    module, _, name = address.rpartition(".")
+    return module, name
+
+
+def _write_code(path: Path, addresses: list[str]) -> None:
+    """Write the module that imports these classes from the package."""
+    lines = ['"""Finds the classes in the package attn_faithful (pip install attn-faithful)."""', ""]
+    names = []
+    for address in addresses:
+        module, name = _split(address)
+        lines.append(f"from {module} import {name}")
+        names.append(name)
+    lines += ["", f"__all__ = {json.dumps(names)}", ""]
+    path.write_text("\n".join(lines), encoding="utf-8")
 
 
 def _usual_output(labels: int | None) -> str:

@@ -113,13 +113,13 @@ def first_equal(batch: Mapping[str, Tensor], keep: Tensor, ordered: bool = True)
     return torch.tensor(places, dtype=torch.long, device=keep.device).view(keep.shape[:2])
 
 
-def asked_once(first: Tensor) -> Tensor:
-    """Which of the texts (B, K) are the first that say what they say."""
+def is_first(first: Tensor) -> Tensor:
+    """Which of the shortened texts (B, K) are the first of those that are equal to them."""
     return first == torch.arange(first.numel(), device=first.device).view(first.shape)
 
 
-def handed(logits: Tensor, first: Tensor) -> Tensor:
-    """Logits (B, K, C) in which every text has those of the first that says the same."""
+def from_first(logits: Tensor, first: Tensor) -> Tensor:
+    """Logits (B, K, C) in which every shortened text has those of the first that is equal to it."""
     return logits.flatten(0, 1)[first]
 
 

@@ -5,7 +5,8 @@ An encoder never lets one text's states depend on its batch mates or on padding,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +14,21 @@ from torch import Tensor, nn
 from attn_faithful._checks import InputError
 from attn_faithful._registry import Registry
 
-if TYPE_CHECKING:
-    from attn_faithful.models.configuration import AttentionClassifierConfig
-
 ENCODERS: Registry[type[Encoder]] = Registry("encoder")
+
+
+class EncoderSettings(Protocol):
+    """What encoders take of a configuration; see `AttentionClassifierConfig` for the meaning."""
+
+    embedding_size: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    kernel_sizes: Sequence[int]
+    activation: str
+    positions: str
+    max_positions: int
+    dropout: float
 
 
 class Encoder(nn.Module):
@@ -49,7 +61,7 @@ class TokenEncoder(Encoder):
 
     reach = 0
 
-    def __init__(self, config: AttentionClassifierConfig, activation: str) -> None:
+    def __init__(self, config: EncoderSettings, activation: str) -> None:
         super().__init__()
         self.projection = nn.Linear(config.embedding_size, config.hidden_size)
         self.activation = nn.Tanh() if activation == "tanh" else nn.ReLU()
@@ -63,7 +75,7 @@ class TokenEncoder(Encoder):
 class MLPEncoder(TokenEncoder):
     """The MLP of Wiegreffe and Pinter (2019) and Amini and Kosseim: always tanh."""
 
-    def __init__(self, config: AttentionClassifierConfig) -> None:
+    def __init__(self, config: EncoderSettings) -> None:
         super().__init__(config, "tanh")
 
 
@@ -71,7 +83,7 @@ class MLPEncoder(TokenEncoder):
 class AverageEncoder(TokenEncoder):
     """The "Average" of Jain and Wallace (2019): a projection, tanh in their code and ReLU in the paper."""
 
-    def __init__(self, config: AttentionClassifierConfig) -> None:
+    def __init__(self, config: EncoderSettings) -> None:
         super().__init__(config, config.activation)
 
 
@@ -81,7 +93,7 @@ class NoEncoder(Encoder):
 
     reach = 0
 
-    def __init__(self, config: AttentionClassifierConfig) -> None:
+    def __init__(self, config: EncoderSettings) -> None:
         super().__init__()
         self.width = config.embedding_size
 
@@ -97,7 +109,7 @@ class RecurrentEncoder(Encoder):
 
     cell: type[nn.RNNBase]
 
-    def __init__(self, config: AttentionClassifierConfig) -> None:
+    def __init__(self, config: EncoderSettings) -> None:
         super().__init__()
         self.width = 2 * config.hidden_size
         sizes = [config.embedding_size] + [self.width] * (config.num_layers - 1)
@@ -112,10 +124,11 @@ class RecurrentEncoder(Encoder):
             return self._both_ways(embedded.to(next(self.parameters()).dtype), mask)
 
     def _both_ways(self, embedded: Tensor, mask: Tensor) -> Tensor:
-        states, turned = embedded, _reversal(mask)
+        states = embedded
+        turned = _reversal(mask)
         for ahead, back in zip(self.ahead, self.back, strict=True):
-            forwards = ahead(states)[0]
-            backwards = _Turn.apply(back(_Turn.apply(states, turned))[0], turned)
+            forwards = ahead(states)[0]  # (B, T, N)
+            backwards = _Turn.apply(back(_Turn.apply(states, turned))[0], turned)  # (B, T, N)
             states = torch.cat([forwards, backwards], dim=-1)  # (B, T, 2N)
         return states
 
@@ -177,25 +190,26 @@ def _turned(states: Tensor, index: Tensor) -> Tensor:
 class CNNEncoder(Encoder):
     """Convolutions of several odd widths side by side, padded to the same length, ReLU."""
 
-    def __init__(self, config: AttentionClassifierConfig) -> None:
+    def __init__(self, config: EncoderSettings) -> None:
         super().__init__()
         filters = config.hidden_size // len(config.kernel_sizes)
         self.convolutions = nn.ModuleList(
-            [nn.Conv1d(config.embedding_size, filters, k, padding=k // 2) for k in config.kernel_sizes]
+            [nn.Conv1d(config.embedding_size, filters, size, padding=size // 2) for size in config.kernel_sizes]
         )
         self.width = config.hidden_size
         self.reach = max(config.kernel_sizes) // 2
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
-        inputs = (embedded * mask[:, :, None]).transpose(1, 2)  # padding must read as zeros
-        return torch.cat([c(inputs) for c in self.convolutions], dim=1).relu().transpose(1, 2)
+        inputs = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T); padding must read as zeros
+        filtered = [convolution(inputs) for convolution in self.convolutions]
+        return torch.cat(filtered, dim=1).relu().transpose(1, 2)
 
 
 @ENCODERS.register("transformer")
 class TransformerEncoder(Encoder):
     """Pre-norm Transformer layers with learned or sinusoidal positions."""
 
-    def __init__(self, config: AttentionClassifierConfig) -> None:
+    def __init__(self, config: EncoderSettings) -> None:
         super().__init__()
         width = config.hidden_size
         self.width = width
@@ -210,21 +224,25 @@ class TransformerEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        coded = self._coded_positions(embedded, mask)
+        # a text without a token may look at its padding, whose states nobody reads: a softmax over nothing is NaN
+        hidden = mask.any(1, keepdim=True) & ~mask
+        return self.layers(self.input(embedded) + coded, src_key_padding_mask=hidden)
+
+    def _coded_positions(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        """Codes (T, N) of the positions."""
         length = embedded.shape[1]
         positions = torch.arange(length, device=embedded.device)
         if self.positions is None:
-            coded = _sinusoids(positions, self.width).to(embedded.dtype)
-        else:
-            longest = length if length <= self.max_positions else int(mask.sum(1).max())
+            return _sinusoids(positions, self.width).to(embedded.dtype)
+        if length > self.max_positions:
+            longest = int(mask.sum(1).max())
             if longest > self.max_positions:
                 raise InputError(
                     f"A text has {longest} tokens, but the model has learned positions for {self.max_positions}; "
                     "truncate the text or choose sinusoidal positions."
                 )
-            coded = self.positions(positions.clamp(max=self.max_positions - 1))  # beyond them lies padding only
-        # a text without a token may look at its padding, whose states nobody reads: a softmax over nothing is NaN
-        hidden = mask.any(1, keepdim=True) & ~mask
-        return self.layers(self.input(embedded) + coded, src_key_padding_mask=hidden)
+        return self.positions(positions.clamp(max=self.max_positions - 1))  # beyond them lies padding only
 
 
 def _sinusoids(positions: Tensor, width: int) -> Tensor:
@@ -246,7 +264,7 @@ def compaction(read: Tensor) -> tuple[Tensor, Tensor]:
     return read.gather(1, order), order
 
 
-def encode_padded(encoder: nn.Module, embedded: Tensor, read: Tensor) -> Tensor:
+def encode_padded(encoder: Encoder, embedded: Tensor, read: Tensor) -> Tensor:
     """States with 0 where nothing was read; gaps and padding on the left are closed for the encoder, then reopened."""
     if 0 in embedded.shape[:2]:
         return embedded.new_zeros(*embedded.shape[:2], encoder.width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,12 +12,12 @@ from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.attention import Attention
 from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier
-from attn_faithful.models.distinct_deletions import asked_once, first_equal, handed
+from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
 from attn_faithful.models.encoders import ENCODERS, encode_padded
 from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.hierarchy import Sentences, at_slots, encode_by_length, split_sentences
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
-from attn_faithful.models.readout import held
+from attn_faithful.models.readout import for_later
 
 STATES = 2**24  # numbers that the states of documents run together may hold
 
@@ -47,7 +48,8 @@ class HANClassifier(EmbeddingClassifier):
         self.sentence_attention = Attention(config, self.sentence_encoder.width)
         rate = config.sentence_dropout
         self.sentence_dropout = nn.Dropout(config.dropout if rate is None else rate)
-        self.readout = nn.Linear(self.sentence_encoder.width, 1 if config.output == "sigmoid" else config.num_labels)
+        rows = 1 if config.output == "sigmoid" else config.num_labels
+        self.readout = nn.Linear(self.sentence_encoder.width, rows)
         self.post_init()
         self.freeze()
 
@@ -132,7 +134,8 @@ class HANClassifier(EmbeddingClassifier):
     def fixed_attention(self, batch: Batch) -> dict[str, Tensor]:
         """Arguments of the forward that hold all of the model's attention as it is."""
         with torch.no_grad():
-            words, sentences = (self.encode(batch, site).attention for site in self.sites)
+            words = self.encode(batch, "word").attention  # (B, S, T), a slot a sentence
+            sentences = self.encode(batch, "sentence").attention  # (B, 1, S)
         return {"attention_weights": words.sum(1), "sentence_weights": sentences[:, 0]}
 
     def encode(self, batch: Batch, site: str = "sentence") -> Encoded:
@@ -144,34 +147,35 @@ class HANClassifier(EmbeddingClassifier):
                 which the logits are affine.
         """
         check_choice("site", site, self.sites)
-        whole = self.in_full()
-        if whole is not self:
-            return whole.encode(batch, site)
+        precise = self.in_full()
+        if precise is not self:
+            return precise.encode(batch, site)
         # float32 whatever the caller's autocast
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
             states, sentences = self._read(**inputs)
-            states = states if states.dtype == torch.float64 else states.float()
-            words, scores = self.attention(states, sentences.content)
+            if states.dtype != torch.float64:
+                states = states.float()
+            words, scores = self.attention(states, sentences.content)  # (M, L)
             if site == "word":
                 return self._at_words(inputs["sentence_ids"], sentences, states, words, scores)
-            vectors = (words[:, None].to(states.dtype) @ states).squeeze(1)
+            vectors = (words[:, None].to(states.dtype) @ states).squeeze(1)  # (M, N)
             return self._at_sentences(inputs, sentences, vectors)
 
     def _at_sentences(self, inputs: dict[str, Tensor], sentences: Sentences, vectors: Tensor) -> Encoded:
         present = sentences.present
-        documents = self._encode_sentences(sentences.by_document(vectors), present)
+        documents = self._encode_sentences(sentences.by_document(vectors), present)  # (B, S, N)
         attention, scores = self.sentence_attention(documents, present)
         weight = self.paired(self.readout.weight.to(documents.dtype).T)  # (N, C)
-        bias = self.paired(held(self.readout.bias, documents.dtype)).expand(len(documents), -1)
+        bias = self.paired(for_later(self.readout.bias, documents.dtype)).expand(len(documents), -1)  # (B, C)
         affine = Affine(documents @ weight, bias)
 
         def decode(weights: Tensor) -> Tensor:
             check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
             return weights[:, :, 0] @ affine.token_logits + bias[:, None]
 
-        attention = attention.to(documents.dtype)[:, None]
-        taken = sentences.unpack(sentences.content.long()).bool()
+        attention = attention.to(documents.dtype)[:, None]  # (B, 1, S)
+        in_a_sentence = sentences.unpack(sentences.content.long()).bool()  # (B, T)
         return Encoded(
             attention=attention,
             allowed=present[:, None],
@@ -184,7 +188,7 @@ class HANClassifier(EmbeddingClassifier):
             affine=affine,
             multi_label=self.config.multi_label,
             log_weights=self.sentence_attention.log_weights(scores, present),
-            members=torch.where(taken, inputs["sentence_ids"].long(), -1),
+            members=torch.where(in_a_sentence, inputs["sentence_ids"].long(), -1),
         )
 
     def _at_words(
@@ -193,8 +197,9 @@ class HANClassifier(EmbeddingClassifier):
         documents, slots, _ = sentences.size
         content = sentences.unpack(sentences.content.long()).bool()
         allowed = at_slots(content, sentence_ids, slots)
-        own = sentences.unpack(words.to(states.dtype))
-        of_token, present = sentences.unpack(states), sentences.present
+        in_sentence = sentences.unpack(words.to(states.dtype))  # (B, T), attention within each sentence
+        of_token = sentences.unpack(states)  # (B, T, N)
+        present = sentences.present
 
         def concluded(weights: Tensor) -> tuple[Tensor, Tensor]:
             """Logits (B * K, C) under attention (B, K, S, T), and the attention to the sentences."""
@@ -206,11 +211,14 @@ class HANClassifier(EmbeddingClassifier):
         def decode(weights: Tensor) -> Tensor:
             check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
             size = max(1, STATES // max(1, of_token.numel()))
+            parts = []
             with evaluating(self):  # called long after `encode`, whatever the model's mode is by then
-                parts = [concluded(part)[0].view(documents, part.shape[1], -1) for part in weights.split(size, dim=1)]
+                for part in weights.split(size, dim=1):
+                    logits, _ = concluded(part)
+                    parts.append(logits.view(documents, part.shape[1], -1))
             return torch.cat(parts, dim=1)
 
-        attention = at_slots(own, sentence_ids, slots)
+        attention = at_slots(in_sentence, sentence_ids, slots)
         with torch.no_grad():
             _, shares = concluded(attention[:, None])  # (B, S)
         return Encoded(
@@ -223,7 +231,7 @@ class HANClassifier(EmbeddingClassifier):
             scores=sentences.unpack(scores)[:, None].expand(-1, slots, -1),
             project=self.attention.project,
             multi_label=self.config.multi_label,
-            pooled=own * shares.gather(1, sentence_ids.long().clamp(0, slots - 1)),
+            pooled=in_sentence * shares.gather(1, sentence_ids.long().clamp(0, slots - 1)),
         )
 
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
@@ -238,63 +246,79 @@ class HANClassifier(EmbeddingClassifier):
             rows: documents a forward at most; the result does not depend on it.
         """
         check_shape("keep", keep, "B K T")
-        whole = self.in_full()
-        if whole is not self:
-            return whole.without(batch, keep, rows)
+        precise = self.in_full()
+        if precise is not self:
+            return precise.without(batch, keep, rows)
         with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
-            sentence_ids = inputs.get("sentence_ids")
-            embedded, read, content = self.embed(
-                *(inputs.get(n) for n in ("input_ids", "attention_mask", "special_tokens_mask", "inputs_embeds"))
-            )
-            states, sentences = self._read(**inputs)
-            words, _ = self.attention(states, sentences.content)
-            own = sentences.by_document((words[:, None].to(states.dtype) @ states).squeeze(1))  # (B, S, N)
-            k = keep.shape[1]
-            size = max(1, min(rows, STATES // max(1, own[0].numel(), embedded[0].numel())))
+            documents = self._documents(inputs)
+            alternatives = keep.shape[1]
             first = first_equal(inputs, keep)  # (B, K)
-            asked = asked_once(first).flatten().nonzero()[:, 0]
-            parts = [
-                self._shortened(embedded, read, content, sentence_ids, sentences, own, keep, at)
-                for at in asked.split(size)
-            ]
-            logits = own.new_zeros(len(keep) * k, self.config.num_labels)
-            if len(asked):
-                found = torch.cat(parts)
-                logits = logits.to(found.dtype).index_copy(0, asked, found)
-            return handed(logits.view(len(keep), k, -1), first)
+            selected = is_first(first).flatten().nonzero()[:, 0]
+            size = max(1, min(rows, STATES // max(1, documents.vectors[0].numel(), documents.embedded[0].numel())))
+            parts = [self._shortened(documents, keep, part) for part in selected.split(size)]
+            logits = documents.vectors.new_zeros(len(keep) * alternatives, self.config.num_labels)
+            if len(selected):
+                new_logits = torch.cat(parts)
+                logits = logits.to(new_logits.dtype).index_copy(0, selected, new_logits)
+            return from_first(logits.view(len(keep), alternatives, -1), first)
 
-    def _shortened(
-        self,
-        embedded: Tensor,
-        read: Tensor,
-        content: Tensor,
-        sentence_ids: Tensor,
-        sentences: Sentences,
-        own: Tensor,
-        keep: Tensor,
-        at: Tensor,
-    ) -> Tensor:
-        """Logits (P, C) of the shortened documents ``at`` (P,), numbered over documents and alternatives."""
-        document, alternative = at // keep.shape[1], at % keep.shape[1]
-        kept = keep[document, alternative]
-        slots = own.shape[1]
-        changed = torch.zeros(len(at), slots, dtype=torch.bool, device=keep.device)
-        row, token = (read[document] & ~kept).nonzero(as_tuple=True)
-        changed[row, sentence_ids[document[row], token]] = True
-        touched = changed.gather(1, sentence_ids[document].clamp(0, slots - 1))
-        kept = kept & touched
-        again = split_sentences(sentence_ids[document], read[document] & kept, content[document] & kept)
-        vectors = torch.where(changed[:, :, None], 0, own[document])
-        present = sentences.present[document] & ~changed
+    def _documents(self, inputs: dict[str, Any]) -> _Documents:
+        """What is known of the whole documents of a batch."""
+        embedded, read, content = self.embed(
+            inputs.get("input_ids"),
+            inputs.get("attention_mask"),
+            inputs.get("special_tokens_mask"),
+            inputs.get("inputs_embeds"),
+        )
+        states, sentences = self._read(**inputs)
+        words, _ = self.attention(states, sentences.content)
+        vectors = sentences.by_document((words[:, None].to(states.dtype) @ states).squeeze(1))
+        return _Documents(embedded, read, content, inputs["sentence_ids"], sentences, vectors)
+
+    def _shortened(self, documents: _Documents, keep: Tensor, part: Tensor) -> Tensor:
+        """Logits (P, C) of the shortened documents ``part`` (P,), numbered over documents and alternatives."""
+        document = part // keep.shape[1]
+        alternative = part % keep.shape[1]
+        kept = keep[document, alternative]  # (P, T)
+        read = documents.read[document]
+        sentence_ids = documents.sentence_ids[document]
+        slots = documents.vectors.shape[1]
+        changed = torch.zeros(len(part), slots, dtype=torch.bool, device=keep.device)
+        row, token = (read & ~kept).nonzero(as_tuple=True)
+        changed[row, sentence_ids[row, token]] = True
+        in_changed = changed.gather(1, sentence_ids.clamp(0, slots - 1))  # (P, T)
+        kept = kept & in_changed
+        again = split_sentences(sentence_ids, read & kept, documents.content[document] & kept)
+        vectors = torch.where(changed[:, :, None], 0, documents.vectors[document])
+        present = documents.sentences.present[document] & ~changed
         if len(again.row):
-            states = encode_by_length(self.encoder, again.pack(embedded[document]), again.read)
+            states = encode_by_length(self.encoder, again.pack(documents.embedded[document]), again.read)
             words, _ = self.attention(states, again.content)
-            found = (words[:, None].to(states.dtype) @ states).squeeze(1)
             sentence = again.row % again.size[1]
-            vectors[again.document, sentence] = found
+            vectors[again.document, sentence] = (words[:, None].to(states.dtype) @ states).squeeze(1)
             present = present.index_put((again.document, sentence), torch.ones_like(sentence, dtype=torch.bool))
         return self._conclude(vectors, present)[0]
+
+
+@dataclass(frozen=True)
+class _Documents:
+    """The whole documents of a batch, as shortened ones are made of them.
+
+    Attributes:
+        embedded: (B, T, E).
+        read, content: (B, T) bool.
+        sentence_ids: (B, T).
+        sentences: where the tokens stand.
+        vectors: of the sentences, (B, S, N).
+    """
+
+    embedded: Tensor
+    read: Tensor
+    content: Tensor
+    sentence_ids: Tensor
+    sentences: Sentences
+    vectors: Tensor
 
 
 _INPUTS = ("input_ids", "attention_mask", "special_tokens_mask", "sentence_ids", "inputs_embeds")

@@ -47,8 +47,10 @@ class HANConfig(AttentionClassifierConfig):
         return config
 
     def check_settings(self) -> None:
+        # imported here: a configuration must load without torch modules
+        from attn_faithful.models.configuration_checks import check_rate
+
         super().check_settings()
         if self.query or self.readout != "affine":
             raise InputError("A hierarchical model has no query and an affine read-out; leave query and readout out.")
-        if self.sentence_dropout is not None and not 0 <= self.sentence_dropout < 1:
-            raise InputError(f"sentence_dropout must lie from 0 to below 1, but is {self.sentence_dropout}.")
+        check_rate("sentence_dropout", self.sentence_dropout)

@@ -15,7 +15,7 @@ from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.deletion import logits_without
 from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
 from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
-from attn_faithful.models.readout import TanhReadout, among, check_candidates, held
+from attn_faithful.models.readout import TanhReadout, among, check_candidates, for_later
 
 
 class AttentionClassifier(EmbeddingClassifier):
@@ -90,19 +90,17 @@ class AttentionClassifier(EmbeddingClassifier):
         """
         if attention_weights is not None:
             check_shape("attention_weights", attention_weights, "B T", "pass attention[:, 0] of an Encoded")
-        if (
-            self._reads_words(input_ids)
-            and inputs_embeds is None
-            and query_input_ids is None
-            and not output_hidden_states
-        ):
-            states, query = None, None
+        further_inputs = inputs_embeds is not None or query_input_ids is not None
+        states, query = None, None
+        if self._reads_words(input_ids) and not further_inputs and not output_hidden_states:
             attention, context = self._by_word(input_ids, attention_mask, special_tokens_mask, attention_weights)
         else:
-            states, _, content, query = self._read(
+            states, content, query = self._read(
                 input_ids, attention_mask, special_tokens_mask, inputs_embeds, query_input_ids, query_attention_mask
             )
-            attention = self.attention(states, content, query)[0] if attention_weights is None else attention_weights
+            attention = attention_weights
+            if attention is None:
+                attention, _ = self.attention(states, content, query)
             # attention is float32 at least, states have the precision of the weights
             context = (attention[:, None].to(states.dtype) @ states).squeeze(1)  # (B, N)
         logits = self.read_out(self.classifier_dropout(context), query, candidates)
@@ -120,22 +118,30 @@ class AttentionClassifier(EmbeddingClassifier):
         In training only: elsewhere a text's numbers must not hang on the words beside it, to the last bit. Finding
         the words of a batch makes a GPU wait, which has less to gain.
         """
-        alone = self.training and self.encoder.reads_alone and not self.config.query and self.dropout.p == 0
-        return alone and ids is not None and ids.dim() == 2 and ids.device.type == "cpu" and ids.numel() > 0
+        if ids is None or not self.training or not self.encoder.reads_alone:
+            return False
+        if self.config.query or self.dropout.p != 0:
+            return False
+        return ids.dim() == 2 and ids.device.type == "cpu" and ids.numel() > 0
 
     def _by_word(
-        self, ids: Tensor, attention_mask: Tensor | None, special_tokens_mask: Tensor | None, given: Tensor | None
+        self,
+        ids: Tensor,
+        attention_mask: Tensor | None,
+        special_tokens_mask: Tensor | None,
+        attention: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Attention (B, T) and context (B, N) with each word of the batch embedded, encoded and scored once."""
         words, place = ids.long().unique(return_inverse=True)
         read, content = self.masks(ids, attention_mask, special_tokens_mask)
-        states = self.encoder(looked_up(self.embedding, words[None]), words[None] >= 0)  # (1, W, N), every word is read
-        if given is None:
-            scores = self.attention.scorer(states, None).expand(len(ids), -1).gather(1, place)
-            given = self.attention.project(scores, content)
-        weights = torch.where(read, given, 0.0)  # padding has no state
+        every_word = words[None] >= 0
+        states = self.encoder(looked_up(self.embedding, words[None]), every_word)  # (1, W, N)
+        if attention is None:
+            scores = self.attention.scorer(states, None).expand(len(ids), -1).gather(1, place)  # (B, T)
+            attention = self.attention.project(scores, content)
+        weights = torch.where(read, attention, 0.0)  # padding has no state
         by_word = weights.new_zeros(len(ids), len(words)).scatter_add(1, place, weights)  # (B, W)
-        return given, by_word.to(states.dtype) @ states[0]
+        return attention, by_word.to(states.dtype) @ states[0]
 
     def _read(
         self,
@@ -145,13 +151,18 @@ class AttentionClassifier(EmbeddingClassifier):
         inputs_embeds: Tensor | None = None,
         query_input_ids: Tensor | None = None,
         query_attention_mask: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """States (B, T, N), which tokens were read, which are content, and the query's vector."""
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """States (B, T, N), which tokens are content (B, T), and the query's vector (B, Nq)."""
         embedded, read, content = self.embed(input_ids, attention_mask, special_tokens_mask, inputs_embeds)
         states = encode_padded(self.encoder, self.dropout(embedded), read)
-        return states, read, content, self._ask(query_input_ids, query_attention_mask)
+        return states, content, self.query_vector(query_input_ids, query_attention_mask)
 
-    def _ask(self, ids: Tensor | None, mask: Tensor | None) -> Tensor | None:
+    def query_vector(self, ids: Tensor | None, mask: Tensor | None) -> Tensor | None:
+        """The vector (B, Nq) of queries (B, Q); None of a model without a query.
+
+        Raises:
+            InputError: a query for a model without one, or none for a model with one.
+        """
         if not self.config.query:
             if ids is not None:
                 raise InputError("The model has no query, but got `query_input_ids`; build it with query=True.")
@@ -160,7 +171,8 @@ class AttentionClassifier(EmbeddingClassifier):
             raise InputError("The model has a query: expected `query_input_ids`.")
         read = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
         compact, order = compaction(read)
-        embedded = self.dropout(looked_up(self.query_embedding, ids)).gather(1, wide(order, self.config.embedding_size))
+        embedded = self.dropout(looked_up(self.query_embedding, ids))  # (B, Q, E)
+        embedded = embedded.gather(1, wide(order, self.config.embedding_size))
         return self.query_encoder.summary(self.query_encoder(embedded, compact), compact)
 
     def cost(self, length: int) -> int:
@@ -188,28 +200,29 @@ class AttentionClassifier(EmbeddingClassifier):
             site: "pool".
         """
         check_choice("site", site, self.sites)
-        whole = self.in_full()
-        if whole is not self:
-            return whole.encode(batch, site)
+        precise = self.in_full()
+        if precise is not self:
+            return precise.encode(batch, site)
         # float32 whatever the caller's autocast
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
             candidates = inputs.pop("candidates", None)
-            states, _, content, query = self._read(**inputs)
-            attention, scores = self.attention(states, content, query)
-            states = states if states.dtype == torch.float64 else states.float()
-            query = None if query is None else query.to(states.dtype)
-            mapped, affine = self._mapped(states, query, candidates)
-        allowed = content[:, None]
+            states, content, query = self._read(**inputs)
+            attention, scores = self.attention(states, content, query)  # (B, T)
+            if states.dtype != torch.float64:
+                states = states.float()
+            if query is not None:
+                query = query.to(states.dtype)
+            logits_of, affine = self._decoding(states, query, candidates)
 
         def decode(weights: Tensor) -> Tensor:
             check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
-            return mapped(weights[:, :, 0])
+            return logits_of(weights[:, :, 0])
 
-        attention = attention.to(states.dtype)[:, None]
+        attention = attention.to(states.dtype)[:, None]  # (B, 1, T)
         return Encoded(
             attention=attention,
-            allowed=allowed,
+            allowed=content[:, None],
             content=content,
             items="token",
             logits=decode(attention[:, None])[:, 0],
@@ -221,19 +234,25 @@ class AttentionClassifier(EmbeddingClassifier):
             log_weights=self.attention.log_weights(scores, content),
         )
 
-    def _mapped(
+    def _decoding(
         self, states: Tensor, query: Tensor | None, candidates: Tensor | None
     ) -> tuple[Callable[[Tensor], Tensor], Affine | None]:
-        """Weights (B, K, T) -> logits (B, K, C), and what they are affine in, if they are.
+        """What maps weights (B, K, T) to logits (B, K, C), and what these are affine in, if they are.
 
-        All that is affine is worked out once a token, so that an alternative costs T times the classes.
+        All that is affine is computed once a token, so that an alternative costs T times the classes.
         """
         candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
         if self.config.readout == "tanh":
             of_token, of_query, output = self.readout.parts(states, query)
-            return lambda weights: among(self.paired(output((weights @ of_token + of_query).tanh())), candidates), None
+
+            def through_tanh(weights: Tensor) -> Tensor:
+                features = (weights @ of_token + of_query).tanh()  # (B, K, M)
+                return among(self.paired(output(features)), candidates)
+
+            return through_tanh, None
         weight = self.paired(self.readout.weight.to(states.dtype).T)  # (N, C)
-        bias = among(self.paired(held(self.readout.bias, states.dtype)).expand(len(states), -1), candidates)
+        own_bias = self.paired(for_later(self.readout.bias, states.dtype))
+        bias = among(own_bias.expand(len(states), -1), candidates)  # (B, C)
         affine = Affine(states @ weight, bias)
         return lambda weights: weights @ affine.token_logits + bias[:, None], affine
 
@@ -249,9 +268,9 @@ class AttentionClassifier(EmbeddingClassifier):
             rows: texts a forward at most; the result does not depend on it.
         """
         check_shape("keep", keep, "B K T")
-        whole = self.in_full()
-        if whole is not self:
-            return whole.without(batch, keep, rows)
+        precise = self.in_full()
+        if precise is not self:
+            return precise.without(batch, keep, rows)
         with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             return logits_without(self, _inputs(batch), keep, rows)
 

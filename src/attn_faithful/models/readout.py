@@ -41,18 +41,21 @@ class TanhReadout(nn.Module):
         As the attention weights enter by a sum, ``output((weights @ of_token + of_query).tanh())`` is the read-out.
         All in the precision of the states.
         """
-        kind = states.dtype
-        of_query = self.context.bias.to(kind).expand(len(states), -1)
+        dtype = states.dtype
+        of_query = self.context.bias.to(dtype).expand(len(states), -1)  # (B, M)
         if self.query is not None:
-            of_query = of_query + F.linear(query, self.query.weight.to(kind), self.query.bias.to(kind))
-        weight, bias = held(self.output.weight, kind), held(self.output.bias, kind)
-        of_token = F.linear(states, self.context.weight.to(kind))
+            of_query = of_query + F.linear(query, self.query.weight.to(dtype), self.query.bias.to(dtype))
+        weight = for_later(self.output.weight, dtype)
+        bias = for_later(self.output.bias, dtype)
+        of_token = F.linear(states, self.context.weight.to(dtype))  # (B, T, M)
         return of_token, of_query[:, None], lambda features: F.linear(features, weight, bias)
 
 
-def held(parameter: Tensor, kind: torch.dtype) -> Tensor:
+def for_later(parameter: Tensor, dtype: torch.dtype) -> Tensor:
     """A parameter for later use, which then builds no graph unless one is being built now."""
-    return parameter.to(kind) if torch.is_grad_enabled() else parameter.detach().to(kind)
+    if not torch.is_grad_enabled():
+        parameter = parameter.detach()
+    return parameter.to(dtype)
 
 
 def check_candidates(candidates: Tensor | None, classes: int, multi_label: bool) -> Tensor | None:
@@ -69,9 +72,9 @@ def check_candidates(candidates: Tensor | None, classes: int, multi_label: bool)
     if candidates.shape[1] != classes:
         raise InputError(f"Expected `candidates` for {classes} classes, but got {tuple(candidates.shape)}.")
     candidates = candidates.bool()
-    none = ~candidates.any(1)
-    if bool(none.any()):
-        raise InputError(f"Expected a candidate in every row, but row {int(none.nonzero()[0, 0])} has none.")
+    empty = ~candidates.any(1)
+    if bool(empty.any()):
+        raise InputError(f"Expected a candidate in every row, but row {int(empty.nonzero()[0, 0])} has none.")
     return candidates
 
 
@@ -79,5 +82,6 @@ def among(logits: Tensor, candidates: Tensor | None) -> Tensor:
     """``logits`` (B, ..., C) with -inf at classes that are no candidates (B, C), so that their probability is 0."""
     if candidates is None:
         return logits
-    between = (1,) * (logits.dim() - 2)
-    return logits.masked_fill(~candidates.view(len(candidates), *between, -1), -float("inf"))
+    middle_axes = (1,) * (logits.dim() - 2)
+    candidates = candidates.view(len(candidates), *middle_axes, -1)
+    return logits.masked_fill(~candidates, -float("inf"))

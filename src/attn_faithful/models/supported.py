@@ -234,10 +234,15 @@ def check_ids(model: nn.Module, ids: Tensor) -> None:
     rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
     if rows is None or not ids.numel():
         return
-    strange = ids[(ids < 0) | (ids >= rows)]
-    if len(strange):
-        raise InputError(
-            f"The model embeds {rows} tokens, but the text has the id {int(strange[0])}; if tokens were added to the "
-            "tokenizer, call model.resize_token_embeddings(len(tokenizer)) and train them, else take the tokenizer "
-            "that was saved with the model."
-        )
+    unknown = ids[(ids < 0) | (ids >= rows)]
+    if len(unknown):
+        raise InputError(unknown_id(rows, int(unknown[0])))
+
+
+def unknown_id(rows: int, number: int) -> str:
+    """What to do about a token id that a model has no embedding of."""
+    return (
+        f"The model embeds {rows} tokens, but the text has the id {number}; if tokens were added to the tokenizer, "
+        "call model.resize_token_embeddings(len(tokenizer)) and train them, else take the tokenizer that was saved "
+        "with the model."
+    )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.models.distinct_deletions import first_equal, handed
+from attn_faithful.models.distinct_deletions import first_equal, from_first
 from attn_faithful.models.protocol import AttentionModel, Batch, Encoded, evaluating
 from attn_faithful.models.words import in_words
 
@@ -136,7 +136,7 @@ class OwnModel(AttentionModel):
             raise InputError("This model was wrapped without a function for deleting tokens; pass without= to wrap.")
         inputs = {name: value for name, value in batch.items() if name not in ("word_ids", "labels")}
         logits: Tensor = self._calm(self._without, inputs, keep)
-        return handed(logits, first_equal(inputs, keep)) if "input_ids" in inputs else logits
+        return from_first(logits, first_equal(inputs, keep)) if "input_ids" in inputs else logits
 
     def _calm(self, work: Callable[..., Any], *given: Any) -> Any:
         if self.module is None:

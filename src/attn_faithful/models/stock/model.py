@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.distinct_deletions import asked_once, first_equal, handed
+from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
 from attn_faithful.models.protocol import JOINT, QUERIES, AttentionModel, Batch, Encoded, evaluating
 from attn_faithful.models.stock.decoder import Decoder
 from attn_faithful.models.stock.embedding import embedding
@@ -371,7 +371,7 @@ class StockModel(nn.Module, AttentionModel):
         lengths = read.sum(-1).flatten()
         texts = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])
         order = lengths.argsort(descending=True, stable=True)
-        order = order[asked_once(first).flatten()[order]]
+        order = order[is_first(first).flatten()[order]]
         logits = torch.zeros(len(lengths), self.config.num_labels, device=keep.device, dtype=torch.float64)
         at = 0
         with self.analysing():
@@ -386,7 +386,7 @@ class StockModel(nn.Module, AttentionModel):
                 own["input_ids"] = torch.where(there, own["input_ids"], self.pad_token_id)
                 logits[rows] = self.run(own, Trace()).double()
                 at += len(rows)
-        return handed(logits.view(*keep.shape[:2], self.config.num_labels), first)
+        return from_first(logits.view(*keep.shape[:2], self.config.num_labels), first)
 
 
 def _instead(weights: Tensor) -> Alter:

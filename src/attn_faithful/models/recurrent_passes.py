@@ -1,0 +1,174 @@
+"""One direction of a recurrent layer, read column by column, so that it can start again behind a deleted token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+PERIOD = 8  # columns between two looks at which rows have come back to their text's own states
+ROUNDING = 4  # epsilons within which they have
+
+
+class RecurrentPass:
+    """One direction of a recurrent layer over texts that end together, at the last column.
+
+    Args:
+        net: one way, one layer.
+        embedded: (B, T, E).
+        token: (B, T), which token each column reads.
+        first: (B,), the column at which a text begins.
+    """
+
+    def __init__(self, net: nn.RNNBase, embedded: Tensor, token: Tensor, first: Tensor) -> None:
+        self.cell = LSTMCell(net) if isinstance(net, nn.LSTM) else GRUCell(net)
+        self.token = token
+        self.column = torch.argsort(token, dim=1)  # (B, T), the column that reads each token
+        self.size = token.shape[1]
+        self.inputs = self.cell.inputs(take_tokens(embedded, token).transpose(0, 1).contiguous())  # (T, B, G)
+        order = torch.argsort(first)
+        state = [embedded.new_zeros(len(token), net.hidden_size) for _ in range(self.cell.parts)]
+        # the text's own states before each column, (T + 1, B, n)
+        self.own = [part.new_zeros(self.size + 1, *part.shape) for part in state]
+        for column, _, high in self._steps(state, order, first[order], whole=True):
+            for own, part in zip(self.own, state, strict=True):
+                own[column + 1, order[:high]] = part[:high]
+
+    @property
+    def states(self) -> Tensor:
+        """Of the whole texts, by token, (B, T, n)."""
+        return take_tokens(self.own[0][1:].transpose(0, 1), self.column)
+
+    def changed(self, text: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The states behind the token at each place, without it.
+
+        Args:
+            text: (R,).
+            place: (R,), of the deleted token.
+
+        Returns:
+            states (P, n), and the row of ``text`` and the token (P,) that each belongs to.
+        """
+        deleted = self.column[text, place]
+        order = torch.argsort(deleted, stable=True)
+        text = text[order]
+        deleted = deleted[order]
+        state = [own[deleted, text] for own in self.own]
+        states = state[0].new_empty(int((self.size - 1 - deleted).sum()), state[0].shape[1])
+        spans = []  # a column, how far its first row is from the first of its states, how many states it has
+        done = 0
+        for column, low, high in self._steps(state, text, deleted + 1):
+            states[done : done + high - low] = state[0][low:high]
+            spans.append((column, low - done, high - low))
+            done += high - low
+        column, shift, count = torch.tensor(spans, dtype=torch.long, device=text.device).reshape(-1, 3).unbind(1)
+        rank = torch.arange(done, device=text.device) + shift.repeat_interleave(count)
+        token = self.token[text[rank], column.repeat_interleave(count)]
+        return states[:done], order[rank], token
+
+    def _steps(
+        self, state: list[Tensor], text: Tensor, start: Tensor, whole: bool = False
+    ) -> Iterator[tuple[int, int, int]]:
+        """Read column by column; rows `low` to `high` are under way, and `state` is theirs after `column`.
+
+        Rows are in order of their start. A row whose states have come back to those of the whole text, but for
+        rounding, would read on as the whole text did: it is dropped as soon as all before it are.
+        """
+        begun = torch.bincount(start, minlength=self.size + 1).cumsum(0).tolist()
+        low = 0
+        for column in range(self.size):
+            high = begun[column]
+            if low == high:
+                continue
+            current = [part[low:high] for part in state]
+            self.cell.step(self.inputs[column], text[low:high], current)
+            yield column, low, high
+            if not whole and column % PERIOD == 0 and column >= 2 * PERIOD:
+                old = max(0, begun[column - 2 * PERIOD] - low)
+                low += self._come_back(column, [part[:old] for part in current], text[low : low + old])
+
+    def _come_back(self, column: int, state: list[Tensor], text: Tensor) -> int:
+        """How many rows have come back, counted from the first to one that has not."""
+        back = torch.ones_like(text, dtype=torch.bool)
+        for own, part in zip(self.own, state, strict=True):
+            whole = own[column + 1].index_select(0, text)
+            near = ROUNDING * torch.finfo(part.dtype).eps * whole.abs().clamp_(min=1)
+            back &= ((part - whole).abs_() <= near).all(1)
+        return int(back.int().cumprod(0).sum())
+
+
+class Cell:
+    """A recurrent cell whose inputs are mapped beforehand, once for all rows that read the same text."""
+
+    parts: int  # tensors of the state; the first is what others see
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0)
+
+    def inputs(self, embedded: Tensor) -> Tensor:
+        return F.linear(embedded, self.weight, self.bias)
+
+    def gathered(self, inputs: Tensor, text: Tensor) -> Tensor:
+        """``inputs[text]`` in memory that is used again: new memory for each column takes longer than the column."""
+        if len(self._buffer) < len(text):
+            self._buffer = inputs.new_empty(len(text), inputs.shape[1])
+        return torch.index_select(inputs, 0, text, out=self._buffer[: len(text)])
+
+    def step(self, inputs: Tensor, text: Tensor, state: list[Tensor]) -> None:
+        """Read one token, of ``inputs`` (B, G) that of each row's text (R,); changes the states (R, n) in place."""
+        raise TypeError("a cell defines step")
+
+
+class LSTMCell(Cell):
+    parts = 2
+
+    def __init__(self, net: nn.LSTM) -> None:
+        super().__init__()
+        self.weight = self._laid_out(net.weight_ih_l0)
+        self.bias = self._laid_out(net.bias_ih_l0 + net.bias_hh_l0)
+        self.hidden = self._laid_out(net.weight_hh_l0).T.contiguous()
+
+    @staticmethod
+    def _laid_out(weight: Tensor) -> Tensor:
+        # tanh(x) = 2 sigmoid(2 x) - 1: with the candidate doubled one sigmoid, three times as fast, does for all
+        enter, forget, candidate, leave = weight.chunk(4)
+        return torch.cat([enter, forget, 2 * candidate, leave])
+
+    def step(self, inputs: Tensor, text: Tensor, state: list[Tensor]) -> None:
+        hidden, memory = state
+        gates = self.gathered(inputs, text).addmm_(hidden, self.hidden).sigmoid_()  # (R, 4n)
+        enter, forget, candidate, leave = gates.chunk(4, dim=1)
+        memory.mul_(forget).addcmul_(enter, candidate, value=2).sub_(enter)
+        torch.mul(memory, 2, out=hidden).sigmoid_().mul_(2).sub_(1).mul_(leave)
+
+
+class GRUCell(Cell):
+    parts = 1
+
+    def __init__(self, net: nn.GRU) -> None:
+        super().__init__()
+        size = net.hidden_size
+        self.size = size
+        self.weight = net.weight_ih_l0
+        self.bias = net.bias_ih_l0 + F.pad(net.bias_hh_l0[: 2 * size], (0, size))
+        self.hidden = net.weight_hh_l0.T.contiguous()
+        self.hidden_bias = net.bias_hh_l0[2 * size :]
+
+    def step(self, inputs: Tensor, text: Tensor, state: list[Tensor]) -> None:
+        hidden = state[0]
+        both = 2 * self.size  # columns of the two gates
+        gates = self.gathered(inputs, text)  # (R, 3n)
+        recurrent = hidden @ self.hidden
+        reset, stay = gates[:, :both].add_(recurrent[:, :both]).sigmoid_().chunk(2, dim=1)
+        candidate = gates[:, both:].addcmul_(reset, recurrent[:, both:].add_(self.hidden_bias)).tanh_()
+        torch.lerp(candidate, hidden, stay, out=hidden)
+
+
+def take_tokens(values: Tensor, index: Tensor) -> Tensor:
+    """``values`` (B, T, N) at the positions ``index`` (B, T) of each text."""
+    flat = index + torch.arange(len(index), device=index.device)[:, None] * values.shape[1]
+    return values.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, index.shape)
