@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional import attention_removal as erasure
+from attn_faithful.functional.flip_set import greedy_flip_size
 from attn_faithful.functional.projections import PROJECTIONS
 from tests.reference import erasure as reference
 from tests.reference import projections
@@ -215,7 +216,7 @@ def test_greedy_equals_the_reference():
     everything = after(torch.ones_like(items)[:, None])[:, 0]
     decision = everything.argmax(-1)
     asked.clear()
-    size, removed = erasure.greedy_flip_size(after, items, decision)
+    size, removed = greedy_flip_size(after, items, decision)
     assert all((keep | items[:, None]).all() for keep in asked)
     assert sum(keep.shape[1] for keep in asked) <= 9 * 9
     found = 0
@@ -227,7 +228,7 @@ def test_greedy_equals_the_reference():
         found += expected is not None
     assert 15 < found < 60
     for limit in (1, 2, 50):
-        bounded, part = erasure.greedy_flip_size(after, items, decision, limit)
+        bounded, part = greedy_flip_size(after, items, decision, limit)
         torch.testing.assert_close(bounded, torch.where(size <= limit, size, nan), **EXACT)
         assert torch.equal(part, removed & (size <= limit)[:, None])
 
@@ -241,7 +242,7 @@ def test_greedy_takes_the_first_of_equal_items_and_asks_in_chunks():
         asked.append(keep.shape[1])
         return torch.stack([torch.full(keep.shape[:2], 147.5), keep.sum(-1)], -1)
 
-    size, removed = erasure.greedy_flip_size(after, items, torch.tensor([1]))
+    size, removed = greedy_flip_size(after, items, torch.tensor([1]))
     assert (size.item(), removed[0].nonzero()[:, 0].tolist()) == (3, [1, 2, 3])
     assert asked == [64, 64, 21, 64, 64, 20, 64, 64, 19]
 
@@ -255,7 +256,7 @@ def test_greedy_passes_over_nan():
         logits[1] = nan
         return logits
 
-    size, removed = erasure.greedy_flip_size(after, items, torch.tensor([1, 1, 1]))
+    size, removed = greedy_flip_size(after, items, torch.tensor([1, 1, 1]))
     assert size.tolist() == pytest.approx([2, nan, nan], nan_ok=True)
     assert removed.tolist() == [[False, True, True], [False] * 3, [False] * 3]
 
@@ -338,7 +339,7 @@ def test_no_examples_and_no_tokens():
         assert size.isnan().all()
         assert erasure.removed_mass(w, order, items, size).isnan().all()
         assert erasure.single_removals(w, items, z, b).shape == (n, tokens, 2)
-        sizes, removed = erasure.greedy_flip_size(lambda keep: torch.zeros(*keep.shape[:2], 2), items, size.long() * 0)
+        sizes, removed = greedy_flip_size(lambda keep: torch.zeros(*keep.shape[:2], 2), items, size.long() * 0)
         assert sizes.isnan().all()
         assert removed.shape == (n, tokens)
 
@@ -363,6 +364,6 @@ def test_bad_input_is_named():
     with pytest.raises(InputError, match="`size` with a number from 0 to 3, or NaN, for each of 4 examples"):
         erasure.removed_mass(w, order, items, torch.full((4,), 4.0))
     with pytest.raises(InputError, match="`limit` of at least 1 or None, but got 0"):
-        erasure.greedy_flip_size(lambda keep: torch.zeros(4, keep.shape[1], 2), items, decision, 0)
+        greedy_flip_size(lambda keep: torch.zeros(4, keep.shape[1], 2), items, decision, 0)
     with pytest.raises(InputError, match="`decision` with one class from 0 to 1"):
-        erasure.greedy_flip_size(lambda keep: torch.zeros(4, keep.shape[1], 2), items, decision - 1)
+        greedy_flip_size(lambda keep: torch.zeros(4, keep.shape[1], 2), items, decision - 1)

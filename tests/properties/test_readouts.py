@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_faithful.functional import adversary, adversary_classes, flip_distance, flip_set, permutations
+from attn_faithful.functional import adversary, adversary_classes, flip_distance, flip_set, permutations, readout
 from attn_faithful.functional import attention_removal as erasure
 from attn_faithful.functional.divergences import jsd, tvd
 from attn_faithful.functional.projections import softmax
@@ -121,7 +121,7 @@ def test_flip_distances(drawn, seed):
     assert wide.reason == found.reason
     alone = flip_distance.flip_distance(attention[-1:], allowed[-1:], logits[-1:], bias[-1:])
     assert same(alone.jsd, found.jsd[-1:], 1e-12)
-    y = flip_distance.decided(attention, logits, bias)
+    y = readout.decided(attention, logits, bias)
     proof = flip_distance.attention_proof(logits, bias, allowed, y)
     assert torch.equal(proof, found.attention_proof)
     for i, why in enumerate(found.reason):
@@ -152,7 +152,7 @@ def test_the_smallest_flip_set(drawn):
     found = flip_set.smallest_flip_set(attention.log(), allowed, logits, bias)
     wide = [made.padded(x, 2, 1) for x in (attention, allowed, logits)]
     assert same(flip_set.smallest_flip_set(wide[0].log(), *wide[1:], bias).size, found.size)
-    decision = flip_distance.decided(attention, logits, bias).tolist()
+    decision = readout.decided(attention, logits, bias).tolist()
     for i, inside in enumerate(allowed):
         n, y = int(inside.sum()), decision[i]
         if not n:
@@ -185,7 +185,7 @@ def test_erasing_along_a_ranking(drawn, seed):
     order = erasure.removal_order(importance, allowed)
     logs = attention.log()
     after = erasure.prefix_logits(logs, order, allowed, logits, bias)
-    y = flip_distance.decided(attention, logits, bias)
+    y = readout.decided(attention, logits, bias)
     size = erasure.first_flip(after, y)
     single = erasure.single_removals(logs, allowed, logits, bias)
     mass = erasure.removed_mass(logs, order, allowed, allowed.sum(-1).double())
@@ -257,7 +257,7 @@ def test_flip_distance_is_optimal(drawn):
     attention, allowed, logits, bias = drawn
     logits = logits.clamp(-5, 5)
     found = flip_distance.flip_distance(attention, allowed, logits, bias)
-    y = flip_distance.decided(attention, logits, bias)
+    y = readout.decided(attention, logits, bias)
     for i, why in enumerate(found.reason):
         if why is None:
             inside = allowed[i]

@@ -9,13 +9,12 @@ from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import Block
 from attn_faithful.functional.attention_removal import (
     first_flip,
-    flipped,
     prefix_logits,
     recompute_prefix_logits,
     removal_order,
     single_removals,
 )
-from attn_faithful.functional.flip_set import first_true
+from attn_faithful.functional.readout import first_true, flipped
 
 OPERATORS = ("renormalize", "recompute")
 FIRST = 8  # items of a ranking that are removed before it is asked which texts go on

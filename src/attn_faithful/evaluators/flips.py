@@ -18,9 +18,10 @@ from attn_faithful.evaluators.attention_removal import OPERATORS, Removal
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
 from attn_faithful.evaluators.flip_facts import flip_facts
 from attn_faithful.evaluators.score_rows import ScoreRows
-from attn_faithful.functional.attention_removal import flipped, greedy_flip_size, removal_order, removed_mass
+from attn_faithful.functional.attention_removal import removal_order, removed_mass
 from attn_faithful.functional.divergences import LN2, jsd
-from attn_faithful.functional.flip_set import smallest_flip_set
+from attn_faithful.functional.flip_set import greedy_flip_size, smallest_flip_set
+from attn_faithful.functional.readout import flipped
 from attn_faithful.functional.reasons import MULTI_LABEL, NAN_SCORES, NEVER, NO_TOKEN, ONE_ITEM
 from attn_faithful.models.protocol import probabilities
 

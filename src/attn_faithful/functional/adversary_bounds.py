@@ -72,13 +72,15 @@ def farthest(own: Array, region: Region, nodes: int) -> Farthest:
     search.try_tokens()
     boxes = [_root(own, region.outer)]
     for node in range(3 * nodes):
-        box = max(boxes, key=lambda box: box.bound)
+        box = max(boxes, key=_bound_of)
         search.climb(box)
         enough = CLOSE if node < nodes else OPEN
         if box.bound <= search.jsd + enough:
             break
         boxes.remove(box)
-        boxes += [half for half in _halves(own, region.outer, box) if half.bound > search.jsd]
+        for half in _halves(own, region.outer, box):
+            if half.bound > search.jsd:
+                boxes.append(half)
         if not boxes:
             break
     upper = max((box.bound for box in boxes), default=search.jsd)
@@ -86,6 +88,10 @@ def farthest(own: Array, region: Region, nodes: int) -> Farthest:
         search.try_directions()
     search.polish()
     return Farthest(search.point, search.jsd, max(upper, search.jsd))
+
+
+def _bound_of(box: Box) -> float:
+    return box.bound
 
 
 class _Search:
@@ -106,26 +112,27 @@ class _Search:
         """All attention on one token, wherever that lies within."""
         alone = np.eye(len(self.own))
         within = self.region.holds(alone)
-        if within.any():  # the less attended the farther
-            self._keep(alone[np.where(within, self.own, np.inf).argmin()])
+        if within.any():
+            least_attended = np.where(within, self.own, np.inf).argmin()  # the less attended the farther
+            self._record(alone[least_attended])
 
     def climb(self, box: Box) -> None:
         """From where the bound of a box is reached, and from where it would be by the forms near the observed point."""
-        points: list[Array | None] = [box.point]
-        if not self.region.holds(box.point[None])[0]:
-            slope, _ = _chords(self.own, box.low, box.high)
-            points.append(_program(slope, self.near_own, box.low, box.high)[0])
-        for point in points:
-            if point is not None:
-                self._ascend(point, _CLIMB)
+        self._ascend(box.point, _CLIMB)
+        if self.region.holds(box.point[None])[0]:
+            return
+        slope, _ = _chords(self.own, box.low, box.high)
+        point, _ = _program(slope, self.near_own, box.low, box.high)
+        if point is not None:
+            self._ascend(point, _CLIMB)
 
     def try_directions(self) -> None:
         """Along tangents at random distributions, as far as the forms near the observed attention allow."""
-        free = np.zeros(len(self.own)), np.ones(len(self.own))
+        low, high = np.zeros(len(self.own)), np.ones(len(self.own))
         generator = np.random.default_rng(0)  # the directions depend on the number of tokens alone
         for _ in range(_DIRECTIONS):
             toward = generator.dirichlet(np.full(len(self.own), 0.3))
-            point, _ = _program(_tangent(toward, self.own), self.near_own, *free)
+            point, _ = _program(_tangent(toward, self.own), self.near_own, low, high)
             if point is not None:
                 self._ascend(point, _POLISH)
 
@@ -134,22 +141,27 @@ class _Search:
         self._ascend(self.point, _POLISH)
 
     def _ascend(self, point: Array, steps: int) -> None:
+        """Steps along the tangent until none gains; each ends at the region's edge."""
+        low, high = np.zeros(len(point)), np.ones(len(point))
         point = self._to_the_edge(point)
-        reached = self._keep(point)
-        free = np.zeros(len(point)), np.ones(len(point))
+        reached = self._record(point)
         for _ in range(steps):
-            step, _ = _program(_tangent(point, self.own), self.region.near(point), *free)
-            if step is None:
+            target, _ = _program(_tangent(point, self.own), self.region.near(point), low, high)
+            if target is None:
                 return
-            reached_before = reached
-            for part in _PARTS:  # where the region is curved a whole step may end short of where it began
-                edge = self._to_the_edge(_distribution(point + part * (step - point)))
-                reached = self._keep(edge)
-                if reached > reached_before + 1e-7:
-                    break
-            else:
+            edge = self._farther_edge(point, target, reached)
+            if edge is None:
                 return
-            point = edge
+            point, reached = edge
+
+    def _farther_edge(self, point: Array, target: Array, reached: float) -> tuple[Array, float] | None:
+        """The first edge point towards a target that lies farther than ``reached``, with its JSD."""
+        for part in _PARTS:  # where the region is curved a whole step may end short of where it began
+            edge = self._to_the_edge(_distribution(point + part * (target - point)))
+            jsd_of_edge = self._record(edge)
+            if jsd_of_edge > reached + 1e-7:
+                return edge, jsd_of_edge
+        return None
 
     def _to_the_edge(self, point: Array) -> Array:
         """The last point within, seen from the observed attention towards and past this one."""
@@ -157,25 +169,28 @@ class _Search:
         falling = away < 0
         if not falling.any():
             return self.own
-        low, high = 0.0, float((self.own[falling] / -away[falling]).min())  # there the first weight is 0
+        # at the highest length the first weight is 0
+        low, high = 0.0, float((self.own[falling] / -away[falling]).min())
         for _ in range(_ROUNDS):
             lengths = np.linspace(low, high, _GRID)
-            last = int(np.flatnonzero(self.region.holds(self._along(away, lengths)))[-1:].sum())
+            within = np.flatnonzero(self.region.holds(self._along(away, lengths)))
+            last = int(within[-1]) if len(within) else 0
             low, high = lengths[last], lengths[min(last + 1, _GRID - 1)]
             if low == high:
                 break
-        found: Array = self._along(away, np.array([low]))[0]
-        return found
+        edge: Array = self._along(away, np.array([low]))[0]
+        return edge
 
     def _along(self, away: Array, lengths: Array) -> Array:
         """Distributions (K, T) at these lengths of a line from the observed attention."""
         return _distribution(self.own + lengths[:, None] * away)
 
-    def _keep(self, point: Array) -> float:
-        found = float(_distance(point, self.own).sum())
-        if found > self.jsd:
-            self.point, self.jsd = point, found
-        return found
+    def _record(self, point: Array) -> float:
+        """The JSD of a point, which is kept if it is the farthest so far."""
+        jsd = float(_distance(point, self.own).sum())
+        if jsd > self.jsd:
+            self.point, self.jsd = point, jsd
+        return jsd
 
 
 def _root(own: Array, outer: Rows) -> Box:
@@ -183,7 +198,8 @@ def _root(own: Array, outer: Rows) -> Box:
     matrix, limits = outer
     least = matrix.min(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        most = np.where(matrix > limits[:, None], (limits[:, None] - least) / (matrix - least), 1.0)
+        where_others_help = (limits[:, None] - least) / (matrix - least)
+    most = np.where(matrix > limits[:, None], where_others_help, 1.0)
     high = np.clip(most.min(axis=0, initial=1.0) + 1e-9, own, 1.0)
     low = np.zeros(len(own))
     bound, point = _bound(own, outer, low, high)
@@ -197,10 +213,11 @@ def _halves(own: Array, outer: Rows, box: Box) -> list[Box]:
     token = int(error.argmax())
     edge = _INSIDE * (box.high[token] - box.low[token])
     cut = float(np.clip(box.point[token], box.low[token] + edge, box.high[token] - edge))
+    high_of_lower, low_of_upper = box.high.copy(), box.low.copy()
+    high_of_lower[token] = cut
+    low_of_upper[token] = cut
     halves = []
-    for side in ("below", "above"):
-        low, high = box.low.copy(), box.high.copy()
-        (high if side == "below" else low)[token] = cut
+    for low, high in ((box.low, high_of_lower), (low_of_upper, box.high)):
         bound, point = _bound(own, outer, low, high)
         if point is not None:
             halves.append(Box(low, high, min(bound, box.bound), point))
@@ -244,7 +261,8 @@ def tangent_step(own: Array, point: Array, region: Region, slots: Array) -> Arra
         slope, _ = _chords(own, low, high)
     else:
         slope = _tangent(point, own)
-    return _program(slope, region.near(point), low, high, (slots, totals))[0]
+    target, _ = _program(slope, region.near(point), low, high, (slots, totals))
+    return target
 
 
 def _program(slope: Array, rows: Rows, low: Array, high: Array, sums: Rows | None = None) -> tuple[Array | None, Array]:
@@ -252,21 +270,28 @@ def _program(slope: Array, rows: Rows, low: Array, high: Array, sums: Rows | Non
     matrix, limits = rows
     tokens = len(slope)
     slots, totals = (np.ones((1, tokens)), np.ones(1)) if sums is None else sums
-    more = matrix.shape[1] - tokens if len(matrix) else 0
-    found = linprog(
-        np.concatenate([-slope, np.zeros(more)]),
+    if not len(matrix):
+        matrix = np.zeros((0, tokens))
+    further = matrix.shape[1] - tokens  # variables >= 0 behind the tokens
+    lowest = np.concatenate([low, np.zeros(further)])
+    highest = np.concatenate([high, np.full(further, np.inf)])
+    solution = linprog(
+        np.concatenate([-slope, np.zeros(further)]),
         A_ub=matrix if len(matrix) else None,
         b_ub=limits if len(matrix) else None,
-        A_eq=np.concatenate([slots, np.zeros((len(slots), more))], axis=1),
+        A_eq=np.concatenate([slots, np.zeros((len(slots), further))], axis=1),
         b_eq=totals,
-        bounds=np.stack([np.concatenate([low, np.zeros(more)]), np.concatenate([high, np.full(more, np.inf)])], axis=1),
+        bounds=np.stack([lowest, highest], axis=1),
         method="highs",
     )
-    if found.status != 0:
+    if solution.status != 0:
         return None, np.zeros(len(matrix))
-    multipliers = np.maximum(-found.ineqlin.marginals, 0.0) if len(matrix) else np.zeros(0)
-    point = np.clip(found.x[:tokens], 0.0, None)
-    return point * ((totals / (slots @ point)) @ slots), multipliers
+    multipliers = np.zeros(0)
+    if len(matrix):
+        multipliers = np.maximum(-solution.ineqlin.marginals, 0.0)
+    point = np.clip(solution.x[:tokens], 0.0, None)
+    totals_reached = slots @ point
+    return point * ((totals / totals_reached) @ slots), multipliers
 
 
 def _chords(own: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -275,7 +300,8 @@ def _chords(own: Array, low: Array, high: Array) -> tuple[Array, Array]:
     width = high - low
     wide = width > 1e-12
     rise = np.where(wide, _distance(high, own) - base, 0.0)
-    return rise / np.where(wide, width, 1.0), base
+    slope = rise / np.where(wide, width, 1.0)
+    return slope, base
 
 
 def _tangent(point: Array, own: Array) -> Array:
@@ -288,11 +314,12 @@ def _tangent(point: Array, own: Array) -> Array:
 def _distance(point: Array, own: Array) -> Array:
     """Each token's part of the JSD, (T,): ``0.5 (x ln(2x / (x + a)) + a ln(2a / (x + a)))``."""
     both = point + own
-    found: Array = 0.5 * (xlogy(point, point) + xlogy(own, own) - xlogy(both, both / 2))
-    return found
+    parts: Array = 0.5 * (xlogy(point, point) + xlogy(own, own) - xlogy(both, both / 2))
+    return parts
 
 
 def _distribution(point: Array) -> Array:
-    found: Array = np.clip(point, 0.0, None)
-    found /= found.sum(axis=-1, keepdims=True)
-    return found
+    """Weights of at least 0, divided by their sum."""
+    weights: Array = np.clip(point, 0.0, None)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights

@@ -22,7 +22,7 @@ from attn_faithful.functional.adversary import vertex_between
 from attn_faithful.functional.adversary_bounds import NODES, Farthest, farthest
 from attn_faithful.functional.adversary_region import DecisionRegion, Region, TvdRegion
 from attn_faithful.functional.divergences import jsd
-from attn_faithful.functional.flip_distance import as_distributions, checked_readout, decided
+from attn_faithful.functional.readout import as_distributions, checked_readout, decided, defined_rows
 
 
 @dataclass(frozen=True)
@@ -78,19 +78,15 @@ def adversary_interval(
     """
     if not 0 <= eps < 1:
         raise InputError(f"Expected `eps` of at least 0 and below 1, but got {eps}.")
-    weights, logits, bias, reason = _checked(attention, allowed, token_logits, bias)
-    now = ((weights[:, :, None] * logits).sum(1) + bias).softmax(-1)
-
-    def bounds(c: int, d: int) -> tuple[Tensor, Tensor]:
-        return _log_ratio(now[:, c] - eps, now[:, d] + eps), _log_ratio(now[:, c] + eps, now[:, d] - eps)
-
-    pairs = _pairs(weights, allowed, logits, bias, bounds, reason)
+    checked = _checked(attention, allowed, token_logits, bias)
+    upper = _least_over_pairs(checked, eps)
 
     def region(row: int, tokens: NDArray[np.bool_], classes: NDArray[np.bool_]) -> Region:
-        own, values = weights[row].numpy()[tokens], logits[row].numpy()[np.ix_(tokens, classes)]
-        return TvdRegion.of(own, values, bias[row].numpy()[classes], eps)
+        observed = checked.weights[row].numpy()[tokens]
+        logits = checked.logits[row].numpy()[np.ix_(tokens, classes)]
+        return TvdRegion.of(observed, logits, checked.bias[row].numpy()[classes], eps)
 
-    return _between(weights, allowed, bias, pairs, reason, nodes, region)
+    return _searched(checked, upper, nodes, region)
 
 
 def decision_keeping_interval(
@@ -120,33 +116,68 @@ def decision_keeping_interval(
         >>> found.attention[0].round(decimals=6).tolist()
         [1.0, 0.0]
     """
-    weights, logits, bias, reason = _checked(attention, allowed, token_logits, bias)
-    decision = decided(weights, logits, bias)
-    row = torch.arange(len(weights))
-    own, own_bias = logits[row, :, decision], bias[row, decision]
-    infinite = torch.full_like(own_bias, math.inf)
-    upper = infinite.clone()
-    for c in range(logits.shape[-1]):
-        other = (decision != c) & bias[:, c].isfinite()
-        lead = torch.where(other, bias[:, c], 0.0)
-        margins = own - logits[..., c] + (own_bias - lead)[:, None]
-        found = vertex_between(weights, allowed, margins, torch.zeros_like(infinite), infinite, reason)
-        upper = torch.where(other & ~(found > upper), found, upper)
-    upper = torch.where(upper.isinf(), vertex_between(weights, allowed, own, -infinite, infinite, reason), upper)
+    checked = _checked(attention, allowed, token_logits, bias)
+    decision = decided(checked.weights, checked.logits, checked.bias)
+    upper = _least_over_others(checked, decision)
 
     def region(row: int, tokens: NDArray[np.bool_], classes: NDArray[np.bool_]) -> Region:
-        values, place = logits[row].numpy()[np.ix_(tokens, classes)], int(classes[: decision[row]].sum())
-        return DecisionRegion.of(values, bias[row].numpy()[classes], place)
+        logits = checked.logits[row].numpy()[np.ix_(tokens, classes)]
+        place = int(classes[: decision[row]].sum())
+        return DecisionRegion.of(logits, checked.bias[row].numpy()[classes], place)
 
-    return _between(weights, allowed, bias, upper, reason, nodes, region)
+    return _searched(checked, upper, nodes, region)
 
 
-def _checked(
-    attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor, list[str | None]]:
-    weights, logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
-    defined = torch.tensor([why is None for why in reason], dtype=torch.bool, device=weights.device)
-    return as_distributions(weights, defined), logits, bias, reason
+# of an example, its allowed tokens (T,) and the classes (C,) that count
+RegionOf = Callable[[int, NDArray[np.bool_], NDArray[np.bool_]], Region]
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A read-out in float64, with 0 where nothing counts.
+
+    Attributes:
+        weights: (B, T), distributions.
+        allowed: (B, T), bool.
+        logits: (B, T, C), without the bias.
+        bias: (B, C).
+        reasons: why an example is undefined, or None.
+    """
+
+    weights: Tensor
+    allowed: Tensor
+    logits: Tensor
+    bias: Tensor
+    reasons: list[str | None]
+
+    def farthest_between(self, margins: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """The largest JSD (B,) with the mean margin between two bounds (B,)."""
+        return vertex_between(self.weights, self.allowed, margins, low, high, self.reasons)
+
+
+def _checked(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor) -> _Checked:
+    weights, logits, bias, reasons = checked_readout(attention, allowed, token_logits, bias)
+    weights = as_distributions(weights, defined_rows(reasons, weights))
+    return _Checked(weights, allowed, logits, bias, reasons)
+
+
+def _least_over_pairs(checked: _Checked, eps: float) -> Tensor:
+    """The least (B,) of the two-class answers over all pairs of classes, each with a TVD of at most eps."""
+    logits, bias = checked.logits, checked.bias
+    observed_logits = (checked.weights[:, :, None] * logits).sum(1) + bias
+    observed = observed_logits.softmax(-1)  # (B, C)
+    least = torch.full((len(bias),), math.inf, dtype=torch.float64)
+    for c, d in combinations(range(logits.shape[-1]), 2):  # (d, c) bounds the same form
+        both = bias[:, c].isfinite() & bias[:, d].isfinite()
+        shift = torch.where(both, bias[:, c] - bias[:, d], 0.0)
+        margins = logits[..., c] - logits[..., d] + shift[:, None]
+        low = _log_ratio(observed[:, c] - eps, observed[:, d] + eps)
+        high = _log_ratio(observed[:, c] + eps, observed[:, d] - eps)
+        jsd_of_pair = checked.farthest_between(margins, low, high)
+        least = torch.where(both & ~(jsd_of_pair > least), jsd_of_pair, least)
+    infinite = torch.full_like(least, math.inf)
+    unbounded = checked.farthest_between(torch.zeros_like(checked.weights), -infinite, infinite)
+    return torch.where(least.isinf(), unbounded, least)  # one class is left: nothing binds
 
 
 def _log_ratio(above: Tensor, below: Tensor) -> Tensor:
@@ -156,49 +187,41 @@ def _log_ratio(above: Tensor, below: Tensor) -> Tensor:
     return torch.where(below > 0, value, math.inf)
 
 
-def _pairs(
-    weights: Tensor,
-    allowed: Tensor,
-    logits: Tensor,
-    bias: Tensor,
-    bounds: Callable[[int, int], tuple[Tensor, Tensor]],
-    reason: list[str | None],
-) -> Tensor:
-    least = torch.full((len(weights),), math.inf, dtype=torch.float64)
-    for c, d in combinations(range(logits.shape[-1]), 2):  # (d, c) bounds the same form
-        both = bias[:, c].isfinite() & bias[:, d].isfinite()
-        shift = torch.where(both, bias[:, c] - bias[:, d], 0.0)
-        margins = logits[..., c] - logits[..., d] + shift[:, None]
-        found = vertex_between(weights, allowed, margins, *bounds(c, d), reason)
-        least = torch.where(both & ~(found > least), found, least)
-    infinite = torch.full_like(least, math.inf)
-    free = vertex_between(weights, allowed, torch.zeros_like(weights), -infinite, infinite, reason)
-    return torch.where(least.isinf(), free, least)  # one class is left: nothing binds
+def _least_over_others(checked: _Checked, decision: Tensor) -> Tensor:
+    """The least (B,) of the two-class answers of the decision with each other class."""
+    logits, bias = checked.logits, checked.bias
+    row = torch.arange(len(bias))
+    decision_logits = logits[row, :, decision]  # (B, T)
+    decision_bias = bias[row, decision]
+    infinite = torch.full_like(decision_bias, math.inf)
+    least = infinite.clone()
+    for c in range(logits.shape[-1]):
+        other = (decision != c) & bias[:, c].isfinite()
+        other_bias = torch.where(other, bias[:, c], 0.0)
+        margins = decision_logits - logits[..., c] + (decision_bias - other_bias)[:, None]
+        jsd_of_pair = checked.farthest_between(margins, torch.zeros_like(infinite), infinite)
+        least = torch.where(other & ~(jsd_of_pair > least), jsd_of_pair, least)
+    unbounded = checked.farthest_between(decision_logits, -infinite, infinite)
+    return torch.where(least.isinf(), unbounded, least)
 
 
-def _between(
-    weights: Tensor,
-    allowed: Tensor,
-    bias: Tensor,
-    pairs: Tensor,
-    reason: list[str | None],
-    nodes: int,
-    region: Callable[[int, NDArray[np.bool_], NDArray[np.bool_]], Region],
-) -> Interval:
-    """Search each example's ``region(row, tokens, classes)``; ``pairs`` (B,) are the upper bounds without a search."""
+def _searched(checked: _Checked, pairs: Tensor, nodes: int, region: RegionOf) -> Interval:
+    """Search the region of each example; ``pairs`` (B,) are the upper bounds without a search."""
+    weights = checked.weights
     attention = torch.full_like(weights, math.nan)
     upper = pairs.clone()
-    for row, why in enumerate(reason if nodes else []):
-        if why is not None:
+    for row, reason in enumerate(checked.reasons):
+        if nodes == 0 or reason is not None:
             continue
-        tokens, classes = allowed[row].numpy(), bias[row].isfinite().numpy()
-        own = weights[row].numpy()[tokens]
-        found = Farthest(own, 0.0, 0.0)
-        if len(own) > 1:
-            found = farthest(own, region(row, tokens, classes), nodes)
+        tokens = checked.allowed[row].numpy()
+        classes = checked.bias[row].isfinite().numpy()
+        observed = weights[row].numpy()[tokens]
+        best = Farthest(observed, 0.0, 0.0)
+        if len(observed) > 1:
+            best = farthest(observed, region(row, tokens, classes), nodes)
         attention[row] = 0.0
-        attention[row, allowed[row]] = torch.from_numpy(found.point)
-        upper[row] = min(found.upper, float(upper[row]))
+        attention[row, checked.allowed[row]] = torch.from_numpy(best.point)
+        upper[row] = min(best.upper, float(upper[row]))
     lower = jsd(attention, weights, validate_args=False)  # NaN stays NaN
     lower = torch.minimum(lower, upper)  # they may be alike but for rounding
-    return Interval(lower, upper, attention, reason)
+    return Interval(lower, upper, attention, checked.reasons)

@@ -6,9 +6,10 @@ for upper bounds), and those forms that bound it near a point (for the steps of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from typing import Protocol
 
 import numpy as np
@@ -96,13 +97,14 @@ class TvdRegion:
     def around(cls, point: Array, logits: Array, slopes: Array, observed: Array, eps: float) -> TvdRegion:
         """By a read-out's tangent at a point (T,): the logits (C,) there, their slopes (C, T), and the model's own."""
         before = _log_softmax(observed)
-        left = _log_softmax(logits) - before - slopes @ point
-        return cls(before, slopes + left[:, None] / point.sum(), eps)
+        intercept = _log_softmax(logits) - before - slopes @ point
+        return cls(before, slopes + intercept[:, None] / point.sum(), eps)
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
-        change = np.abs(np.exp(self._after(points)) - np.exp(self.before)).sum(axis=1) / 2
-        found: NDArray[np.bool_] = change <= max(self.eps, ROUNDING)
-        return found
+        after = np.exp(self._after(points))
+        change = np.abs(after - np.exp(self.before)).sum(axis=1) / 2
+        within: NDArray[np.bool_] = change <= max(self.eps, ROUNDING)
+        return within
 
     def near(self, point: Array) -> Rows:
         """The log-odds of each set of classes, linear in the logits around the point's.
@@ -115,7 +117,7 @@ class TvdRegion:
             return _scaled(matrix, limits)
         after = np.exp(self._after(point[None])[0])
         slopes = after[:, None] * (self.shift - after @ self.shift)  # (C, T)
-        most = np.exp(self.before) - after + slopes @ point
+        gain_limits = np.exp(self.before) - after + slopes @ point
         forms = np.block(
             [
                 [matrix, np.zeros((len(matrix), classes))],
@@ -123,17 +125,21 @@ class TvdRegion:
                 [np.zeros((1, matrix.shape[1])), np.ones((1, classes))],
             ]
         )
-        return _scaled(forms, np.concatenate([limits, most, [self.eps]]))
+        return _scaled(forms, np.concatenate([limits, gain_limits, [self.eps]]))
 
     def _odds(self, point: Array) -> Rows:
-        after, sets = self._after(point[None])[0], self.sets
-        most = np.exp(_log_mass(self.before, sets)) + self.eps
-        sets, most = sets[most < 1], most[most < 1]
-        inside, outside = _log_mass(after, sets), _log_mass(after, ~sets)
-        slopes = np.exp(np.where(sets, after - inside[:, None], -np.inf))
-        slopes -= np.exp(np.where(sets, -np.inf, after - outside[:, None]))  # (R, C)
+        """Of each set that can reach a limit: its log-odds as a linear form of the attention, and the limit."""
+        log_p = self._after(point[None])[0]
+        most = np.exp(_log_mass(self.before, self.sets)) + self.eps
+        binding = most < 1
+        sets, most = self.sets[binding], most[binding]
+        log_inside = _log_mass(log_p, sets)
+        log_outside = _log_mass(log_p, ~sets)
+        slopes = np.exp(np.where(sets, log_p - log_inside[:, None], -np.inf))
+        slopes -= np.exp(np.where(sets, -np.inf, log_p - log_outside[:, None]))  # (R, C)
         matrix = slopes @ self.shift
-        return matrix, np.log(most) - np.log1p(-most) - (inside - outside) + matrix @ point
+        limits = np.log(most) - np.log1p(-most) - (log_inside - log_outside) + matrix @ point
+        return matrix, limits
 
     def _after(self, points: Array) -> Array:
         """ln p (K, C) under attentions (K, T)."""
@@ -143,34 +149,45 @@ class TvdRegion:
     def outer(self) -> Rows:
         """The forms of all pairs of classes, and of the sets that are looked at with what is not in them."""
         q = np.exp(self.before)
-        lose = q > self.eps if self.eps else np.ones(len(q), dtype=bool)
+        can_lose = q > self.eps if self.eps else np.ones(len(q), dtype=bool)
         pairs = permutations(np.eye(len(q), dtype=bool), 2)
+        with_rest = ((chosen, ~chosen & can_lose) for chosen in self.sets)
         forms, limits = [], []
-        for gains, loses in (*pairs, *((s, ~s & lose) for s in self.sets)):
-            if not loses.any() or not lose[loses].all():
+        for gains, loses in chain(pairs, with_rest):
+            if not loses.any() or not can_lose[loses].all():
                 continue
-            up, down = self._shares(gains), self._shares(loses)
-            total = _log_sum(self.before[gains])
-            forms.append(up - down)
-            gained = np.logaddexp(total, np.log(self.eps)) - total if self.eps else 0.0
-            lost = -down[loses] * np.log1p(-self.eps / q[loses]) if self.eps else np.zeros(1)
-            limits.append(gained + lost.max())
+            share_of_gains = self._shares(gains)
+            share_of_loses = self._shares(loses)
+            forms.append(share_of_gains - share_of_loses)
+            limits.append(self._limit(gains, q[loses], share_of_loses[loses]))
         matrix = np.array(forms).reshape(-1, len(q)) @ self.shift
         return _scaled(matrix, np.array(limits))
 
+    def _limit(self, gains: NDArray[np.bool_], q: Array, shares: Array) -> float:
+        """The most that a form reaches: what some classes gain in log-mass, and others of q and shares lose."""
+        if not self.eps:
+            return 0.0
+        log_mass = _log_sum(self.before[gains])
+        gained = np.logaddexp(log_mass, np.log(self.eps)) - log_mass
+        lost = -shares * np.log1p(-self.eps / q)
+        return float(gained + lost.max())
+
     def _shares(self, chosen: NDArray[np.bool_]) -> Array:
         """q within some classes, (C,), 0 elsewhere."""
-        return np.exp(np.where(chosen, self.before - _log_sum(self.before[chosen]), -np.inf))
+        log_shares = self.before - _log_sum(self.before[chosen])
+        return np.exp(np.where(chosen, log_shares, -np.inf))
 
 
 def _sets(classes: int) -> NDArray[np.bool_]:
     """Sets of classes, neither none nor all, as rows (R, C)."""
-    sizes = range(1, classes) if classes <= EVERY_SUBSET else sorted({1, classes - 1})
-    chosen = [held for size in sizes for held in combinations(range(classes), size)]
-    found = np.zeros((len(chosen), classes), dtype=bool)
-    for row, held in enumerate(chosen):
-        found[row, list(held)] = True
-    return found
+    sizes: Iterable[int] = range(1, classes)
+    if classes > EVERY_SUBSET:
+        sizes = sorted({1, classes - 1})
+    chosen = [list(members) for size in sizes for members in combinations(range(classes), size)]
+    rows = np.zeros((len(chosen), classes), dtype=bool)
+    for row, members in enumerate(chosen):
+        rows[row, members] = True
+    return rows
 
 
 def _scaled(matrix: Array, limits: Array) -> Rows:
@@ -192,5 +209,6 @@ def _log_mass(logs: Array, sets: NDArray[np.bool_]) -> Array:
 def _log_sum(logs: Array) -> Array:
     """``ln sum exp`` over the last axis, which has a finite entry; many times faster than scipy's for so few."""
     top = logs.max(axis=-1)
-    found: Array = top + np.log(np.exp(logs - top[..., None]).sum(axis=-1))
-    return found
+    scaled_sum = np.exp(logs - top[..., None]).sum(axis=-1)
+    log_sum: Array = top + np.log(scaled_sum)
+    return log_sum

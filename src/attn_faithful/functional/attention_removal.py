@@ -1,4 +1,4 @@
-"""What is decided when attention weights are removed: along a ranking, one at a time, or greedily.
+"""What is decided when attention weights are removed: along a ranking, or one at a time.
 
 Weights come as logarithms of any scale (the scores of a softmax; the log of sparse attention, -inf for 0). What is
 left is renormalized; where nothing is left, or nothing with weight, the context is the zero vector and the logits are
@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.flip_set import check_items, checked_weights, first_true, running_sums
+from attn_faithful.functional.flip_set import check_items, checked_weights, running_sums
+from attn_faithful.functional.readout import check_decision, first_true, flipped
 from attn_faithful.functional.reasons import NAN_SCORES
-
-_ALTERNATIVES = 64  # asked of a model at once
 
 
 def removal_order(importance: Tensor, items: Tensor) -> Tensor:
@@ -48,9 +47,11 @@ def removal_order(importance: Tensor, items: Tensor) -> Tensor:
     check_shape("importance", importance, "B T")
     check_items(items, tuple(importance.shape))
     known = items & ~importance.isnan()
-    order = torch.where(known, importance.detach().double(), -math.inf).argsort(dim=1, descending=True, stable=True)
-    group = torch.where(items, (~known).long(), 2)
-    return order.gather(1, group.gather(1, order).argsort(dim=1, stable=True))
+    ranked = torch.where(known, importance.detach().double(), -math.inf)
+    order = ranked.argsort(dim=1, descending=True, stable=True)
+    group = torch.where(items, (~known).long(), 2)  # 0 ranked items, 1 items without importance, 2 no items
+    by_group = group.gather(1, order).argsort(dim=1, stable=True)
+    return order.gather(1, by_group)
 
 
 def prefix_logits(log_weights: Tensor, order: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
@@ -85,13 +86,15 @@ def prefix_logits(log_weights: Tensor, order: Tensor, items: Tensor, token_logit
                 [0.0000, 1.0000],
                 [0.0000, 0.0000]], dtype=torch.float64)
     """
-    w, z, b, reason = checked_weights(log_weights, items, token_logits, bias)
+    w, z, b, reasons = checked_weights(log_weights, items, token_logits, bias)
     _check_order(order, items)
     last_first = order.to(w.device).flip(1)
-    row = torch.arange(len(w), device=w.device)[:, None] * w.shape[1]
-    values = _with_mass(z, b).flatten(0, 1).index_select(0, (last_first + row).flatten())
-    sums, _ = running_sums(w.gather(1, last_first), values.reshape(*w.shape, b.shape[1] + 1))
-    return _only_prefixes(_renormalized(sums.flip(1), b), items, reason)
+    row_start = torch.arange(len(w), device=w.device)[:, None] * w.shape[1]
+    values = _with_mass(z, b).flatten(0, 1)  # (B T, C + 1)
+    values_last_first = values.index_select(0, (last_first + row_start).flatten())
+    values_last_first = values_last_first.reshape(*w.shape, b.shape[1] + 1)
+    sums, _ = running_sums(w.gather(1, last_first), values_last_first)
+    return _only_prefixes(_renormalized(sums.flip(1), b), items, reasons)
 
 
 def recompute_prefix_logits(
@@ -136,20 +139,21 @@ def recompute_prefix_logits(
                  [1.0000],
                  [0.0000]]], dtype=torch.float64)
     """
-    s, z, b, reason = checked_weights(scores, items, token_logits, bias)
+    s, z, b, reasons = checked_weights(scores, items, token_logits, bias)
     _check_order(order, items)
     if chunk < 1:
         raise InputError(f"Expected `chunk` of at least 1, but got {chunk}.")
     rank = order.to(s.device).argsort(1)
-    held = s > -math.inf
-    s = torch.where(held, s, 0.0)
-    found = []
-    for start in range(0, s.shape[1] + 1, chunk):
-        k = torch.arange(start, min(start + chunk, s.shape[1] + 1), device=s.device)
-        kept = held[:, None] & (rank[:, None] >= k[:, None])  # (B, K, T)
-        attention = project(s[:, None].expand_as(kept), kept)
-        found.append(attention.detach().double() @ z + b[:, None])
-    return _only_prefixes(torch.cat(found, 1), items, reason)
+    scored = s > -math.inf
+    s = torch.where(scored, s, 0.0)
+    prefixes = s.shape[1] + 1
+    logits = []
+    for start in range(0, prefixes, chunk):
+        k = torch.arange(start, min(start + chunk, prefixes), device=s.device)
+        allowed = scored[:, None] & (rank[:, None] >= k[:, None])  # (B, K, T)
+        attention = project(s[:, None].expand_as(allowed), allowed)
+        logits.append(attention.detach().double() @ z + b[:, None])
+    return _only_prefixes(torch.cat(logits, 1), items, reasons)
 
 
 def first_flip(logits_after: Tensor, decision: Tensor) -> Tensor:
@@ -174,7 +178,7 @@ def first_flip(logits_after: Tensor, decision: Tensor) -> Tensor:
         tensor([2.], dtype=torch.float64)
     """
     check_shape("logits_after", logits_after, "B K C")
-    _check_decision(decision, logits_after.shape[0], logits_after.shape[2])
+    check_decision(decision, logits_after.shape[0], logits_after.shape[2])
     changed = flipped(logits_after, decision[:, None].expand(logits_after.shape[:2]))
     k = torch.arange(logits_after.shape[1], device=changed.device)
     return first_true(changed & (k >= 1))
@@ -218,7 +222,8 @@ def removed_mass(log_weights: Tensor, order: Tensor, items: Tensor, size: Tensor
     weights = (w - torch.where(top > -math.inf, top, 0.0)).exp()
     mass = F.pad(weights.cumsum(1), (1, 0))  # (B, T + 1)
     size = size.double()
-    return torch.where(size.isnan(), math.nan, mass.gather(1, size.nan_to_num().long()[:, None])[:, 0] / mass[:, -1])
+    mass_of_first = mass.gather(1, size.nan_to_num().long()[:, None])[:, 0]
+    return torch.where(size.isnan(), math.nan, mass_of_first / mass[:, -1])
 
 
 def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
@@ -248,116 +253,44 @@ def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bi
         >>> single_removals(scores, items, logits, torch.zeros(1, 1))[0, :, 0].round(decimals=4)
         tensor([0.7311, 5.0000, 5.0000], dtype=torch.float64)
     """
-    w, z, b, reason = checked_weights(log_weights, items, token_logits, bias)
+    w, z, b, reasons = checked_weights(log_weights, items, token_logits, bias)
     values = _with_mass(z, b)
-    before, top_before = (x[:, :-1] for x in running_sums(w, values))
-    behind, top_behind = (x[:, :-1].flip(1) for x in running_sums(w.flip(1), values.flip(1)))
+    sums_before, tops_before = running_sums(w, values)
+    sums_behind, tops_behind = running_sums(w.flip(1), values.flip(1))
+    before, top_before = sums_before[:, :-1], tops_before[:, :-1]
+    behind, top_behind = sums_behind[:, :-1].flip(1), tops_behind[:, :-1].flip(1)
     top = torch.maximum(top_before, top_behind)
     top = torch.where(top > -math.inf, top, 0.0)
     sums = before * (top_before - top).exp()[..., None] + behind * (top_behind - top).exp()[..., None]
-    undefined = torch.tensor([r == NAN_SCORES for r in reason], dtype=torch.bool, device=w.device)
-    return torch.where((items & ~undefined[:, None])[..., None], _renormalized(sums, b), math.nan)
-
-
-def greedy_flip_size(
-    after: Callable[[Tensor], Tensor], items: Tensor, decision: Tensor, limit: int | None = None
-) -> tuple[Tensor, Tensor]:
-    r"""An upper bound of the smallest set whose removal changes the decision, for any model.
-
-    Each step removes the item without which the decision's logit leads that of the best other class least (the first
-    position on ties), until another class is decided (the lowest index on ties). It asks for up to n^2 / 2 removals of
-    a text of n items.
-
-    Args:
-        after: ``after(keep (B, K, T) bool) -> logits (B, K, C)``; ``keep`` is True outside ``items``.
-        items: (B, T), bool: what may be removed.
-        decision: (B,), the class decided with everything kept.
-        limit: most items removed from a text; None removes up to all.
-
-    Returns:
-        size: (B,), float64, at least 1; NaN where the decision never changes, or only past ``limit``. Logits that are
-        NaN are passed over.
-        removed: (B, T), bool, the set; empty where there is none.
-
-    Raises:
-        InputError: other shapes, ``items`` that is not bool, a decision that is not a class, a limit below 1.
-
-    Reference:
-        A bound of what Serrano and Smith, section 5.1, call computationally prohibitive.
-
-    Example:
-        >>> values = torch.tensor([3.0, 1.0, -1.0])
-        >>> after = lambda keep: torch.stack([torch.zeros(keep.shape[:2]), (keep * values).sum(-1)], -1)
-        >>> greedy_flip_size(after, torch.ones(1, 3, dtype=torch.bool), torch.tensor([1]))
-        (tensor([1.], dtype=torch.float64), tensor([[ True, False, False]]))
-    """
-    check_shape("items", items, "B T")
-    check_items(items, tuple(items.shape))
-    if limit is not None and limit < 1:
-        raise InputError(f"Expected `limit` of at least 1 or None, but got {limit}.")
-    b, t = items.shape
-    rows = torch.arange(b, device=items.device)
-    removed, open_ = torch.zeros_like(items), items.any(1)
-    found = torch.zeros_like(open_)
-    for _ in range(t if limit is None else min(limit, t)):
-        candidates = items & ~removed & open_[:, None]
-        leads = torch.full((b, t), math.inf, dtype=torch.float64, device=items.device)
-        flips = torch.zeros_like(items)
-        asked = candidates.any(0).nonzero()[:, 0]
-        for start in range(0, len(asked), _ALTERNATIVES):
-            columns = asked[start : start + _ALTERNATIVES]
-            # of a text that has nothing to ask here nothing is removed
-            gone = (removed[:, None] | F.one_hot(columns, t).bool()) & candidates[:, columns, None]
-            keep = ~(gone & items[:, None])
-            logits = after(keep).detach().double()
-            _check_decision(decision, b, logits.shape[-1])
-            leads[:, columns] = _lead(logits, decision)
-            flips[:, columns] = flipped(logits, decision[:, None].expand(logits.shape[:2]))
-        leads = torch.where(candidates & ~leads.isnan(), leads, math.inf)
-        open_ = open_ & (candidates & (leads < math.inf)).any(1)
-        if not bool(open_.any()):
-            break
-        place = first_true(leads == leads.amin(1, keepdim=True)).long()
-        removed[rows[open_], place[open_]] = True
-        done = open_ & flips[rows, place]
-        found, open_ = found | done, open_ & ~done
-    removed = removed & found[:, None]
-    return torch.where(found, removed.sum(1).double(), math.nan), removed
-
-
-def flipped(logits: Tensor, decision: Tensor) -> Tensor:
-    """Whether the argmax of the logits (..., C), the lowest index on ties, is another class than the decision (...)."""
-    own = logits.gather(-1, decision[..., None])
-    before = torch.arange(logits.shape[-1], device=logits.device) < decision[..., None]
-    return ((logits > own) | (before & (logits == own))).any(-1)
+    single = items & ~_with_nan(reasons, w)[:, None]
+    return torch.where(single[..., None], _renormalized(sums, b), math.nan)
 
 
 def _with_mass(token_logits: Tensor, bias: Tensor) -> Tensor:
     """What is summed (B, T, C + 1): logits with the bias, so that equal sums stay equal when divided, and 1."""
-    said = token_logits + torch.where(bias > -math.inf, bias, 0.0)[:, None]
-    return F.pad(said, (0, 1), value=1.0)
+    logits_with_bias = token_logits + torch.where(bias > -math.inf, bias, 0.0)[:, None]
+    return F.pad(logits_with_bias, (0, 1), value=1.0)
 
 
 def _renormalized(sums: Tensor, bias: Tensor) -> Tensor:
     """Logits (B, K, C) from sums (B, K, C + 1) whose last column is the mass."""
     mass = sums[..., -1:]
     some = (mass > 0) & (bias > -math.inf)[:, None]
-    return torch.where(some, sums[..., :-1] / torch.where(mass > 0, mass, 1.0), bias[:, None])
+    renormalized = sums[..., :-1] / torch.where(mass > 0, mass, 1.0)
+    return torch.where(some, renormalized, bias[:, None])
 
 
-def _only_prefixes(logits: Tensor, items: Tensor, reason: list[str | None]) -> Tensor:
+def _only_prefixes(logits: Tensor, items: Tensor, reasons: list[str | None]) -> Tensor:
     """NaN for k > n, and for all k where the scores are not finite."""
-    undefined = torch.tensor([r == NAN_SCORES for r in reason], dtype=torch.bool, device=logits.device)
     k = torch.arange(logits.shape[1], device=logits.device)
-    there = (k <= items.sum(1, keepdim=True)) & ~undefined[:, None]
-    return torch.where(there[..., None], logits, math.nan)
+    exists = k <= items.sum(1, keepdim=True)  # (B, T + 1)
+    exists = exists & ~_with_nan(reasons, logits)[:, None]
+    return torch.where(exists[..., None], logits, math.nan)
 
 
-def _lead(logits: Tensor, decision: Tensor) -> Tensor:
-    """By how much the decision leads the best other class (B, K); NaN without another class."""
-    own = F.one_hot(decision, logits.shape[-1]).bool()[:, None]
-    others = torch.where(own, -math.inf, logits).amax(-1)
-    return (torch.where(own, logits, 0.0)).sum(-1) - others
+def _with_nan(reasons: list[str | None], like: Tensor) -> Tensor:
+    """Which examples (B,) have scores that are not finite."""
+    return torch.tensor([reason == NAN_SCORES for reason in reasons], dtype=torch.bool, device=like.device)
 
 
 def _check_order(order: Tensor, items: Tensor) -> None:
@@ -365,12 +298,4 @@ def _check_order(order: Tensor, items: Tensor) -> None:
         raise InputError(
             f"Expected `order` of shape {tuple(items.shape)} and type torch.int64, but got {tuple(order.shape)} and "
             f"{order.dtype}; pass what removal_order gives."
-        )
-
-
-def _check_decision(decision: Tensor, examples: int, classes: int) -> None:
-    if tuple(decision.shape) != (examples,) or bool(((decision < 0) | (decision >= classes)).any()):
-        raise InputError(
-            f"Expected `decision` with one class from 0 to {classes - 1} for each of {examples} examples, "
-            f"but got {decision.tolist()}."
         )

@@ -14,13 +14,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn_faithful._checks import InputError, check_shape
+from attn_faithful._checks import check_shape
 from attn_faithful.functional.divergences import jsd
-from attn_faithful.functional.reasons import ATTENTION_PROOF, NAN_SCORES, NO_TOKEN, first_reasons
+from attn_faithful.functional.readout import (
+    as_distributions,
+    check_decision,
+    checked_readout,
+    decided,
+    defined_rows,
+    first_least,
+)
+from attn_faithful.functional.reasons import ATTENTION_PROOF, first_reasons, or_else
 
-LARGEST = 1e300  # a larger score is as good as infinite: differences and sums of several would be
-
-_MASS_TOLERANCE = 1e-3
 _SAME = 1e-12  # classes as near as this are equally near, so that rounding does not choose between them
 
 # Weights this small are 0: their reciprocals would not be finite, and the distance is continuous in them.
@@ -89,28 +94,36 @@ def flip_distance(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
         >>> print(f"{found.jsd.item():.6f} {found.attention[0, 1]:.4f} {found.flips_to.item()}")
         0.064181 0.7500 0
     """
-    attention, token_logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
-    defined = torch.tensor([r is None for r in reason], dtype=torch.bool, device=attention.device)
+    attention, token_logits, bias, reasons = checked_readout(attention, allowed, token_logits, bias)
+    defined = defined_rows(reasons, attention)
     attention = as_distributions(attention, defined)
     decision = decided(attention, token_logits, bias)
     margins = _margins(token_logits, bias, decision)  # (B, C, T)
-    least = _least(margins, allowed)  # (B, C)
+    least = _least_margins(margins, allowed)  # (B, C)
 
-    distance = torch.full_like(bias, math.inf)
+    # one convex problem for each of P pairs of an example and a class that some attention puts first
     rows, classes = (defined[:, None] & (least < 0)).nonzero(as_tuple=True)
-    ends = _nearest(attention[rows], margins[rows, classes], allowed[rows], -least[rows, classes])
-    distance[rows, classes] = jsd(ends, attention[rows], validate_args=False)
-    flips = distance.isfinite().any(-1)
-    nearest = _first_least((distance > distance.amin(-1, keepdim=True) + _SAME).double())
+    ties = _nearest_ties(attention[rows], margins[rows, classes], allowed[rows], -least[rows, classes])  # (P, T)
+    distances = torch.full_like(bias, math.inf)  # (B, C)
+    distances[rows, classes] = jsd(ties, attention[rows], validate_args=False)
 
-    value = torch.where(flips, distance.gather(1, nearest[:, None])[:, 0], math.nan)
-    end = torch.where(allowed, math.nan, torch.zeros_like(attention))
-    best = classes == nearest[rows]
-    end[rows[best]] = ends[best]
+    flips = distances.isfinite().any(-1)
+    farther = distances > distances.amin(-1, keepdim=True) + _SAME
+    nearest = first_least(farther.double())  # (B,)
+    nearest_distance = distances.gather(1, nearest[:, None])[:, 0]
+    nearest_tie = torch.where(allowed, math.nan, torch.zeros_like(attention))  # (B, T)
+    of_nearest = classes == nearest[rows]
+    nearest_tie[rows[of_nearest]] = ties[of_nearest]
+
     proof = defined & ~flips
-    reason = [ATTENTION_PROOF if p else r for p, r in zip(proof.tolist(), reason, strict=True)]
-    smallest = torch.where(defined, least.amin(-1), math.nan)
-    return FlipDistance(value, end, torch.where(flips, nearest, -1), proof, smallest, reason)
+    return FlipDistance(
+        jsd=torch.where(flips, nearest_distance, math.nan),
+        attention=nearest_tie,
+        flips_to=torch.where(flips, nearest, -1),
+        attention_proof=proof,
+        smallest_margin=torch.where(defined, least.amin(-1), math.nan),
+        reason=or_else(reasons, first_reasons({ATTENTION_PROOF: proof})),
+    )
 
 
 def attention_proof(token_logits: Tensor, bias: Tensor, allowed: Tensor, decision: Tensor) -> Tensor:
@@ -139,101 +152,32 @@ def attention_proof(token_logits: Tensor, bias: Tensor, allowed: Tensor, decisio
         >>> attention_proof(token_logits, torch.zeros(2, 2), allowed, decision).tolist()
         [True, False]
     """
-    nothing = torch.zeros(token_logits.shape[:2], device=token_logits.device)
-    _, token_logits, bias, reason = checked_readout(nothing, allowed, token_logits, bias)
+    no_attention = torch.zeros(token_logits.shape[:2], device=token_logits.device)
+    _, token_logits, bias, reasons = checked_readout(no_attention, allowed, token_logits, bias)
     check_shape("decision", decision, "B")
-    if len(decision) != len(bias) or bool(((decision < 0) | (decision >= bias.shape[-1])).any()):
-        raise InputError(
-            f"Expected `decision` with one class from 0 to {bias.shape[-1] - 1} for each of {len(bias)} examples, "
-            f"but got {decision.tolist()}."
-        )
-    least = _least(_margins(token_logits, bias, decision), allowed)
-    defined = torch.tensor([r is None for r in reason], dtype=torch.bool, device=bias.device)
-    return defined & (least >= 0).all(-1)
-
-
-def checked_readout(
-    attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor, list[str | None]]:
-    """The same in float64 with 0 where nothing counts, and why an example is undefined, or None.
-
-    Raises:
-        InputError: other shapes, no class, ``allowed`` that is not bool.
-    """
-    check_shape("token_logits", token_logits, "B T C")
-    b, t, c = token_logits.shape
-    if not c:
-        raise InputError("Expected `token_logits` of one class at least, but got none.")
-    for name, value, shape in (("attention", attention, (b, t)), ("allowed", allowed, (b, t)), ("bias", bias, (b, c))):
-        if tuple(value.shape) != shape:
-            raise InputError(
-                f"Expected `{name}` of shape {shape} beside `token_logits` {(b, t, c)}, but got {tuple(value.shape)}; "
-                "pass one slot of attention for each example."
-            )
-    if allowed.dtype != torch.bool:
-        raise InputError(f"Expected `allowed` of type torch.bool, but got {allowed.dtype}; pass allowed.bool().")
-    counts = bias != -math.inf
-    attention = torch.where(allowed, attention.detach().double(), 0.0)
-    token_logits = torch.where(allowed[:, :, None] & counts[:, None], token_logits.detach().double(), 0.0)
-    bias = bias.detach().double()
-    finite = attention.isfinite().all(-1) & (token_logits.abs() <= LARGEST).all(-1).all(-1)
-    finite &= ((bias.abs() <= LARGEST) | ~counts).all(-1)
-    reason = first_reasons({NO_TOKEN: ~allowed.any(-1), NAN_SCORES: ~finite})
-    attention, bias = (torch.where(finite[:, None], x, 0.0) for x in (attention, bias))
-    return attention, torch.where(finite[:, None, None], token_logits, 0.0), bias, reason
-
-
-def decided(attention: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
-    """The class (B,) with the highest logit, the lowest index on ties."""
-    # A matrix product may round each column in its own way, which would break ties.
-    return _first_least(-(total(attention[:, :, None] * token_logits) + bias))
-
-
-def total(values: Tensor) -> Tensor:
-    """Sum over the tokens (axis 1) in their order: zeros between them change no bit, so padding decides no tie."""
-    return values.cumsum(1)[:, -1] if values.shape[1] else values.sum(1)
-
-
-def _first_least(values: Tensor) -> Tensor:
-    """The lowest index of the smallest value; torch leaves open which one argmin takes."""
-    index = torch.arange(values.shape[-1], device=values.device)
-    least = values == values.amin(-1, keepdim=True)
-    return torch.where(least, index, values.shape[-1]).amin(-1)
-
-
-def as_distributions(attention: Tensor, defined: Tensor) -> Tensor:
-    """Weights (B, T), 0 where nothing counts, divided by their sums.
-
-    Raises:
-        InputError: a defined row is no distribution.
-    """
-    mass = attention.sum(-1)
-    wrong = (defined & (((mass - 1).abs() > _MASS_TOLERANCE) | (attention < 0).any(-1))).nonzero()[:, 0].tolist()
-    if wrong:
-        raise InputError(
-            f"Expected `attention` of at least 0 that sums to 1 over `allowed`, but example {wrong[0]} sums to "
-            f"{mass[wrong[0]]:.6g} and has a smallest weight of {attention[wrong[0]].min():.6g}; put what other "
-            "positions keep into the bias."
-        )
-    mass = total(attention)[:, None]
-    return attention / torch.where(mass > 0, mass, 1.0)
+    check_decision(decision, *bias.shape)
+    least = _least_margins(_margins(token_logits, bias, decision), allowed)
+    return defined_rows(reasons, bias) & (least >= 0).all(-1)
 
 
 def _margins(token_logits: Tensor, bias: Tensor, decision: Tensor) -> Tensor:
     """By how much the decision leads each class at each token (B, C, T); infinite for itself and masked classes."""
     decision = decision[:, None]
-    own = token_logits.gather(2, decision[:, :, None].expand(-1, token_logits.shape[1], 1))
-    ahead = bias.gather(1, decision) - bias
-    others = (bias != -math.inf) & (torch.arange(bias.shape[-1], device=bias.device) != decision)
-    return torch.where(others[:, None], own - token_logits + ahead[:, None], math.inf).transpose(1, 2)
+    of_decision = token_logits.gather(2, decision[:, :, None].expand(-1, token_logits.shape[1], 1))  # (B, T, 1)
+    bias_lead = bias.gather(1, decision) - bias  # (B, C)
+    classes = torch.arange(bias.shape[-1], device=bias.device)
+    others = (bias != -math.inf) & (classes != decision)
+    margins = torch.where(others[:, None], of_decision - token_logits + bias_lead[:, None], math.inf)
+    return margins.transpose(1, 2)
 
 
-def _least(margins: Tensor, allowed: Tensor) -> Tensor:
+def _least_margins(margins: Tensor, allowed: Tensor) -> Tensor:
     """The smallest margin of each class (B, C), infinite where nothing is allowed."""
-    return F.pad(torch.where(allowed[:, None], margins, math.inf), (0, 1), value=math.inf).amin(-1)
+    of_allowed = torch.where(allowed[:, None], margins, math.inf)
+    return F.pad(of_allowed, (0, 1), value=math.inf).amin(-1)
 
 
-def _nearest(attention: Tensor, margins: Tensor, allowed: Tensor, depth: Tensor) -> Tensor:
+def _nearest_ties(attention: Tensor, margins: Tensor, allowed: Tensor, depth: Tensor) -> Tensor:
     """The distributions (P, T) nearest to ``attention`` whose mean margin is 0; the smallest margin is ``-depth``.
 
     Margins enter as ``d = (m - min m) / depth``: then the mean of d has to fall to 1, without cancellation.
@@ -241,16 +185,17 @@ def _nearest(attention: Tensor, margins: Tensor, allowed: Tensor, depth: Tensor)
     if not attention.numel():
         return attention
     d = torch.where(allowed, (margins + depth[:, None]) / depth[:, None], math.inf)
-    lowest = F.one_hot(_first_least(d), d.shape[1])
-    held = allowed & (attention > _NO_WEIGHT)
-    weights = torch.where(held, attention, 0.0)
-    d = torch.where(held, d, 1.0).clamp(max=_WIDEST)
+    lowest = F.one_hot(first_least(d), d.shape[1])
+    attended = allowed & (attention > _NO_WEIGHT)
+    weights = torch.where(attended, attention, 0.0)
+    d = torch.where(attended, d, 1.0).clamp(max=_WIDEST)
     mean = (weights * d).sum(-1)
-    ratio, bound = _search(weights, d, mean)
-    end = weights * ratio
-    left = torch.where(bound, 1 - end.sum(-1), 0.0).clamp(min=0.0)
-    end = end + left[:, None] * lowest
-    return torch.where(mean[:, None] > 1, end / end.sum(-1, keepdim=True), attention)
+
+    ratio, at_bound = _search(weights, d, mean)
+    tie = weights * ratio
+    rest = torch.where(at_bound, 1 - tie.sum(-1), 0.0).clamp(min=0.0)
+    tie = tie + rest[:, None] * lowest
+    return torch.where(mean[:, None] > 1, tie / tie.sum(-1, keepdim=True), attention)
 
 
 def _search(weights: Tensor, d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -263,31 +208,38 @@ def _search(weights: Tensor, d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     floor = torch.where(d == 0, weights, 0.0).sum(-1)
     # lambda is the slope of the distance: by convexity at least JSD / (start - 1), where JSD is at least TVD^2 / 2
     # (Pinsker) and TVD at least (start - 1) / max d. With any y >= 0 the mean is at most 1 / (2 lambda).
-    low, high = (start - 1) / (2 * d.amax(-1).clamp(min=1.0) ** 2), torch.full_like(start, 0.5)
+    low = (start - 1) / (2 * d.amax(-1).clamp(min=1.0) ** 2)
+    high = torch.full_like(start, 0.5)
     spread = (weights * (d - start[:, None]) ** 2).sum(-1)
     first = start * start.log() / (4 * spread)  # Newton's step from lambda = 0
     done = start <= 1
-    lam = torch.where((first > low) & (first < high), first, (low * high).sqrt()).where(~done, high)
-    y, before = torch.ones_like(start), torch.full_like(start, math.inf)
+    within = (first > low) & (first < high)
+    lam = torch.where(within, first, (low * high).sqrt()).where(~done, high)
+
+    y = torch.ones_like(start)
+    error_before = torch.full_like(start, math.inf)
     for _ in range(_OUTER_STEPS):
-        w, b = torch.exp(-2 * lam[:, None] * d), -torch.expm1(-2 * lam[:, None] * d)
+        w = torch.exp(-2 * lam[:, None] * d)
+        b = -torch.expm1(-2 * lam[:, None] * d)
         y = _unit_mass(weights * w, b, floor, y)
         q = 1 / (y[:, None] + b)
         part = weights * w * q
         mean = (part * d).sum(-1)
-        off = mean.log()
-        low, high = torch.where(off > 0, lam, low), torch.where(off > 0, high, lam)
-        done = done | (off.abs() <= _OUTER) | (high - low <= 4e-16 * high)
+        error = mean.log()
+        low = torch.where(error > 0, lam, low)
+        high = torch.where(error > 0, high, lam)
+        done = done | (error.abs() <= _OUTER) | (high - low <= 4e-16 * high)
         if bool(done.all()):
             break
         pull = part * q  # how the mass falls with y
         middle = torch.where(y > 0, (pull * d).sum(-1) / pull.sum(-1), 0.0)
         slope = 2 * (1 + y) * (pull * (d - middle[:, None]) ** 2).sum(-1)
-        step = lam + mean * off / slope
-        good = (step > low) & (step < high) & (off.abs() <= 0.5 * before)
+        step = lam + mean * error / slope
+        good = (step > low) & (step < high) & (error.abs() <= 0.5 * error_before)
+        next_lam = torch.where(good, step, (low * high).sqrt())
         # What is done stays as it is, whatever stands beside it in the batch.
-        lam = torch.where(done, lam, torch.where(good, step, (low * high).sqrt()))
-        before = off.abs()
+        lam = torch.where(done, lam, next_lam)
+        error_before = error.abs()
     return w * q, y == 0
 
 

@@ -1,4 +1,4 @@
-"""The smallest set of attention weights without which the decision changes, exactly, for an affine read-out.
+"""The smallest set of attention weights without which the decision changes: exactly for an affine read-out, or bounded.
 
 With logits ``sum_t a_t z_t + b`` over what is kept and renormalized, class c overtakes the decision y where
 ``sum over kept t of a_t m_t`` is below 0, with the margins ``m_t = z_ty - z_tc + b_y - b_c``. Of all sets of one size
@@ -8,6 +8,7 @@ the one with the largest ``a_t m_t`` leaves the least, so one sort for each clas
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +16,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.flip_distance import checked_readout, decided, total
-from attn_faithful.functional.reasons import NEVER
+from attn_faithful.functional.readout import (
+    check_decision,
+    checked_readout,
+    decided,
+    defined_rows,
+    first_true,
+    flipped,
+    total,
+)
+from attn_faithful.functional.reasons import NEVER, first_reasons, or_else
 
+_ALTERNATIVES = 64  # asked of a model at once
 _SPREAD = 600.0  # of log weights: exp(-600) is a normal number with 1e47 to spare for what it multiplies
 
 
@@ -68,33 +78,140 @@ def smallest_flip_set(log_weights: Tensor, items: Tensor, token_logits: Tensor, 
         >>> found.size.item(), found.removed.tolist(), found.flips_to.item()
         (2.0, [[True, True, False]], 0)
     """
-    w, z, b, reason = checked_weights(log_weights, items, token_logits, bias)
-    held = w > -math.inf
-    n = held.sum(1)
+    w, z, b, reasons = checked_weights(log_weights, items, token_logits, bias)
+    weighted = w > -math.inf
+    n_weighted = weighted.sum(1)
     decision = _decided(w, z, b)
     margins, others = _margins(z, b, decision)
     order, sums = _largest_first(w, margins)
-    lower = torch.arange(b.shape[1], device=w.device) < decision[:, None]
-    k = torch.arange(w.shape[1] + 1, device=w.device)
-    changes = (sums < 0) | ((sums == 0) & lower[..., None])  # (B, C, T + 1)
-    changes &= others[..., None] & (k >= 1) & (k < n[:, None, None])
-    sizes = first_true(changes).nan_to_num(math.inf)  # (B, C)
+    sizes = _sizes_by_class(sums, others, decision, n_weighted)  # (B, C)
 
+    # without any weight the bias decides
+    decided_by_bias = decided(torch.zeros_like(w), z, b)
+    bias_flips = (decided_by_bias != decision) & (n_weighted > 0)
     size = sizes.amin(1)
-    nothing = torch.zeros_like(w)
-    without_any = decided(nothing, z, b)
-    size = torch.where(size.isinf() & (without_any != decision) & (n > 0), n.double(), size)
-    first = first_true(sizes == sizes.amin(1, keepdim=True)).long()
-    rank = order.gather(1, first[:, None, None].expand(-1, 1, w.shape[1]))[:, 0].argsort(1)
-    flips = torch.tensor([r is None for r in reason], dtype=torch.bool, device=w.device) & size.isfinite()
-    removed = held & (rank < size[:, None]) & flips[:, None]
+    size = torch.where(size.isinf() & bias_flips, n_weighted.double(), size)
+    flips = defined_rows(reasons, w) & size.isfinite()
+
+    first_class = first_true(sizes == sizes.amin(1, keepdim=True)).long()
+    order_of_class = order.gather(1, first_class[:, None, None].expand(-1, 1, w.shape[1]))[:, 0]
+    rank = order_of_class.argsort(1)
+    removed = weighted & (rank < size[:, None]) & flips[:, None]
+
     # Another class may lead the one that overtakes first.
-    kept = _weights(w.masked_fill(removed, -math.inf))
-    after = torch.where(others, total(kept[..., None] * margins.transpose(1, 2)), math.inf)
-    winner = first_true(after == after.amin(1, keepdim=True)).long()
-    winner = torch.where(size < n, winner, without_any)
-    reason = [NEVER if r is None and not f else r for f, r in zip(flips.tolist(), reason, strict=True)]
-    return FlipSet(torch.where(flips, size, math.nan), removed, torch.where(flips, winner, -1), reason)
+    weights_left = _weights(w.masked_fill(removed, -math.inf))
+    leads = torch.where(others, total(weights_left[..., None] * margins.transpose(1, 2)), math.inf)
+    winner = first_true(leads == leads.amin(1, keepdim=True)).long()
+    winner = torch.where(size < n_weighted, winner, decided_by_bias)
+    return FlipSet(
+        size=torch.where(flips, size, math.nan),
+        removed=removed,
+        flips_to=torch.where(flips, winner, -1),
+        reason=or_else(reasons, first_reasons({NEVER: ~flips})),
+    )
+
+
+def _sizes_by_class(sums: Tensor, others: Tensor, decision: Tensor, n_weighted: Tensor) -> Tensor:
+    """How many items (B, C) each class needs removed to overtake, with some weight left; infinite where it cannot.
+
+    Args:
+        sums: (B, C, T + 1), the decision's lead without the first k items, of :func:`_largest_first`.
+        others: (B, C), bool, the classes that the decision can lose to.
+        decision: (B,).
+        n_weighted: (B,), items with weight.
+    """
+    classes = torch.arange(others.shape[1], device=sums.device)
+    wins_ties = classes < decision[:, None]  # (B, C)
+    k = torch.arange(sums.shape[-1], device=sums.device)
+    overtakes = (sums < 0) | ((sums == 0) & wins_ties[..., None])  # (B, C, T + 1)
+    overtakes &= others[..., None] & (k >= 1) & (k < n_weighted[:, None, None])
+    return first_true(overtakes).nan_to_num(math.inf)
+
+
+def greedy_flip_size(
+    after: Callable[[Tensor], Tensor], items: Tensor, decision: Tensor, limit: int | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""An upper bound of the smallest set whose removal changes the decision, for any model.
+
+    Each step removes the item without which the decision's logit leads that of the best other class least (the first
+    position on ties), until another class is decided (the lowest index on ties). It asks for up to n^2 / 2 removals of
+    a text of n items.
+
+    Args:
+        after: ``after(keep (B, K, T) bool) -> logits (B, K, C)``; ``keep`` is True outside ``items``.
+        items: (B, T), bool: what may be removed.
+        decision: (B,), the class decided with everything kept.
+        limit: most items removed from a text; None removes up to all.
+
+    Returns:
+        size: (B,), float64, at least 1; NaN where the decision never changes, or only past ``limit``. Logits that are
+        NaN are passed over.
+        removed: (B, T), bool, the set; empty where there is none.
+
+    Raises:
+        InputError: other shapes, ``items`` that is not bool, a decision that is not a class, a limit below 1.
+
+    Reference:
+        A bound of what Serrano and Smith, section 5.1, call computationally prohibitive.
+
+    Example:
+        >>> values = torch.tensor([3.0, 1.0, -1.0])
+        >>> after = lambda keep: torch.stack([torch.zeros(keep.shape[:2]), (keep * values).sum(-1)], -1)
+        >>> greedy_flip_size(after, torch.ones(1, 3, dtype=torch.bool), torch.tensor([1]))
+        (tensor([1.], dtype=torch.float64), tensor([[ True, False, False]]))
+    """
+    check_shape("items", items, "B T")
+    check_items(items, tuple(items.shape))
+    if limit is not None and limit < 1:
+        raise InputError(f"Expected `limit` of at least 1 or None, but got {limit}.")
+    b, t = items.shape
+    rows = torch.arange(b, device=items.device)
+    removed = torch.zeros_like(items)
+    searching = items.any(1)  # (B,)
+    flips = torch.zeros_like(searching)  # (B,)
+    for _ in range(t if limit is None else min(limit, t)):
+        candidates = items & ~removed & searching[:, None]
+        leads, changes = _without_one_more(after, items, removed, candidates, decision)
+        leads = torch.where(candidates & ~leads.isnan(), leads, math.inf)
+        searching = searching & (candidates & (leads < math.inf)).any(1)
+        if not bool(searching.any()):
+            break
+        place = first_true(leads == leads.amin(1, keepdim=True)).long()
+        removed[rows[searching], place[searching]] = True
+        flips_now = searching & changes[rows, place]
+        flips = flips | flips_now
+        searching = searching & ~flips_now
+    removed = removed & flips[:, None]
+    return torch.where(flips, removed.sum(1).double(), math.nan), removed
+
+
+def _without_one_more(
+    after: Callable[[Tensor], Tensor], items: Tensor, removed: Tensor, candidates: Tensor, decision: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Without what is removed and one candidate more: the decision's lead (B, T), and whether it changes (B, T)."""
+    b, t = items.shape
+    leads = torch.full((b, t), math.inf, dtype=torch.float64, device=items.device)
+    changes = torch.zeros_like(items)
+    places = candidates.any(0).nonzero()[:, 0]
+    for start in range(0, len(places), _ALTERNATIVES):
+        columns = places[start : start + _ALTERNATIVES]
+        one_more = removed[:, None] | F.one_hot(columns, t).bool()  # (B, K, T)
+        # nothing is removed from a text that has no candidate at this place
+        one_more = one_more & candidates[:, columns, None]
+        keep = ~(one_more & items[:, None])
+        logits = after(keep).detach().double()
+        check_decision(decision, b, logits.shape[-1])
+        leads[:, columns] = _lead(logits, decision)
+        changes[:, columns] = flipped(logits, decision[:, None].expand(logits.shape[:2]))
+    return leads, changes
+
+
+def _lead(logits: Tensor, decision: Tensor) -> Tensor:
+    """By how much the decision leads the best other class (B, K); NaN without another class."""
+    is_decision = F.one_hot(decision, logits.shape[-1]).bool()[:, None]
+    of_decision = torch.where(is_decision, logits, 0.0).sum(-1)
+    of_best_other = torch.where(is_decision, -math.inf, logits).amax(-1)
+    return of_decision - of_best_other
 
 
 def running_sums(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,10 +232,10 @@ def running_sums(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         >>> sums[0, :, 0].tolist(), scale[0].tolist()
         ([0.0, 1.0, 1.0], [-inf, -2000.0, 0.0])
     """
-    held = log_weights > -math.inf
-    top = F.pad(log_weights, (0, 1), value=-math.inf).amax(1, keepdim=True)
-    lowest = F.pad(torch.where(held, log_weights, math.inf), (0, 1), value=math.inf).amin(1, keepdim=True)
-    weights = torch.where(held, (log_weights - top).exp(), 0.0)
+    weighted = log_weights > -math.inf
+    top = _padded(log_weights, -math.inf).amax(1, keepdim=True)
+    lowest = _padded(torch.where(weighted, log_weights, math.inf), math.inf).amin(1, keepdim=True)
+    weights = torch.where(weighted, (log_weights - top).exp(), 0.0)
     sums = F.pad((weights[:, :, None] * values).cumsum(1), (0, 0, 1, 0))
     scale = top.expand(-1, log_weights.shape[1] + 1)
     wide = (top - lowest > _SPREAD)[:, 0]
@@ -144,9 +261,11 @@ def checked_weights(
             f"{tuple(log_weights.shape)}; pass one slot of attention for each example."
         )
     check_items(items, (b, t))
-    none = items & (log_weights == -math.inf)
-    w, z, bias, reason = checked_readout(log_weights.masked_fill(none, 0.0), items, token_logits, bias)
-    return torch.where(items & ~none, w, -math.inf), z, bias, reason
+    weightless = items & (log_weights == -math.inf)
+    finite_weights = log_weights.masked_fill(weightless, 0.0)
+    w, z, bias, reasons = checked_readout(finite_weights, items, token_logits, bias)
+    w = torch.where(items & ~weightless, w, -math.inf)
+    return w, z, bias, reasons
 
 
 def check_items(items: Tensor, shape: tuple[int, ...]) -> None:
@@ -157,32 +276,32 @@ def check_items(items: Tensor, shape: tuple[int, ...]) -> None:
         raise InputError(f"Expected `items` of type torch.bool, but got {items.dtype}; pass items.bool().")
 
 
-def first_true(values: Tensor) -> Tensor:
-    """The first index (...) at which ``values`` (..., K) hold, float64; NaN where there is none."""
-    k = torch.arange(values.shape[-1], device=values.device, dtype=torch.float64)
-    first = F.pad(torch.where(values, k, math.inf), (0, 1), value=math.inf).amin(-1)
-    return torch.where(first < math.inf, first, math.nan)
+def _padded(values: Tensor, filler: float) -> Tensor:
+    """Values with one more behind the last axis, so that its maximum or minimum exists for no token too."""
+    return F.pad(values, (0, 1), value=filler)
 
 
 def _weights(log_weights: Tensor) -> Tensor:
     """Weights (B, T) of which the largest is 1; zeros where there is none."""
-    top = F.pad(log_weights, (0, 1), value=-math.inf).amax(1, keepdim=True)
+    top = _padded(log_weights, -math.inf).amax(1, keepdim=True)
     return (log_weights - torch.where(top > -math.inf, top, 0.0)).exp()
 
 
 def _decided(log_weights: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
     """The class decided with everything kept; without a division, which could break ties."""
-    some = (log_weights > -math.inf).any(1, keepdim=True) & (bias > -math.inf)
-    said = token_logits + torch.where(some, bias, 0.0)[:, None]
-    return decided(_weights(log_weights), said, torch.where(some, 0.0, bias))
+    some_weight = (log_weights > -math.inf).any(1, keepdim=True)
+    in_logits = some_weight & (bias > -math.inf)  # (B, C)
+    logits_with_bias = token_logits + torch.where(in_logits, bias, 0.0)[:, None]
+    return decided(_weights(log_weights), logits_with_bias, torch.where(in_logits, 0.0, bias))
 
 
 def _margins(token_logits: Tensor, bias: Tensor, decision: Tensor) -> tuple[Tensor, Tensor]:
     """By how much the decision leads each class at each token (B, C, T), and which classes it can lose to (B, C)."""
-    own = token_logits.gather(2, decision[:, None, None].expand(-1, token_logits.shape[1], 1))
-    others = (bias > -math.inf) & (torch.arange(bias.shape[1], device=bias.device) != decision[:, None])
-    ahead = torch.where(others, bias.gather(1, decision[:, None]) - bias, 0.0)
-    margins = torch.where(others[:, None], own - token_logits + ahead[:, None], 0.0)
+    of_decision = token_logits.gather(2, decision[:, None, None].expand(-1, token_logits.shape[1], 1))  # (B, T, 1)
+    classes = torch.arange(bias.shape[1], device=bias.device)
+    others = (bias > -math.inf) & (classes != decision[:, None])
+    bias_lead = torch.where(others, bias.gather(1, decision[:, None]) - bias, 0.0)
+    margins = torch.where(others[:, None], of_decision - token_logits + bias_lead[:, None], 0.0)
     return margins.transpose(1, 2), others
 
 
@@ -190,27 +309,33 @@ def _largest_first(log_weights: Tensor, margins: Tensor) -> tuple[Tensor, Tensor
     """Tokens (B, C, T) in the order of ``a_t m_t``, those without weight last, and scaled sums (B, C, T + 1) of what
     is left without the first k. Terms are compared by sign and logarithm, so none underflows.
     """
-    held = (log_weights > -math.inf)[:, None]
-    counts = held & (margins != 0)
+    weighted = (log_weights > -math.inf)[:, None]
+    counts = weighted & (margins != 0)
     size = torch.where(counts, log_weights[:, None] + margins.abs().log(), math.inf)
-    size = size - F.pad(size, (0, 1), value=math.inf).amin(-1, keepdim=True) + 1
-    key = torch.where(held, torch.where(counts, margins.sign() * size, 0.0), -math.inf)
+    size = size - _padded(size, math.inf).amin(-1, keepdim=True) + 1
+    signed_size = torch.where(counts, margins.sign() * size, 0.0)
+    key = torch.where(weighted, signed_size, -math.inf)
     order = key.argsort(dim=-1, descending=True, stable=True)
+
     # Only what adds to the sum sets its scale.
     last_first = order.flip(-1)
     weights = torch.where(counts, log_weights[:, None], -math.inf).gather(2, last_first)
-    sums, _ = running_sums(weights.flatten(0, 1), margins.gather(2, last_first).flatten(0, 1)[..., None])
-    return order, sums.reshape(*margins.shape[:2], sums.shape[1]).flip(-1)
+    margins_last_first = margins.gather(2, last_first)
+    sums, _ = running_sums(weights.flatten(0, 1), margins_last_first.flatten(0, 1)[..., None])
+    sums = sums.reshape(*margins.shape[:2], sums.shape[1])
+    return order, sums.flip(-1)
 
 
 def _step_by_step(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    top, summed = torch.full_like(log_weights[:, 0], -math.inf), torch.zeros_like(values[:, 0])
-    sums, tops = [summed], [top]
+    """Running sums (R, T + 1, V) relative to the largest weight so far, and the logarithms (R, T + 1) of that one."""
+    top = torch.full_like(log_weights[:, 0], -math.inf)
+    running = torch.zeros_like(values[:, 0])
+    sums, tops = [running], [top]
     for weight, value in zip(log_weights.unbind(1), values.unbind(1), strict=True):
-        above = torch.maximum(top, weight)
-        origin = torch.where(above > -math.inf, above, 0.0)
-        summed = summed * (top - origin).exp()[:, None] + value * (weight - origin).exp()[:, None]
-        top = above
-        sums.append(summed)
+        next_top = torch.maximum(top, weight)
+        origin = torch.where(next_top > -math.inf, next_top, 0.0)
+        running = running * (top - origin).exp()[:, None] + value * (weight - origin).exp()[:, None]
+        top = next_top
+        sums.append(running)
         tops.append(top)
     return torch.stack(sums, 1), torch.stack(tops, 1)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.flip_distance import checked_readout, decided, total
 from attn_faithful.functional.rankings import TIE_TOLERANCE
+from attn_faithful.functional.readout import checked_readout, decided, defined_rows, total
 from attn_faithful.functional.reasons import CONSTANT_ATTENTION, NAN_SCORES, NO_TOKEN, TOO_SHORT, first_reasons
 
 ENUMERATED = 5  # items of one slot, up to which all permutations are gone through instead of drawn
@@ -53,10 +53,12 @@ def permutable(attention: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | N
     weights, undefined = _checked("attention", attention, allowed)
     weights = _sorted(weights, allowed)
     low, high = weights[:, :-1], weights[:, 1:]  # behind the allowed ones are zeros, which no weight is below
-    apart = (high - low > TIE_TOLERANCE * torch.maximum(low.abs(), high.abs())).any(1)
+    differ = high - low > TIE_TOLERANCE * torch.maximum(low.abs(), high.abs())
     n = allowed.sum(1)
-    reasons = first_reasons({NO_TOKEN: n == 0, TOO_SHORT: n == 1, NAN_SCORES: undefined, CONSTANT_ATTENTION: ~apart})
-    return torch.tensor([r is None for r in reasons], dtype=torch.bool, device=weights.device), reasons
+    reasons = first_reasons(
+        {NO_TOKEN: n == 0, TOO_SHORT: n == 1, NAN_SCORES: undefined, CONSTANT_ATTENTION: ~differ.any(1)}
+    )
+    return defined_rows(reasons, weights), reasons
 
 
 def permutation_extremes(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,7 +90,8 @@ def permutation_extremes(attention: Tensor, allowed: Tensor, margins: Tensor) ->
     """
     weights, values, undefined = _both(attention, allowed, margins)
     weights = _sorted(weights, allowed)
-    weights = weights if values.dim() == 2 else weights[:, :, None]
+    if values.dim() == 3:
+        weights = weights[:, :, None]
     smallest = -total(weights * _sorted(-values, allowed))
     largest = total(weights * _sorted(values, allowed))
     return smallest.masked_fill(undefined, math.nan), largest.masked_fill(undefined, math.nan)
@@ -126,13 +129,15 @@ def permutation_certificate(attention: Tensor, allowed: Tensor, token_logits: Te
         >>> permutation_certificate(attention, allowed, token_logits, torch.tensor([[0.0, 0.5]])).item()
         True
     """
-    attention, token_logits, bias, reason = checked_readout(attention, allowed, token_logits, bias)
+    attention, token_logits, bias, reasons = checked_readout(attention, allowed, token_logits, bias)
     decision = decided(attention, token_logits, bias)[:, None]
-    own = token_logits.gather(2, decision[:, :, None].expand(-1, token_logits.shape[1], 1))
-    smallest = permutation_extremes(attention, allowed, own - token_logits)[0] + bias.gather(1, decision) - bias
-    index = torch.arange(bias.shape[1], device=bias.device)
-    stands = (smallest > 0) | ((smallest == 0) & (index > decision)) | (index == decision) | (bias == -math.inf)
-    return stands.all(1) & torch.tensor([r is None for r in reason], dtype=torch.bool, device=bias.device)
+    of_decision = token_logits.gather(2, decision[:, :, None].expand(-1, token_logits.shape[1], 1))  # (B, T, 1)
+    smallest, _ = permutation_extremes(attention, allowed, of_decision - token_logits)  # (B, C)
+    smallest_lead = smallest + bias.gather(1, decision) - bias
+    classes = torch.arange(bias.shape[1], device=bias.device)
+    never_counts = (classes == decision) | (bias == -math.inf)
+    stands = (smallest_lead > 0) | ((smallest_lead == 0) & (classes > decision)) | never_counts
+    return stands.all(1) & defined_rows(reasons, bias)
 
 
 def permutation_moments(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
@@ -165,12 +170,16 @@ def permutation_moments(attention: Tensor, allowed: Tensor, margins: Tensor) -> 
     if values.dim() == 3:
         weights, allowed = weights[:, :, None], allowed[:, :, None]
     n = allowed.sum(1)
-    mean_value = values.sum(1) / n.clamp(min=1)
-    spreads = (
-        torch.where(allowed, x - (x.sum(1) / n.clamp(min=1))[:, None], 0.0).square().sum(1) for x in (weights, values)
-    )
-    variance = math.prod(spreads) / (n - 1).clamp(min=1)
-    return (weights.sum(1) * mean_value).masked_fill(undefined, math.nan), variance.masked_fill(undefined, math.nan)
+    mean = weights.sum(1) * (values.sum(1) / n.clamp(min=1))
+    spread = _spread(weights, allowed, n) * _spread(values, allowed, n)
+    variance = spread / (n - 1).clamp(min=1)
+    return mean.masked_fill(undefined, math.nan), variance.masked_fill(undefined, math.nan)
+
+
+def _spread(values: Tensor, allowed: Tensor, n: Tensor) -> Tensor:
+    """``sum over the n allowed tokens of (x_t - mean x)^2``."""
+    mean = values.sum(1) / n.clamp(min=1)
+    return torch.where(allowed, values - mean[:, None], 0.0).square().sum(1)
 
 
 def permuted_indices(n: int, k: int, generator: torch.Generator, identity: bool = False) -> Tensor:
@@ -231,6 +240,16 @@ def joint_permutations(
         >>> [order.tolist() for order in joint_permutations([2, 2], 100, generators)]
         [[[0, 1], [1, 0], [1, 0]], [[1, 0], [0, 1], [1, 0]]]
     """
+    _check_draws(counts, k, generators)
+    if identity:
+        return _drawn_orders(counts, k, generators)
+    few = all(n <= ENUMERATED for n in counts)
+    if few and math.prod(math.factorial(n) for n in counts) <= math.factorial(ENUMERATED):
+        return _all_but_identity(counts)
+    return _drawn_without_identity(counts, k, generators)
+
+
+def _check_draws(counts: Sequence[int], k: int, generators: Sequence[torch.Generator]) -> None:
     for n in counts:
         if n < 0 or k < 1:
             raise InputError(f"Expected `n` of at least 0 and `k` of at least 1, but got {n} and {k}.")
@@ -242,34 +261,34 @@ def joint_permutations(
             )
     if len(generators) != len(counts):
         raise InputError(f"Expected a generator for each of {len(counts)} slots, but got {len(generators)}.")
-    if identity:
-        return [_drawn(n, k, generator) for n, generator in zip(counts, generators, strict=True)]
-    few = all(n <= ENUMERATED for n in counts)
-    if few and math.prod(math.factorial(n) for n in counts) <= math.factorial(ENUMERATED):
-        return _all_but_identity(counts)
-    return _drawn_anew(counts, k, generators)
 
 
 def _all_but_identity(counts: Sequence[int]) -> list[Tensor]:
-    each = [list(itertools.permutations(range(n))) for n in counts]
-    joint = list(itertools.product(*each))[1:]  # in lexicographic order the identity comes first
-    return [
-        torch.tensor([orders[slot] for orders in joint], dtype=torch.int64).view(len(joint), n)
-        for slot, n in enumerate(counts)
-    ]
+    orders_of_slots = [list(itertools.permutations(range(n))) for n in counts]
+    joint = list(itertools.product(*orders_of_slots))[1:]  # in lexicographic order the identity comes first
+    by_slot = []
+    for slot, n in enumerate(counts):
+        orders = torch.tensor([order_of_slots[slot] for order_of_slots in joint], dtype=torch.int64)
+        by_slot.append(orders.view(len(joint), n))
+    return by_slot
 
 
-def _drawn_anew(counts: Sequence[int], k: int, generators: Sequence[torch.Generator]) -> list[Tensor]:
-    orders = [_drawn(n, k, generator) for n, generator in zip(counts, generators, strict=True)]
+def _drawn_without_identity(counts: Sequence[int], k: int, generators: Sequence[torch.Generator]) -> list[Tensor]:
+    orders = _drawn_orders(counts, k, generators)
     while True:
-        still = torch.ones(k, dtype=torch.bool)  # (K,) whether nothing moves in any slot
+        is_identity = torch.ones(k, dtype=torch.bool)  # (K,), whether nothing moves in any slot
         for n, order in zip(counts, orders, strict=True):
-            still &= (order == torch.arange(n)).all(1)
-        again = still.nonzero()[:, 0]
+            is_identity &= (order == torch.arange(n)).all(1)
+        again = is_identity.nonzero()[:, 0]
         if not len(again):
             return orders
-        for n, order, generator in zip(counts, orders, generators, strict=True):
-            order[again] = _drawn(n, len(again), generator)
+        new_orders = _drawn_orders(counts, len(again), generators)
+        for order, new_order in zip(orders, new_orders, strict=True):
+            order[again] = new_order
+
+
+def _drawn_orders(counts: Sequence[int], k: int, generators: Sequence[torch.Generator]) -> list[Tensor]:
+    return [_drawn(n, k, generator) for n, generator in zip(counts, generators, strict=True)]
 
 
 def _drawn(n: int, k: int, generator: torch.Generator) -> Tensor:
@@ -286,10 +305,11 @@ def _checked(name: str, values: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor
         )
     if allowed.dtype != torch.bool:
         raise InputError(f"Expected `allowed` of type torch.bool, but got {allowed.dtype}; pass allowed.bool().")
-    held = allowed if values.dim() == 2 else allowed[:, :, None]
-    values = torch.where(held, values.double(), 0.0)
+    counts = _over_classes(allowed, values)
+    values = torch.where(counts, values.double(), 0.0)
     finite = values.isfinite()
-    return torch.where(finite, values, 0.0), ~(finite.all(1) & held.any(1))
+    undefined = ~(finite.all(1) & counts.any(1))
+    return torch.where(finite, values, 0.0), undefined
 
 
 def _both(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -306,6 +326,12 @@ def _both(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, 
 
 def _sorted(values: Tensor, allowed: Tensor) -> Tensor:
     """Finite values ascending along the tokens, the allowed ones first, 0 behind them."""
-    held = allowed if values.dim() == 2 else allowed[:, :, None]
-    found = torch.where(held, values, math.inf).sort(dim=1).values
-    return torch.where(found.isfinite(), found, 0.0)
+    ascending = torch.where(_over_classes(allowed, values), values, math.inf).sort(dim=1).values
+    return torch.where(ascending.isfinite(), ascending, 0.0)
+
+
+def _over_classes(allowed: Tensor, values: Tensor) -> Tensor:
+    """The mask (B, T) with an axis for the classes, where the values (B, T, C) have one."""
+    if values.dim() == 2:
+        return allowed
+    return allowed[:, :, None]

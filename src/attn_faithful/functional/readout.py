@@ -1,0 +1,175 @@
+"""A read-out that is affine in the attention, ``sum_t a_t z_t + b``: its checks, its decision, sums and ties.
+
+What is shared by all kernels that ask which attention changes or keeps such a decision.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, first_reasons
+
+LARGEST = 1e300  # a larger score is as good as infinite: differences and sums of several would be
+
+_MASS_TOLERANCE = 1e-3
+
+
+def checked_readout(
+    attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, Tensor, list[str | None]]:
+    """Attention, token logits and bias in float64 with 0 where nothing counts, and why an example is undefined.
+
+    Args:
+        attention: (B, T), ignored outside ``allowed``.
+        allowed: (B, T), bool.
+        token_logits: (B, T, C), without the bias.
+        bias: (B, C); classes with -inf never count.
+
+    Raises:
+        InputError: other shapes, no class, ``allowed`` that is not bool.
+
+    Example:
+        >>> attention, allowed = torch.tensor([[0.5, 0.5]]), torch.tensor([[True, False]])
+        >>> weights, _, _, reasons = checked_readout(attention, allowed, torch.zeros(1, 2, 2), torch.zeros(1, 2))
+        >>> weights.tolist(), reasons
+        ([[0.5, 0.0]], [None])
+    """
+    _check_shapes(attention, allowed, token_logits, bias)
+    counts = bias != -math.inf  # (B, C)
+    attention = torch.where(allowed, attention.detach().double(), 0.0)
+    token_logits = torch.where(allowed[:, :, None] & counts[:, None], token_logits.detach().double(), 0.0)
+    bias = bias.detach().double()
+
+    finite = attention.isfinite().all(-1)
+    finite &= (token_logits.abs() <= LARGEST).all(-1).all(-1)
+    finite &= ((bias.abs() <= LARGEST) | ~counts).all(-1)
+    reasons = first_reasons({NO_TOKEN: ~allowed.any(-1), NAN_SCORES: ~finite})
+
+    attention = torch.where(finite[:, None], attention, 0.0)
+    token_logits = torch.where(finite[:, None, None], token_logits, 0.0)
+    bias = torch.where(finite[:, None], bias, 0.0)
+    return attention, token_logits, bias, reasons
+
+
+def _check_shapes(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor) -> None:
+    check_shape("token_logits", token_logits, "B T C")
+    b, t, c = token_logits.shape
+    if not c:
+        raise InputError("Expected `token_logits` of one class at least, but got none.")
+    for name, value, shape in (("attention", attention, (b, t)), ("allowed", allowed, (b, t)), ("bias", bias, (b, c))):
+        if tuple(value.shape) != shape:
+            raise InputError(
+                f"Expected `{name}` of shape {shape} beside `token_logits` {(b, t, c)}, but got {tuple(value.shape)}; "
+                "pass one slot of attention for each example."
+            )
+    if allowed.dtype != torch.bool:
+        raise InputError(f"Expected `allowed` of type torch.bool, but got {allowed.dtype}; pass allowed.bool().")
+
+
+def defined_rows(reasons: list[str | None], like: Tensor) -> Tensor:
+    """Which examples (B,) have no reason to be undefined, on the device of ``like``.
+
+    Example:
+        >>> defined_rows([None, "n<2"], torch.zeros(2))
+        tensor([ True, False])
+    """
+    return torch.tensor([reason is None for reason in reasons], dtype=torch.bool, device=like.device)
+
+
+def as_distributions(attention: Tensor, defined: Tensor) -> Tensor:
+    """Weights (B, T), 0 where nothing counts, divided by their sums.
+
+    Raises:
+        InputError: a defined row is no distribution.
+
+    Example:
+        >>> as_distributions(torch.tensor([[0.6, 0.3996]]).double(), torch.tensor([True])).round(decimals=4)
+        tensor([[0.6002, 0.3998]], dtype=torch.float64)
+    """
+    mass = attention.sum(-1)
+    wrong = ((mass - 1).abs() > _MASS_TOLERANCE) | (attention < 0).any(-1)
+    wrong_rows = (defined & wrong).nonzero()[:, 0].tolist()
+    if wrong_rows:
+        row = wrong_rows[0]
+        raise InputError(
+            f"Expected `attention` of at least 0 that sums to 1 over `allowed`, but example {row} sums to "
+            f"{mass[row]:.6g} and has a smallest weight of {attention[row].min():.6g}; put what other "
+            "positions keep into the bias."
+        )
+    mass = total(attention)[:, None]
+    return attention / torch.where(mass > 0, mass, 1.0)
+
+
+def decided(attention: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
+    """The class (B,) with the highest logit, the lowest index on ties.
+
+    Example:
+        >>> decided(torch.ones(1, 1), torch.tensor([[[0.0, 2.0, 2.0]]]), torch.zeros(1, 3))
+        tensor([1])
+    """
+    # A matrix product may round each column in its own way, which would break ties.
+    logits = total(attention[:, :, None] * token_logits) + bias
+    return first_least(-logits)
+
+
+def flipped(logits: Tensor, decision: Tensor) -> Tensor:
+    """Whether the argmax of the logits (..., C), the lowest index on ties, is another class than the decision (...).
+
+    Example:
+        >>> flipped(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), torch.tensor([1, 1]))
+        tensor([ True, False])
+    """
+    of_decision = logits.gather(-1, decision[..., None])
+    wins_ties = torch.arange(logits.shape[-1], device=logits.device) < decision[..., None]
+    ahead = (logits > of_decision) | (wins_ties & (logits == of_decision))
+    return ahead.any(-1)
+
+
+def check_decision(decision: Tensor, examples: int, classes: int) -> None:
+    """Raise unless ``decision`` holds one class for each example."""
+    if tuple(decision.shape) != (examples,) or bool(((decision < 0) | (decision >= classes)).any()):
+        raise InputError(
+            f"Expected `decision` with one class from 0 to {classes - 1} for each of {examples} examples, "
+            f"but got {decision.tolist()}."
+        )
+
+
+def total(values: Tensor) -> Tensor:
+    """Sum over the tokens (axis 1) in their order: zeros between them change no bit, so padding decides no tie.
+
+    Example:
+        >>> total(torch.tensor([[1.0, 2.0]]))
+        tensor([3.])
+    """
+    if not values.shape[1]:
+        return values.sum(1)
+    return values.cumsum(1)[:, -1]
+
+
+def first_least(values: Tensor) -> Tensor:
+    """The lowest index of the smallest value; torch leaves open which one argmin takes.
+
+    Example:
+        >>> first_least(torch.tensor([2.0, 1.0, 1.0]))
+        tensor(1)
+    """
+    index = torch.arange(values.shape[-1], device=values.device)
+    least = values == values.amin(-1, keepdim=True)
+    return torch.where(least, index, values.shape[-1]).amin(-1)
+
+
+def first_true(values: Tensor) -> Tensor:
+    """The first index (...) at which ``values`` (..., K) hold, float64; NaN where there is none.
+
+    Example:
+        >>> first_true(torch.tensor([[False, True, True], [False, False, False]]))
+        tensor([1., nan], dtype=torch.float64)
+    """
+    index = torch.arange(values.shape[-1], device=values.device, dtype=torch.float64)
+    first = F.pad(torch.where(values, index, math.inf), (0, 1), value=math.inf).amin(-1)
+    return torch.where(first < math.inf, first, math.nan)
