@@ -7,6 +7,7 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.functional import attefa as F
 from attn_faithful.functional import ragged, resampling
+from attn_faithful.metrics.attefa import attefa_of_lists
 from tests.reference import divergences as reference_divergences
 from tests.reference import faithfulness as reference
 
@@ -271,11 +272,11 @@ def test_ragged_undefined_examples_and_single_tokens():
     assert reasons == ["no content token", None, "nan in attention", None]
     np.testing.assert_allclose(jsd, [nan, 0.0, nan, reference_divergences.jsd(a[3], b[3])], atol=1e-12)
     np.testing.assert_allclose(tvd, 0.0)
-    result = ragged.attefa_of_lists(p, p, a, b)
+    result = attefa_of_lists(p, p, a, b)
     assert (result["attefa"], result["n"], result["n_undefined"]) == (0.0, 2, 2)
-    each = ragged.attefa_of_lists(p, p, a, b, reduction="none")
+    each = attefa_of_lists(p, p, a, b, reduction="none")
     assert each["reason"] == ["no content token", "twin attention never moved", "nan in attention", None]
-    empty = ragged.attefa_of_lists([], [], [], [])
+    empty = attefa_of_lists([], [], [], [])
     assert (empty["n"], empty["reason"]) == (0, "no defined example")
 
 
@@ -303,4 +304,4 @@ def test_ragged_unequal_numbers_of_examples_and_unknown_reduction():
     with pytest.raises(InputError, match="`predictions` has 1, `references` has 2"):
         ragged.per_example_divergences(row, row * 2, row, row)
     with pytest.raises(InputError, match=r"Unknown reduction 'means'\. Did you mean 'mean'"):
-        ragged.attefa_of_lists(row, row, row, row, reduction="means")
+        attefa_of_lists(row, row, row, row, reduction="means")

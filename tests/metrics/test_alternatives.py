@@ -8,7 +8,8 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.functional.divergences import LN2
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics import alternatives as F
+from attn_faithful.metrics.adversarial import adversarial_of_lists
+from attn_faithful.metrics.permutation import permutation_of_lists
 from tests.reference import alternatives as reference
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
@@ -66,13 +67,13 @@ def same(found, expected):
 def test_permutation_equals_the_reference(seed):
     predictions, references, _, _ = random_lists(seed, fewest=0)
     medians, flips = reference.permutation(predictions, references)
-    each = F.permutation_of_lists(predictions, references, reduction="none")
+    each = permutation_of_lists(predictions, references, reduction="none")
     assert list(each) == ["attention_permutation", "flips", "reason"]
     same(each["attention_permutation"], medians)
     same(each["flips"], flips)
     assert each["reason"] == [None if rows else "no permutation" for rows in predictions]
     assert 0 < np.nanmean(flips) < 1
-    whole = F.permutation_of_lists(predictions, references)
+    whole = permutation_of_lists(predictions, references)
     empty = sum(not rows for rows in predictions)
     assert list(whole) == list(PERMUTATION)
     assert (whole["n"], whole["n_undefined"], whole["reason"]) == (30 - empty, empty, None)
@@ -87,14 +88,14 @@ def test_permutation_equals_the_reference(seed):
 def test_the_median_of_an_even_number_is_the_mean_of_the_middle_two():
     own, rows = [1.0, 0.0], [[1.0, 0.0], [0.9, 0.1], [0.6, 0.4], [0.0, 1.0]]
     for k, median in ((1, 0.0), (2, 0.05), (3, 0.1), (4, 0.25)):
-        each = F.permutation_of_lists([rows[:k]], [own], reduction="none")
+        each = permutation_of_lists([rows[:k]], [own], reduction="none")
         assert each["attention_permutation"] == pytest.approx([median], abs=1e-12)
 
 
 def test_a_tie_decides_for_the_lowest_class():
-    found = F.permutation_of_lists([[[0.5, 0.5]], [[0.5, 0.5]], [[0.2, 0.4, 0.4]]], [[0.9, 0.1], [0.1, 0.9], [0, 0, 1]])
+    found = permutation_of_lists([[[0.5, 0.5]], [[0.5, 0.5]], [[0.2, 0.4, 0.4]]], [[0.9, 0.1], [0.1, 0.9], [0, 0, 1]])
     assert found["flips"] == pytest.approx(2 / 3)
-    each = F.permutation_of_lists([[[0.5, 0.5]], [[0.5, 0.5]]], [[0.9, 0.1], [0.1, 0.9]], reduction="none")
+    each = permutation_of_lists([[[0.5, 0.5]], [[0.5, 0.5]]], [[0.9, 0.1], [0.1, 0.9]], reduction="none")
     assert each["flips"] == [0.0, 1.0]
 
 
@@ -103,7 +104,7 @@ def test_a_tie_decides_for_the_lowest_class():
 def test_adversarial_equals_the_reference(seed, eps):
     columns = random_lists(seed)
     expected = reference.adversarial(*columns, eps)
-    each = F.adversarial_of_lists(*columns, eps=eps, reduction="none")
+    each = adversarial_of_lists(*columns, eps=eps, reduction="none")
     assert list(each) == [
         "adversarial_attention",
         "jsd_reachable",
@@ -119,7 +120,7 @@ def test_adversarial_equals_the_reference(seed, eps):
         same(each[name], values)
     assert each["n_within"] == list(within)
     assert each["reason"] == each["reason_ratio"] == [None] * 30
-    whole = F.adversarial_of_lists(*columns, eps=eps)
+    whole = adversarial_of_lists(*columns, eps=eps)
     assert list(whole) == list(ADVERSARIAL)
     same((whole["adversarial_attention"], whole["std"]), reference.mean_and_std(best))
     same((whole["jsd_reachable"], whole["ratio"], whole["tvd"]), [np.mean(x) for x in (reach, ratio, cost)])
@@ -134,12 +135,12 @@ def test_more_room_and_more_alternatives_never_bring_attention_nearer(seed):
     columns = random_lists(seed)
     before = np.zeros(30)
     for eps in (0.0, 0.005, 0.02, 0.1, 0.5):
-        found = np.array(F.adversarial_of_lists(*columns, eps=eps, reduction="none")["adversarial_attention"])
+        found = np.array(adversarial_of_lists(*columns, eps=eps, reduction="none")["adversarial_attention"])
         assert (found >= before).all()
         before = found
     assert before.max() > 0
     fewer = [rows[:1] for rows in columns[0]], columns[1], [rows[:1] for rows in columns[2]], columns[3]
-    found = np.array(F.adversarial_of_lists(*fewer, eps=0.5, reduction="none")["adversarial_attention"])
+    found = np.array(adversarial_of_lists(*fewer, eps=0.5, reduction="none")["adversarial_attention"])
     assert (found <= before).all()
     assert (found < before).any()
 
@@ -154,7 +155,7 @@ def test_the_own_attention_as_an_alternative_changes_no_value(seed):
         [[*rows, row] for rows, row in zip(attentions, own, strict=True)],
         own,
     )
-    found, expected = (F.adversarial_of_lists(*c) for c in (with_own, (predictions, references, attentions, own)))
+    found, expected = (adversarial_of_lists(*c) for c in (with_own, (predictions, references, attentions, own)))
     assert expected["n_none"] > 0
     assert found == {**expected, "n_none": 0}
 
@@ -162,7 +163,7 @@ def test_the_own_attention_as_an_alternative_changes_no_value(seed):
 def test_eps_allows_for_the_rounding_of_float32():
     for beyond, within in ((0.0, 1), (9e-7, 1), (1.1e-6, 0), (1e-5, 0)):
         prediction = [0.5 + 0.01 + beyond, 0.5 - 0.01 - beyond]
-        each = F.adversarial_of_lists([[prediction]], [[0.5, 0.5]], [[[0.0, 1.0]]], [[1.0, 0.0]], reduction="none")
+        each = adversarial_of_lists([[prediction]], [[0.5, 0.5]], [[[0.0, 1.0]]], [[1.0, 0.0]], reduction="none")
         assert each["n_within"] == [within]
         assert each["adversarial_attention"] == pytest.approx([within * LN2])
         assert each["tvd"] == pytest.approx([within * (0.01 + beyond)])
@@ -180,7 +181,7 @@ def test_eps_allows_for_the_rounding_of_float32():
     ],
 )
 def test_known_divergences(own, other, value, reach):
-    each = F.adversarial_of_lists([[[0.3, 0.7]]], [[0.3, 0.7]], [[other]], [own], reduction="none")
+    each = adversarial_of_lists([[[0.3, 0.7]]], [[0.3, 0.7]], [[other]], [own], reduction="none")
     assert each["adversarial_attention"] == pytest.approx([value], abs=1e-6)
     assert each["jsd_reachable"] == pytest.approx([reach], abs=1e-6)
     assert each["reason"] == [None]
@@ -188,7 +189,7 @@ def test_known_divergences(own, other, value, reach):
     assert not single or each["adversarial_attention"] == each["jsd_reachable"] == [0.0]
     assert each["reason_ratio"] == ["n<2" if single else None]
     assert each["ratio"] == pytest.approx([nan if single else value / reach], abs=1e-5, nan_ok=True)
-    whole = F.adversarial_of_lists([[[0.3, 0.7]]], [[0.3, 0.7]], [[other]], [own])
+    whole = adversarial_of_lists([[[0.3, 0.7]]], [[0.3, 0.7]], [[other]], [own])
     assert (whole["n"], whole["n_ratio"]) == (1, 1 - single)
     assert whole["reason_ratio"] == ("no defined example of 2 tokens" if single else None)
     assert np.isnan([whole["low"], whole["high"]]).all()
@@ -196,7 +197,7 @@ def test_known_divergences(own, other, value, reach):
 
 def test_the_share_of_reach_is_capped():
     """Weights that sum to 1.0009 are accepted and seem to reach farther than any distribution."""
-    each = F.adversarial_of_lists([[[1.0]]], [[1.0]], [[[0.0, 0.0, 1.0009]]], [[0.6, 0.3, 0.1]], reduction="none")
+    each = adversarial_of_lists([[[1.0]]], [[1.0]], [[[0.0, 0.0, 1.0009]]], [[0.6, 0.3, 0.1]], reduction="none")
     assert each["adversarial_attention"] > each["jsd_reachable"]
     assert each["ratio"] == [1.0]
 
@@ -206,13 +207,13 @@ def test_undefined_examples_have_a_reason_and_stay_out_of_the_mean():
     attentions = [[[0.1, 0.9]], [], [[]], [[0.1, 0.9]], [[0.1, 0.9], [0.5, nan]], []]
     predictions = [[[0.5, 0.5] for _ in rows] for rows in attentions]
     columns = (predictions, [[0.5, 0.5]] * 6, attentions, own)
-    each = F.adversarial_of_lists(*columns, reduction="none")
+    each = adversarial_of_lists(*columns, reduction="none")
     reasons = [None, "no alternative", "no content token", "nan in attention", "nan in attention", "no content token"]
     assert each["reason"] == each["reason_ratio"] == reasons
     assert each["n_within"] == [1, 0, 1, 1, 2, 0]
     for name in ("adversarial_attention", "jsd_reachable", "ratio", "tvd"):
         assert np.isnan(each[name]).tolist() == [reason is not None for reason in reasons]
-    whole, alone = F.adversarial_of_lists(*columns), F.adversarial_of_lists(*(column[:1] for column in columns))
+    whole, alone = adversarial_of_lists(*columns), adversarial_of_lists(*(column[:1] for column in columns))
     assert (whole["n"], whole["n_undefined"], whole["n_none"]) == (1, 5, 0)
     assert whole["reasons"] == {"nan in attention": 2, "no alternative": 1, "no content token": 2}
     for name in ("adversarial_attention", "jsd_reachable", "ratio", "tvd"):
@@ -221,20 +222,20 @@ def test_undefined_examples_have_a_reason_and_stay_out_of_the_mean():
 
 @pytest.mark.parametrize("n", [0, 2])
 def test_no_defined_example(n):
-    whole = F.permutation_of_lists([[]] * n, [[0.5, 0.5]] * n)
+    whole = permutation_of_lists([[]] * n, [[0.5, 0.5]] * n)
     assert np.isnan([whole["attention_permutation"], whole["flips"]]).all()
     assert (whole["n"], whole["n_undefined"], whole["reason"]) == (0, n, "no defined example")
-    whole = F.adversarial_of_lists([[]] * n, [[0.5, 0.5]] * n, [[]] * n, [[0.5, 0.5]] * n)
+    whole = adversarial_of_lists([[]] * n, [[0.5, 0.5]] * n, [[]] * n, [[0.5, 0.5]] * n)
     assert all(math.isnan(whole[name]) for name in ("adversarial_attention", "jsd_reachable", "ratio", "tvd"))
     assert (whole["n"], whole["n_none"], whole["reason"]) == (0, 0, "no defined example")
     assert whole["reason_ratio"] == "no defined example"
-    each = F.adversarial_of_lists([[]] * n, [[0.5, 0.5]] * n, [[]] * n, [[0.5, 0.5]] * n, reduction="none")
+    each = adversarial_of_lists([[]] * n, [[0.5, 0.5]] * n, [[]] * n, [[0.5, 0.5]] * n, reduction="none")
     assert each["adversarial_attention"] == pytest.approx([nan] * n, nan_ok=True)
 
 
-@pytest.mark.parametrize("function", [F.permutation_of_lists, F.adversarial_of_lists])
+@pytest.mark.parametrize("function", [permutation_of_lists, adversarial_of_lists])
 def test_an_example_is_on_its_own_and_orders_do_not_matter(function):
-    columns = random_lists(7, fewest=0)[: 4 if function is F.adversarial_of_lists else 2]
+    columns = random_lists(7, fewest=0)[: 4 if function is adversarial_of_lists else 2]
     given = copy.deepcopy(columns)
     each = function(*columns, reduction="none")
     assert columns == given
@@ -252,7 +253,7 @@ def test_an_example_is_on_its_own_and_orders_do_not_matter(function):
 def test_more_rows_than_one_chunk_and_arrays_as_columns():
     generator = np.random.default_rng(0)
     predictions, references = generator.dirichlet([1, 1, 1], (20, 100)), generator.dirichlet([1, 1, 1], 20)
-    each = F.permutation_of_lists(predictions, references, reduction="none")
+    each = permutation_of_lists(predictions, references, reduction="none")
     medians, flips = reference.permutation(predictions.tolist(), references.tolist())
     same(each["attention_permutation"], medians)
     same(each["flips"], flips)
@@ -274,10 +275,10 @@ HALF = [[0.5, 0.5]]
 )
 def test_errors_of_predictions_name_the_example(columns, message):
     with pytest.raises(InputError, match=message):
-        F.permutation_of_lists(*columns)
+        permutation_of_lists(*columns)
     attentions = [[HALF[0] for _ in rows] for rows in columns[0]], HALF * len(columns[1])
     with pytest.raises(InputError, match="`prediction_attentions`|" + message):
-        F.adversarial_of_lists(*columns, *attentions)
+        adversarial_of_lists(*columns, *attentions)
 
 
 @pytest.mark.parametrize(
@@ -292,17 +293,17 @@ def test_errors_of_predictions_name_the_example(columns, message):
 )
 def test_errors_of_attention_name_the_example(columns, message):
     with pytest.raises(InputError, match=message):
-        F.adversarial_of_lists([HALF, HALF], HALF * 2, *columns)
+        adversarial_of_lists([HALF, HALF], HALF * 2, *columns)
 
 
 @pytest.mark.parametrize("eps", [-0.01, 1.0, nan])
 def test_errors_of_options(eps):
     with pytest.raises(InputError, match="Expected `eps`"):
-        F.adversarial_of_lists([], [], [], [], eps=eps)
+        adversarial_of_lists([], [], [], [], eps=eps)
     with pytest.raises(InputError, match=r"Unknown reduction 'means'\. Did you mean 'mean'"):
-        F.adversarial_of_lists([], [], [], [], reduction="means")
+        adversarial_of_lists([], [], [], [], reduction="means")
     with pytest.raises(InputError, match=r"Unknown reduction 'means'\. Did you mean 'mean'"):
-        F.permutation_of_lists([], [], reduction="means")
+        permutation_of_lists([], [], reduction="means")
 
 
 def fixture(name):
@@ -340,7 +341,7 @@ def test_fixtures_adversarial(name, step):
     own = [row[held].tolist() for row, held in zip(arrays["attn"], inside, strict=True)]
     attentions = [rows[:, held].tolist() for rows, held in zip(arrays[f"adv_attn{step}"], inside, strict=True)]
     columns = (both(arrays[f"adv_pred{step}"]), both(arrays["pred"]), attentions, own)
-    each = F.adversarial_of_lists(*columns, eps=0.05, reduction="none")
+    each = adversarial_of_lists(*columns, eps=0.05, reduction="none")
     expected, best = arrays[f"adv_max_jsd{step}"], arrays[f"adv_argmax{step}"]
     np.testing.assert_allclose(each["adversarial_attention"], expected, rtol=0, atol=1e-6)
     np.testing.assert_allclose(  # index K is the original attention: none was within
@@ -348,12 +349,12 @@ def test_fixtures_adversarial(name, step):
     )
     none = best == arrays["adv_attn"].shape[1]
     assert [n == 0 for n in each["n_within"]] == none.tolist()
-    assert F.adversarial_of_lists(*columns, eps=0.05)["n_none"] == none.sum()
+    assert adversarial_of_lists(*columns, eps=0.05)["n_none"] == none.sum()
 
 
 @WITH_FIXTURES
 @pytest.mark.parametrize("name", MODELS)
 def test_fixtures_permutation(name):
     arrays = fixture(name)
-    each = F.permutation_of_lists(both(arrays["perm_pred"]), both(arrays["pred"]), reduction="none")
+    each = permutation_of_lists(both(arrays["perm_pred"]), both(arrays["pred"]), reduction="none")
     np.testing.assert_allclose(each["attention_permutation"], arrays["perm_median"], rtol=0, atol=1e-6)

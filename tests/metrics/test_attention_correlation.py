@@ -6,7 +6,7 @@ import pytest
 
 import attn_faithful.hub as hub
 from attn_faithful._checks import InputError
-from attn_faithful.functional import rankings
+from attn_faithful.metrics.correlation import correlation_of_lists
 
 NAME = "attention_correlation"
 FOLDER = hub._MODULES / NAME
@@ -24,7 +24,7 @@ def test_metric_by_path(metric):
     attention = [[0.6, 0.3, 0.1], [], [0.1, math.nan], [0.25] * 4]
     importance = [[-0.5, 0.3, 0.1], [], [0.1, 0.2], [1.0, 2.0, 3.0, 4.0]]
     result = metric.compute(predictions=attention, references=importance)
-    assert list(result) == list(rankings.correlation_of_lists(attention, importance))
+    assert list(result) == list(correlation_of_lists(attention, importance))
     assert result["kendall_tau_b"] == pytest.approx(1)
     assert (result["n"], result["n_undefined"]) == (1, 3)
     assert result["reasons"] == {"no content token": 1, "nan in scores": 1, "constant attention": 1}

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from attn_faithful.functional import concentration, rankings
+from attn_faithful.functional import concentration
 from attn_faithful.functional.adversary import exact_adversary
 from attn_faithful.functional.flow import attention_flow
 from attn_faithful.functional.projections import entmax, softmax
 from attn_faithful.functional.top_k import overlap
+from attn_faithful.metrics.correlation import correlation_of_lists
 from attn_faithful.metrics.importance_entropy import importance_entropy_of_lists
 
 ROOT = Path(__file__).parents[2]
@@ -102,4 +103,4 @@ def test_flows_of_numbers_that_are_none():
 @pytest.mark.parametrize("row", [None, 0.5, "ab", [None, "x"], [[0.5]]])
 def test_what_is_no_list_of_numbers_is_named(row):
     with pytest.raises(ValueError, match=r"`(predictions\[0\]|predictions)`"):
-        rankings.correlation_of_lists([row], [np.ones(2)])
+        correlation_of_lists([row], [np.ones(2)])

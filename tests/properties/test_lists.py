@@ -14,10 +14,13 @@ from attn_faithful._checks import InputError
 from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional import concentration, divergences, flip_set, plausibility, ragged, rankings
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics.alternatives import adversarial_of_lists, permutation_of_lists
+from attn_faithful.metrics.adversarial import adversarial_of_lists
+from attn_faithful.metrics.attefa import attefa_of_lists
+from attn_faithful.metrics.correlation import correlation_of_lists
 from attn_faithful.metrics.decision_flip import decision_flip_of_lists
 from attn_faithful.metrics.erasure import erasure_of_lists
 from attn_faithful.metrics.importance_entropy import importance_entropy_of_lists
+from attn_faithful.metrics.permutation import permutation_of_lists
 from attn_faithful.metrics.plausibility import plausibility_of_lists
 from tests.properties import made
 from tests.properties.made import checked, same
@@ -63,7 +66,7 @@ def alone_and_reversed(measure, *columns, exact=1e-12, **settings):
 @checked(0.5)
 def test_correlation_and_entropy(drawn):
     attention, importance, _ = drawn
-    found, whole = alone_and_reversed(rankings.correlation_of_lists, attention, importance)
+    found, whole = alone_and_reversed(correlation_of_lists, attention, importance)
     for i, (x, y) in enumerate(zip(attention, importance, strict=True)):
         one = rankings.kendall_tau_b(x, np.abs(y), names=("attention", "importance"))
         assert same(found["kendall_tau_b"][i], one.value)
@@ -94,7 +97,7 @@ def test_attefa(drawn):
             assert same(jsds[i], float(divergences.jsd(a, b)))
         else:
             assert math.isnan(jsds[i])
-    whole = ragged.attefa_of_lists(p, q, twin, attention)
+    whole = attefa_of_lists(p, q, twin, attention)
     if whole["reason"] is None:
         assert same(whole["attefa"], slow_faithfulness.attefa(tvds.tolist(), jsds.tolist()), 1e-8)
         assert 0 <= whole["attefa"] <= 1
@@ -195,9 +198,9 @@ ANYTHING = st.recursive(
     max_leaves=6,
 )
 OF_LISTS = {
-    rankings.correlation_of_lists: 2,
+    correlation_of_lists: 2,
     importance_entropy_of_lists: 1,
-    ragged.attefa_of_lists: 4,
+    attefa_of_lists: 4,
     permutation_of_lists: 2,
     adversarial_of_lists: 4,
     decision_flip_of_lists: 4,

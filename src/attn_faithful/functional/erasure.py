@@ -12,7 +12,7 @@ from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, first_reasons
 
 SHARES = (0.01, 0.05, 0.10, 0.20, 0.50)  # ERASER's bins
 
-_ROUNDING = 1e-6  # of float32 probabilities
+ROUNDING = 1e-6  # of float32 probabilities
 _EXACT = 1e-9  # items; 0.07 * 100 is 7.000000000000001 and must not become 8
 
 
@@ -180,7 +180,7 @@ def _lost(name: str, p_full: Tensor, p_other: Tensor) -> Tensor:
     if len(p_full) != len(p_other):
         raise InputError(f"Expected as many `p_full` as rows of `{name}`, but got {len(p_full)} and {len(p_other)}.")
     for label, p in (("p_full", p_full), (name, p_other)):
-        wrong = (p < -_ROUNDING) | (p > 1 + _ROUNDING)
+        wrong = (p < -ROUNDING) | (p > 1 + ROUNDING)
         if bool(wrong.any()):
             raise InputError(
                 f"Expected `{label}` of probabilities, 0 to 1, but got {float(p[wrong][0]):.6g}; pass those of the "

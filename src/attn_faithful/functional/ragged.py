@@ -1,10 +1,9 @@
-"""Divergences of lists whose rows differ in length: what a metric module or a table of texts holds."""
+"""Rows that differ in length: what a list or an array of each text holds, and the divergences of two such columns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,17 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attn_faithful._checks import InputError, check_choice, check_same_length
-from attn_faithful.functional.attefa import attefa, attefa_per_example
+from attn_faithful._checks import InputError, check_same_length
 from attn_faithful.functional.distributions import SUM_TOLERANCE
 from attn_faithful.functional.divergences import jsd, multilabel_tvd, tvd
 from attn_faithful.functional.reasons import NAN_ATTENTION, NO_TOKEN, first_reasons
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Rows = Sequence[Sequence[float]]
 
-# Rows padded together: bounds the memory to 256 of the longest texts.
-_CHUNK = 256
+CHUNK = 256  # rows padded together: bounds the memory to that of so many of the longest texts
 
 
 def per_example_divergences(
@@ -61,70 +59,30 @@ def per_example_divergences(
         ([0.3, 0.0], [0.693147, nan], [None, 'no content token'])
     """
     names = ("predictions", "references", "prediction_attentions", "reference_attentions")
-    columns = (predictions, references, prediction_attentions, reference_attentions)
-    check_same_length(names, columns)
-    for left in (0, 2):
-        for i, pair in enumerate(zip(columns[left], columns[left + 1], strict=True)):
-            check_same_length(names[left : left + 2], pair, example=i)
-    p, q, a, b = (_Flat(name, rows) for name, rows in zip(names, columns, strict=True))
-    for flat in (p, q):
-        flat.check(np.ones(len(flat.lengths), dtype=bool), multi_label)
+    check_same_length(names, (predictions, references, prediction_attentions, reference_attentions))
+    check_rows_alike(names[:2], (predictions, references))
+    check_rows_alike(names[2:], (prediction_attentions, reference_attentions))
+
+    p = RaggedRows("predictions", predictions)
+    q = RaggedRows("references", references)
+    a = RaggedRows("prediction_attentions", prediction_attentions)
+    b = RaggedRows("reference_attentions", reference_attentions)
+    for probabilities in (p, q):
+        if multi_label:
+            probabilities.check_probabilities()
+        else:
+            probabilities.check_distributions(np.ones(len(probabilities), dtype=bool))
     empty = a.lengths == 0
     with_nan = a.has_nan | b.has_nan
+    for attention in (a, b):
+        attention.check_distributions(~empty & ~attention.has_nan)
+
     defined = ~(empty | with_nan)
-    for flat in (a, b):
-        flat.check(~empty & ~flat.has_nan)
-    moved = np.where(defined, _by_chunks(partial(jsd, validate_args=False), a, b), math.nan)
+    moved = np.where(defined, over_chunks(partial(jsd, validate_args=False), a, b), math.nan)
     moved[defined & (a.lengths == 1)] = 0.0  # a weight of 0.9999 for the only token is rounding, not a move
-    reasons = first_reasons({NO_TOKEN: empty, NAN_ATTENTION: with_nan})
-    measure = partial(multilabel_tvd if multi_label else tvd, validate_args=False)
-    return _by_chunks(measure, p, q), moved, reasons
-
-
-def attefa_of_lists(
-    predictions: Rows,
-    references: Rows,
-    prediction_attentions: Rows,
-    reference_attentions: Rows,
-    reduction: str = "mean",
-) -> dict[str, Any]:
-    r"""AtteFa, ``min(mean TVD / (mean JSD / ln 2), 1)``, straight from the outputs of a base model and its twin.
-
-    Args:
-        predictions: B rows of C class probabilities, the twin's.
-        references: B rows of C class probabilities, the base's.
-        prediction_attentions: B rows of T weights over the content tokens, the twin's; T differs by row.
-        reference_attentions: B rows of T weights, the base's.
-        reduction: "mean" for the data set, "none" for every example.
-
-    Returns:
-        for "mean" ``attefa`` (0 to 1, higher is more faithful), ``tvd`` (0 to 1), ``jsd`` (nats), ``s_jsd`` (0 to
-        1), ``n``, ``n_undefined`` and ``reason``; for "none" lists of ``attefa``, ``tvd``, ``jsd``, ``reason``.
-
-    Raises:
-        InputError: an unknown reduction, and what :func:`per_example_divergences` refuses.
-
-    Reference:
-        Amini and Kosseim, section 3.3, equation 7.
-
-    Example:
-        >>> result = attefa_of_lists([[0.7, 0.3]], [[0.4, 0.6]], [[1.0, 0.0]], [[0.0, 1.0]])
-        >>> round(result["attefa"], 6), result["n"], result["reason"]
-        (0.3, 1, None)
-    """
-    check_choice("reduction", reduction, ("mean", "none"))
-    tvds, jsds, undefined = per_example_divergences(
-        predictions, references, prediction_attentions, reference_attentions
-    )
-    if reduction == "mean":
-        return asdict(attefa(tvds, jsds))
-    values, reasons = attefa_per_example(tvds, jsds)
-    return {
-        "attefa": values.tolist(),
-        "tvd": tvds.tolist(),
-        "jsd": jsds.tolist(),
-        "reason": [first or second for first, second in zip(undefined, reasons, strict=True)],
-    }
+    distance = multilabel_tvd if multi_label else tvd
+    changed = over_chunks(partial(distance, validate_args=False), p, q)
+    return changed, moved, first_reasons({NO_TOKEN: empty, NAN_ATTENTION: with_nan})
 
 
 def numbers(name: str, example: object, row: Sequence[float]) -> Array:
@@ -132,19 +90,49 @@ def numbers(name: str, example: object, row: Sequence[float]) -> Array:
 
     Raises:
         InputError: it is no list of numbers.
+
+    Example:
+        >>> numbers("predictions", 0, [0.5, 0.5]).tolist()
+        [0.5, 0.5]
     """
     try:
-        found = np.asarray(row, dtype=np.float64)
+        values = np.asarray(row, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        found = np.zeros(())
-    if found.ndim != 1:
-        name = name if example is None else f"{name}[{example}]"
-        raise InputError(f"Expected `{name}` to be a list of numbers, but got {repr(row)[:60]}.")
-    return found
+        values = np.zeros(())
+    if values.ndim != 1:
+        place = name if example is None else f"{name}[{example}]"
+        raise InputError(f"Expected `{place}` to be a list of numbers, but got {repr(row)[:60]}.")
+    return values
 
 
-class _Flat:
-    """Ragged rows laid end to end."""
+def check_rows_alike(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
+    """Raise unless the rows of an example have one length in all columns, which have one length themselves.
+
+    Example:
+        >>> check_rows_alike(("predictions", "references"), ([[0.5, 0.5]], [[1.0, 2.0]]))
+    """
+    for example, rows in enumerate(zip(*columns, strict=True)):
+        check_same_length(names, rows, example=example)
+
+
+class RaggedRows:
+    """Rows of numbers laid end to end.
+
+    Args:
+        name: of the column, for errors.
+        rows: B lists of numbers.
+
+    Attributes:
+        values: (N,), the numbers of all rows.
+        lengths: (B,).
+        ends: (B,), where each row ends among the values.
+        row: (N,), which row each value belongs to.
+        has_nan: (B,), bool.
+
+    Example:
+        >>> RaggedRows("predictions", [[0.5, 0.5], [], [1.0]]).lengths.tolist()
+        [2, 0, 1]
+    """
 
     def __init__(self, name: str, rows: Rows) -> None:
         self.name = name
@@ -153,52 +141,75 @@ class _Flat:
         self.values: Array = np.concatenate(parts) if parts else np.zeros(0)
         self.ends = np.cumsum(self.lengths)
         self.row = np.repeat(np.arange(len(rows)), self.lengths)
-        self.has_nan = self.per_row(np.isnan(self.values)) > 0
+        self.has_nan = self._any(np.isnan(self.values))
 
-    def per_row(self, values: NDArray[Any]) -> Array:
-        return np.bincount(self.row, weights=values, minlength=len(self.lengths)).astype(np.float64)
+    def __len__(self) -> int:
+        return len(self.lengths)
 
-    def check(self, rows: NDArray[np.bool_], multi_label: bool = False) -> None:
-        """Raise unless each of ``rows`` is a distribution, or holds a probability a label."""
-        if multi_label:
-            self._check_range(rows)
-            return
-        outside = self.per_row(~((self.values >= 0) & np.isfinite(self.values))) > 0
-        sums = self.per_row(np.where(np.isfinite(self.values), self.values, 0.0))
-        wrong = np.flatnonzero(rows & (outside | (np.abs(sums - 1) > SUM_TOLERANCE)))
-        if wrong.size:
-            i = int(wrong[0])
+    def _sums(self, values: NDArray[Any]) -> Array:
+        """The sum of ``values`` (N,) over each row, (B,)."""
+        return np.bincount(self.row, weights=values, minlength=len(self)).astype(np.float64)
+
+    def _any(self, flags: Mask) -> Mask:
+        """Which rows (B,) have a value that is flagged."""
+        return self._sums(flags) > 0
+
+    def check_distributions(self, checked: Mask) -> None:
+        """Raise unless each of the ``checked`` rows (B,) is a distribution."""
+        legal = (self.values >= 0) & np.isfinite(self.values)
+        outside = self._any(~legal)
+        sums = self._sums(np.where(np.isfinite(self.values), self.values, 0.0))
+        off = np.abs(sums - 1) > SUM_TOLERANCE
+        wrong_rows = np.flatnonzero(checked & (outside | off))
+        if wrong_rows.size:
+            i = int(wrong_rows[0])
             came = "holds a negative or non-finite value" if outside[i] else f"sums to {sums[i]:.6g}"
             raise InputError(
                 f"Expected rows of `{self.name}` that are distributions (at least 0, sum 1), "
                 f"but row {i} {came}; pass probabilities, not logits, over the same items as the other column."
             )
 
-    def _check_range(self, rows: NDArray[np.bool_]) -> None:
-        outside = self.per_row(~((self.values >= 0) & (self.values <= 1 + SUM_TOLERANCE))) > 0
-        wrong = np.flatnonzero(rows & outside)
-        if wrong.size:
-            i = int(wrong[0])
+    def check_probabilities(self) -> None:
+        """Raise unless each value is the probability of an independent label."""
+        legal = (self.values >= 0) & (self.values <= 1 + SUM_TOLERANCE)
+        wrong_rows = np.flatnonzero(self._any(~legal))
+        if wrong_rows.size:
+            i = int(wrong_rows[0])
             came = self.values[self.row == i].tolist()
             raise InputError(
                 f"Expected rows of `{self.name}` of probabilities, 0 to 1, one a label, but row {i} holds {came}; pass "
                 "probabilities, not logits."
             )
 
-    def padded(self, start: int, stop: int) -> Tensor:
-        """Rows ``start`` to ``stop`` with zeros behind, (rows, longest)."""
-        lengths = self.lengths[start:stop]
+    def chunks(self) -> Iterator[slice]:
+        """Slices of rows, as many at once as bound the memory of their padded block."""
+        for start in range(0, len(self), CHUNK):
+            yield slice(start, min(start + CHUNK, len(self)))
+
+    def padded(self, chunk: slice) -> Tensor:
+        """The rows of a chunk with zeros behind, (rows, longest)."""
+        lengths = self.lengths[chunk]
         inside = np.arange(lengths.max(initial=0)) < lengths[:, None]
         block = np.zeros(inside.shape)
-        first = self.ends[start] - self.lengths[start]
+        first = self.ends[chunk.start] - self.lengths[chunk.start]
         block[inside] = self.values[first : first + lengths.sum()]
         return torch.from_numpy(block)
 
+    def inside(self, chunk: slice) -> Tensor:
+        """Where the padded rows of a chunk have values, (rows, longest)."""
+        lengths = torch.from_numpy(self.lengths[chunk])
+        longest = int(lengths.max())
+        return torch.arange(longest) < lengths[:, None]
 
-def _by_chunks(divergence: Callable[[Tensor, Tensor], Tensor], left: _Flat, right: _Flat) -> Array:
-    n = len(left.lengths)
-    values = np.zeros(n)
-    for start in range(0, n, _CHUNK):
-        stop = min(start + _CHUNK, n)
-        values[start:stop] = divergence(left.padded(start, stop), right.padded(start, stop)).numpy()
+
+def over_chunks(measure: Callable[[Tensor, Tensor], Tensor], left: RaggedRows, right: RaggedRows) -> Array:
+    """A measure of each row (B,) of two columns, which get zeros behind for it.
+
+    Example:
+        >>> over_chunks(tvd, RaggedRows("p", [[1.0], [0.5, 0.5]]), RaggedRows("q", [[1.0], [1.0, 0.0]])).tolist()
+        [0.0, 0.5]
+    """
+    values = np.zeros(len(left))
+    for chunk in left.chunks():
+        values[chunk] = measure(left.padded(chunk), right.padded(chunk)).numpy()
     return values

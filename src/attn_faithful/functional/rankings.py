@@ -1,4 +1,4 @@
-"""Rank correlation of attention with importance, one example at a time and over lists of texts.
+"""Rank correlation of attention with importance, one example at a time.
 
 Values that differ only by rounding count as tied, so one unit in the last place never decides a ranking. Undefined is
 NaN with a reason.
@@ -7,22 +7,18 @@ NaN with a reason.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from attn_faithful._checks import InputError, check_choice, check_same_length, check_shape
-from attn_faithful.functional.attefa import bootstrap_mean
+from attn_faithful._checks import InputError, check_same_length, check_shape
 from attn_faithful.functional.kendall import tau_b
-from attn_faithful.functional.ragged import Rows, numbers
-from attn_faithful.functional.reasons import NAN_SCORES, NO_EXAMPLE, NO_EXAMPLE_OF_5, NO_TOKEN, TOO_SHORT
+from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, TOO_SHORT
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
@@ -86,16 +82,17 @@ def merge_ties(values: ArrayLike, tie_tolerance: float = TIE_TOLERANCE) -> Ranks
 
 
 @lru_cache(maxsize=256)
-def _merged(held: bytes, tie_tolerance: float) -> Ranks:
-    """Kept, since several measures ask for the ranks of the same scores; never written to."""
-    values = np.frombuffer(held)
+def _merged(values_as_bytes: bytes, tie_tolerance: float) -> Ranks:
+    """Cached, since several measures ask for the ranks of the same scores; never written to."""
+    values = np.frombuffer(values_as_bytes)
     order = np.argsort(values, kind="stable")
-    low, high = values[order[:-1]], values[order[1:]]
+    low, high = values[order[:-1]], values[order[1:]]  # sorted neighbours
     with np.errstate(invalid="ignore", over="ignore"):
         gap = high - low
         close = gap <= tie_tolerance * np.maximum(np.abs(low), np.abs(high))
+    apart = (low != high) & ~(close & np.isfinite(gap))
     ranks = np.zeros(len(values), dtype=np.int64)
-    ranks[order[1:]] = np.cumsum((low != high) & ~(close & np.isfinite(gap)))
+    ranks[order[1:]] = np.cumsum(apart)
     return ranks
 
 
@@ -129,13 +126,23 @@ def paired_ranks(
     x, y = _vector(names[0], x), _vector(names[1], y)
     check_same_length(names, (x, y), example)
     if np.isnan(x).any() or np.isnan(y).any():
-        nothing = np.zeros(0, dtype=np.int64)
-        return nothing, nothing, TOO_SHORT if len(x) < 2 else NAN_SCORES
-    ranks = merge_ties(x, tie_tolerance), merge_ties(y, tie_tolerance)
-    if len(x) < 2:
-        return *ranks, TOO_SHORT if len(x) else NO_TOKEN
-    constant = next((f"constant {name}" for name, r in zip(names, ranks, strict=True) if not r.any()), None)
-    return *ranks, constant
+        no_ranks = np.zeros(0, dtype=np.int64)
+        return no_ranks, no_ranks, TOO_SHORT if len(x) < 2 else NAN_SCORES
+    x_ranks = merge_ties(x, tie_tolerance)
+    y_ranks = merge_ties(y, tie_tolerance)
+    return x_ranks, y_ranks, _no_order(x_ranks, y_ranks, names)
+
+
+def _no_order(x_ranks: Ranks, y_ranks: Ranks, names: tuple[str, str]) -> str | None:
+    """Why ranks say nothing about an order, or None."""
+    if len(x_ranks) == 0:
+        return NO_TOKEN
+    if len(x_ranks) == 1:
+        return TOO_SHORT
+    for name, ranks in zip(names, (x_ranks, y_ranks), strict=True):
+        if not ranks.any():
+            return f"constant {name}"
+    return None
 
 
 def kendall_tau_b(
@@ -211,99 +218,6 @@ def spearman(
     return _correlation(_rho, x, y, tie_tolerance, names, example)
 
 
-def correlation_of_lists(
-    predictions: Rows,
-    references: Rows,
-    *,
-    predictions_name: str = "attention",
-    references_name: str = "importance",
-    magnitude: bool = True,
-    tie_tolerance: float = TIE_TOLERANCE,
-    reduction: str = "mean",
-) -> dict[str, Any]:
-    r"""Rank correlation of attention with importance over a data set, straight from ragged lists.
-
-    Args:
-        predictions: B rows of T attention weights over the content tokens; T differs by row.
-        references: B rows of T importance scores of the same tokens: gradients, leave-one-out, any other.
-        predictions_name, references_name: what the two are called in reasons.
-        magnitude: compare with absolute importance, since attention has no sign.
-        tie_tolerance: see :func:`merge_ties`; 0 repeats the papers.
-        reduction: "mean" for the data set, "none" for every example.
-
-    Returns:
-        for "mean" the mean ``kendall_tau_b`` (-1 to 1, higher is more alike), its ``std`` over examples (ddof 0) and
-        95% bootstrap ``interval``, the mean ``spearman``, all over the ``n`` defined examples; ``n_undefined``, their
-        number by reason (``reasons``), and why the means are NaN (``reason``, else None); ``significant``, the share
-        of all examples with p <= .05, where an undefined one counts as not significant; ``significant_n5``, that
-        share among the ``n5`` defined examples of at least 5 tokens, which could be significant (NaN with
-        ``reason_n5`` if there is none); ``prediction_ties`` and ``reference_ties``, the mean share of tied pairs.
-        For "none" lists of ``kendall_tau_b``, ``p_value``, ``spearman``, ``prediction_ties``, ``reference_ties``,
-        ``n_tokens``, ``reason``.
-
-    Raises:
-        InputError: unequal lengths (both are named, with the example), an unknown reduction.
-
-    Reference:
-        Jain and Wallace, section 4.1, table 2.
-
-    Example:
-        >>> result = correlation_of_lists([[0.6, 0.3, 0.1], [1.0]], [[-0.5, 0.3, 0.1], [0.2]])
-        >>> round(result["kendall_tau_b"], 6), result["n"], result["n_undefined"], result["reasons"]
-        (1.0, 1, 1, {'n<2': 1})
-    """
-    check_choice("reduction", reduction, ("mean", "none"))
-    check_same_length(("predictions", "references"), (predictions, references))
-    names = (predictions_name, references_name)
-    taus, rhos = [], []
-    for i, (attention, importance) in enumerate(zip(predictions, references, strict=True)):
-        check_same_length(("predictions", "references"), (attention, importance), example=i)
-        x, y = numbers("predictions", i, attention), numbers("references", i, importance)
-        y = np.abs(y) if magnitude else y
-        taus.append(kendall_tau_b(x, y, tie_tolerance, names, i))
-        rhos.append(spearman(x, y, tie_tolerance, names, i))
-    columns: dict[str, list[Any]] = {
-        "kendall_tau_b": [tau.value for tau in taus],
-        "p_value": [tau.p_value for tau in taus],
-        "spearman": [rho.value for rho in rhos],
-        "prediction_ties": [tau.ties_x for tau in taus],
-        "reference_ties": [tau.ties_y for tau in taus],
-        "n_tokens": [tau.n for tau in taus],
-        "reason": [tau.reason for tau in taus],
-    }
-    return columns if reduction == "none" else _summary(columns)
-
-
-def _summary(columns: dict[str, list[Any]]) -> dict[str, Any]:
-    tau = np.array(columns["kendall_tau_b"], dtype=np.float64)
-    defined = tau[~np.isnan(tau)]
-    significant = np.array(columns["p_value"], dtype=np.float64) <= SIGNIFICANT
-    long = (np.array(columns["n_tokens"], dtype=np.int64) >= LONG) & ~np.isnan(tau)
-    return {
-        "kendall_tau_b": _mean(defined),
-        "std": float(defined.std()) if defined.size else math.nan,
-        "interval": bootstrap_mean([tau]),
-        "spearman": _mean(columns["spearman"]),
-        "significant": _mean(significant),
-        "significant_n5": _mean(significant[long]),
-        "prediction_ties": _mean(columns["prediction_ties"]),
-        "reference_ties": _mean(columns["reference_ties"]),
-        "n": len(defined),
-        "n5": int(long.sum()),
-        "n_undefined": len(tau) - len(defined),
-        "reasons": dict(Counter(reason for reason in columns["reason"] if reason)),
-        "reason": None if defined.size else NO_EXAMPLE,
-        "reason_n5": None if long.any() else NO_EXAMPLE_OF_5,
-    }
-
-
-def _mean(values: ArrayLike) -> float:
-    """Over what is not NaN."""
-    array = np.asarray(values, dtype=np.float64)
-    array = array[~np.isnan(array)]
-    return float(array.mean()) if array.size else math.nan
-
-
 def _vector(name: str, values: ArrayLike) -> Array:
     array = np.asarray(values, dtype=np.float64)
     check_shape(name, array, "T", "pass one example at a time, its content tokens only")
@@ -311,9 +225,12 @@ def _vector(name: str, values: ArrayLike) -> Array:
 
 
 def _tied_share(ranks: Ranks) -> float:
+    """Share of the pairs that are tied; NaN without a pair."""
     pairs = len(ranks) * (len(ranks) - 1)
+    if not pairs:
+        return math.nan
     counts = np.bincount(ranks)
-    return float((counts * (counts - 1)).sum() / pairs) if pairs else math.nan
+    return float((counts * (counts - 1)).sum() / pairs)
 
 
 def _correlation(
@@ -328,16 +245,28 @@ def _correlation(
     value = p_value = math.nan
     if reason is None:
         value, p_value = measure(x_ranks, y_ranks)
-        value, p_value = min(max(value, -1.0), 1.0), min(max(p_value, 0.0), 1.0)
-    return Correlation(value, p_value, reason, _tied_share(x_ranks), _tied_share(y_ranks), len(np.asarray(x)))
+        value = min(max(value, -1.0), 1.0)
+        p_value = min(max(p_value, 0.0), 1.0)
+    return Correlation(
+        value=value,
+        p_value=p_value,
+        reason=reason,
+        ties_x=_tied_share(x_ranks),
+        ties_y=_tied_share(y_ranks),
+        n=len(np.asarray(x)),
+    )
 
 
 def _rho(x_ranks: Ranks, y_ranks: Ranks) -> tuple[float, float]:
+    """Spearman's rho and its p-value."""
     n = len(x_ranks)
-    a, b = _average_ranks(x_ranks) - (n + 1) / 2, _average_ranks(y_ranks) - (n + 1) / 2
+    a = _average_ranks(x_ranks) - (n + 1) / 2
+    b = _average_ranks(y_ranks) - (n + 1) / 2
     value = float(a @ b / math.sqrt((a @ a) * (b @ b)))
     if n <= _ENUMERATED:
-        return value, float((np.abs(b[_permutations(n)] @ a) >= abs(a @ b) - 1e-9).mean())
+        of_all_orders = b[_permutations(n)] @ a  # (n!,)
+        at_least_as_far = np.abs(of_all_orders) >= abs(a @ b) - 1e-9
+        return value, float(at_least_as_far.mean())
     # the two tails of Student's t at rho sqrt((n - 2) / (1 - rho^2)), without its division by 0
     return value, float(special.betainc(n / 2 - 1, 0.5, max(1 - value**2, 0.0)))
 
@@ -345,7 +274,8 @@ def _rho(x_ranks: Ranks, y_ranks: Ranks) -> tuple[float, float]:
 def _average_ranks(ranks: Ranks) -> Array:
     """From 1; tied tokens share the mean of their places."""
     counts = np.bincount(ranks)
-    return np.asarray((counts.cumsum() - (counts - 1) / 2)[ranks], dtype=np.float64)
+    middles = counts.cumsum() - (counts - 1) / 2
+    return np.asarray(middles[ranks], dtype=np.float64)
 
 
 @cache

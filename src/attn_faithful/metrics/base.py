@@ -1,15 +1,32 @@
-"""What the package's metric modules have in common: they go on in memory where evaluate's cache cannot be written."""
+"""What the package's metric modules have in common: their features, and a cache that need not be writable."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+import datasets
 import evaluate
 
 from attn_faithful._checks import InputError
 
 _LOGGER = logging.getLogger(__name__)
+
+# what a column holds for each example
+NUMBER = datasets.Value("float64")
+ROW = datasets.Sequence(NUMBER)
+ROWS = datasets.Sequence(ROW)
+MARKS = datasets.Sequence(datasets.Value("int64"))
+
+
+def info(description: str, citation: str, inputs: str, **features: Any) -> evaluate.MetricInfo:
+    """What evaluate asks of a metric; ``features`` are its columns in order."""
+    return evaluate.MetricInfo(
+        description=description,
+        citation=citation,
+        inputs_description=inputs,
+        features=datasets.Features(features),
+    )
 
 
 class Metric(evaluate.Metric):

@@ -1,24 +1,32 @@
-"""How many items a ranking removes until the decision changes, from lists: what a metric module holds."""
+"""How many items a ranking removes until the decision changes, from lists."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attn_faithful._checks import InputError, check_choice, check_same_length
+from attn_faithful._checks import InputError, check_same_length
 from attn_faithful.functional.attention_removal import first_flip, prefix_logits, removal_order, removed_mass
 from attn_faithful.functional.flip_set import smallest_flip_set
-from attn_faithful.functional.ragged import Array, Rows, _Flat, numbers
-from attn_faithful.functional.reasons import NAN_ATTENTION, NAN_SCORES, NEVER, NO_TOKEN, ONE_ITEM
+from attn_faithful.functional.ragged import Array, RaggedRows, Rows, numbers
+from attn_faithful.functional.reasons import (
+    NAN_ATTENTION,
+    NAN_SCORES,
+    NEVER,
+    NO_TOKEN,
+    ONE_ITEM,
+    first_reasons,
+    or_else,
+)
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics.alternatives import Nested, _around
+from attn_faithful.metrics.lists import Nested, check_reduction, lists_of, mean_of, means_of
 
-_CHUNK = 256  # texts padded together
 _COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal")
 
 
@@ -68,70 +76,90 @@ def decision_flip_of_lists(
         >>> result["n"], result["reasons"]
         (1, {'one item': 1})
     """
-    check_choice("reduction", reduction, ("mean", "none"))
-    names, columns = ("predictions", "references", "token_logits"), (predictions, references, token_logits)
+    check_reduction(reduction)
+    names = ("predictions", "references", "token_logits")
+    columns = (predictions, references, token_logits)
     check_same_length((*names, "biases"), (*columns, biases))
     for i, rows in enumerate(zip(*columns, strict=True)):
         check_same_length(names, rows, example=i)
-        _check_rows(i, token_logits[i], biases[i])
-    importance, attention = _Flat("predictions", predictions), _Flat("references", references)
+        _check_readout(i, token_logits[i], biases[i])
+    importance = RaggedRows("predictions", predictions)
+    attention = RaggedRows("references", references)
     n = attention.lengths
-    attention.check((n > 0) & ~attention.has_nan)
+    attention.check_distributions((n > 0) & ~attention.has_nan)
+
     values = np.full((len(n), len(_COLUMNS)), math.nan)
     finite = np.zeros(len(n), dtype=bool)
-    for start in range(0, len(n), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        readout = _readout(token_logits[part], biases[part], n[part])
-        stop = start + len(readout[1])
-        values[part], finite[part] = _flips(importance.padded(start, stop), attention.padded(start, stop), *readout)
-    reasons: list[str | None] = []
-    for i, count in enumerate(n.tolist()):
-        short = NO_TOKEN if count == 0 else ONE_ITEM if count == 1 else None
-        nan = NAN_ATTENTION if attention.has_nan[i] else NAN_SCORES if not finite[i] or importance.has_nan[i] else None
-        reasons.append(short or nan or (NEVER if np.isnan(values[i, 0]) else None))
-    values[[reason is not None and reason != NEVER for reason in reasons]] = math.nan
+    for chunk in attention.chunks():
+        readout = _Readout.padded(token_logits[chunk], biases[chunk], attention.inside(chunk))
+        values[chunk], finite[chunk] = _flips(importance.padded(chunk), attention.padded(chunk), readout)
+
+    undefined = first_reasons(
+        {
+            NO_TOKEN: n == 0,
+            ONE_ITEM: n == 1,
+            NAN_ATTENTION: attention.has_nan,
+            NAN_SCORES: ~finite | importance.has_nan,
+        }
+    )
+    values[[reason is not None for reason in undefined]] = math.nan
+    reasons = or_else(undefined, first_reasons({NEVER: np.isnan(values[:, 0])}))
     if reduction == "none":
-        return {**dict(zip(_COLUMNS, values.T.tolist(), strict=True)), "reason": reasons}
-    of_single = [None if reason == NEVER else reason for reason in reasons]
-    found = summarize(values, [of_single if name == "single_flip" else reasons for name in _COLUMNS])
-    whole, *others = found
-    means = {name: other.mean for name, other in zip(_COLUMNS[1:], others, strict=True)}
-    return {"decision_flip": whole.mean, **_around(whole), **means}
+        return {**lists_of(_COLUMNS, values), "reason": reasons}
+    column_reasons = [undefined if name == "single_flip" else reasons for name in _COLUMNS]
+    fraction, *others = summarize(values, column_reasons)
+    return {**mean_of("decision_flip", fraction), **means_of(_COLUMNS[1:], others)}
 
 
-def _flips(
-    importance: Tensor, attention: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor
-) -> tuple[Array, Array]:
+@dataclass(frozen=True)
+class _Readout:
+    """Affine read-outs, padded.
+
+    Attributes:
+        items: (B, T), bool.
+        token_logits: (B, T, C).
+        bias: (B, C), -inf where an example has no such class.
+    """
+
+    items: Tensor
+    token_logits: Tensor
+    bias: Tensor
+
+    @classmethod
+    def padded(cls, token_logits: Nested, biases: Rows, items: Tensor) -> _Readout:
+        """From lists of the examples whose items (B, T) these are."""
+        classes = max(len(bias) for bias in biases)
+        z = np.zeros((*items.shape, classes))
+        b = np.full((len(biases), classes), -math.inf)
+        for i, (rows, bias) in enumerate(zip(token_logits, biases, strict=True)):
+            b[i, : len(bias)] = bias
+            if len(rows):
+                z[i, : len(rows), : len(bias)] = np.asarray(rows, dtype=np.float64)
+        return cls(items, torch.from_numpy(z), torch.from_numpy(b))
+
+
+def _flips(importance: Tensor, attention: Tensor, readout: _Readout) -> tuple[Array, Array]:
     """The columns (B, 6), NaN where the decision never changes, and whether the scores of a text are finite."""
+    items, token_logits, bias = readout.items, readout.token_logits, readout.bias
     log_weights = attention.log()
     order = removal_order(importance, items)
-    after = prefix_logits(log_weights, order, items, token_logits, bias)
+    after = prefix_logits(log_weights, order, items, token_logits, bias)  # (B, T + 1, C)
     finite = ~after[:, 0].isnan().any(-1)
     # numpy's argmax promises the lowest index on ties
-    size = first_flip(after, torch.from_numpy(after[:, 0].numpy().argmax(-1)))
+    decision = torch.from_numpy(after[:, 0].numpy().argmax(-1))
+    size = first_flip(after, decision)
+    never = size.isnan()
     mass = removed_mass(log_weights, order, items, size)
     smallest = smallest_flip_set(log_weights, items, token_logits, bias).size
-    smallest = torch.where(size.isnan(), math.nan, torch.fmin(smallest, size))
+    smallest = torch.where(never, math.nan, torch.fmin(smallest, size))
+    optimal = torch.where(never, math.nan, (size == smallest).double())
     n = items.sum(1)
-    optimal = torch.where(size.isnan(), math.nan, (size == smallest).double())
-    columns = (size / n, mass, (size == 1).double(), smallest / n, size / smallest, optimal)
+    single = (size == 1).double()
+    columns = (size / n, mass, single, smallest / n, size / smallest, optimal)
     return torch.stack(columns, 1).numpy(), finite.numpy()
 
 
-def _readout(token_logits: Nested, biases: Rows, lengths: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Padded: items (B, T), token logits (B, T, C), and biases (B, C) that are -inf where there is no such class."""
-    items = torch.arange(int(lengths.max(initial=0))) < torch.from_numpy(lengths)[:, None]
-    classes = max(map(len, biases))
-    z = np.zeros((*items.shape, classes))
-    b = np.full((len(biases), classes), -math.inf)
-    for i, (rows, bias) in enumerate(zip(token_logits, biases, strict=True)):
-        b[i, : len(bias)] = bias
-        if len(rows):
-            z[i, : len(rows), : len(bias)] = np.asarray(rows, dtype=np.float64)
-    return items, torch.from_numpy(z), torch.from_numpy(b)
-
-
-def _check_rows(example: int, rows: Rows, bias: Sequence[float]) -> None:
+def _check_readout(example: int, rows: Rows, bias: Sequence[float]) -> None:
     check_same_length((f"biases[{example}]",), (bias,))
     numbers("biases", example, bias)
     if not len(bias):

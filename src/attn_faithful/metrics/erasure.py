@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from attn_faithful._checks import InputError, check_choice, check_same_length
-from attn_faithful.functional.erasure import _ROUNDING, aopc, comprehensiveness, sufficiency
-from attn_faithful.functional.ragged import Array, Rows, _Flat, numbers
+from attn_faithful._checks import InputError, check_same_length
+from attn_faithful.functional.erasure import ROUNDING, aopc, comprehensiveness, sufficiency
+from attn_faithful.functional.ragged import Array, Mask, RaggedRows, Rows, check_rows_alike, numbers
 from attn_faithful.functional.reasons import NAN_PROBABILITIES, NO_TOKEN, first_reasons
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics.alternatives import _around
+from attn_faithful.metrics.lists import check_reduction, mean_of
 
 
 def erasure_of_lists(
@@ -55,59 +56,79 @@ def erasure_of_lists(
         >>> result["comprehensiveness_by_share"], result["sufficiency_by_share"]
         ([0.25, 0.75], [0.5, 0.0])
     """
-    check_choice("reduction", reduction, ("mean", "none"))
+    check_reduction(reduction)
     check_same_length(("predictions", "references", "sufficient"), (predictions, references, sufficient))
-    for i, pair in enumerate(zip(predictions, sufficient, strict=True)):
-        check_same_length(("predictions", "sufficient"), pair, example=i)
-    without, only = _Flat("predictions", predictions), _Flat("sufficient", sufficient)
-    full = _Flat("references", [[p] for p in numbers("references", None, references)])
-    for flat in (without, full, only):
-        _check_range(flat)
+    check_rows_alike(("predictions", "sufficient"), (predictions, sufficient))
+    without = RaggedRows("predictions", predictions)
+    only = RaggedRows("sufficient", sufficient)
+    full = RaggedRows("references", [[p] for p in numbers("references", None, references)])
+    for rows in (without, full, only):
+        _check_range(rows)
+    shares = _number_of_shares(without)
+
     some = without.lengths > 0
-    bins = int(without.lengths[some][0]) if some.any() else 0
-    for i in np.flatnonzero(some & (without.lengths != bins)).tolist():
-        raise InputError(
-            f"Expected rows of {bins} shares as in the first example, but row {i} of `predictions` has "
-            f"{without.lengths[i]}; remove tokens at the same shares everywhere."
-        )
     with_nan = without.has_nan | only.has_nan | full.has_nan
-    reasons = first_reasons({NO_TOKEN: ~some, NAN_PROBABILITIES: with_nan})
     defined = some & ~with_nan
-    # (B, K + 1): the mean over shares, then each share
-    curves = [np.full((len(some), bins + 1), math.nan) for _ in range(2)]
-    if defined.any():
-        p = torch.from_numpy(full.values[defined])
-        for curve, flat, lost in zip(curves, (without, only), (comprehensiveness, sufficiency), strict=True):
-            values = lost(p, torch.from_numpy(_rectangle(flat, defined, bins)))
-            curve[defined] = torch.cat([aopc(values)[:, None], values], 1).numpy()
+    reasons = first_reasons({NO_TOKEN: ~some, NAN_PROBABILITIES: with_nan})
+    comprehensive = _curve(comprehensiveness, full, without, defined, shares)
+    enough = _curve(sufficiency, full, only, defined, shares)
     if reduction == "none":
         return {
-            "comprehensiveness": curves[0][:, 0].tolist(),
-            "sufficiency": curves[1][:, 0].tolist(),
+            "comprehensiveness": comprehensive[:, 0].tolist(),
+            "sufficiency": enough[:, 0].tolist(),
             "reason": reasons,
         }
-    (whole, *by_share), (other, *others) = (summarize(curve, [reasons] * (bins + 1)) for curve in curves)
+    column_reasons = [reasons] * (shares + 1)
+    comprehensive_mean, *comprehensive_by_share = summarize(comprehensive, column_reasons)
+    enough_mean, *enough_by_share = summarize(enough, column_reasons)
     return {
-        "comprehensiveness": whole.mean,
-        **_around(whole),
-        "sufficiency": other.mean,
-        "sufficiency_std": other.std,
-        "sufficiency_low": other.low,
-        "sufficiency_high": other.high,
-        "comprehensiveness_by_share": [column.mean for column in by_share] if whole.n else [],
-        "sufficiency_by_share": [column.mean for column in others] if whole.n else [],
+        **mean_of("comprehensiveness", comprehensive_mean),
+        "sufficiency": enough_mean.mean,
+        "sufficiency_std": enough_mean.std,
+        "sufficiency_low": enough_mean.low,
+        "sufficiency_high": enough_mean.high,
+        "comprehensiveness_by_share": [column.mean for column in comprehensive_by_share if column.n],
+        "sufficiency_by_share": [column.mean for column in enough_by_share if column.n],
     }
 
 
-def _check_range(flat: _Flat) -> None:
-    wrong = np.flatnonzero((flat.values < -_ROUNDING) | (flat.values > 1 + _ROUNDING))
+def _check_range(rows: RaggedRows) -> None:
+    wrong = np.flatnonzero((rows.values < -ROUNDING) | (rows.values > 1 + ROUNDING))
     if wrong.size:
         raise InputError(
-            f"Expected `{flat.name}` of probabilities, 0 to 1, but row {flat.row[wrong[0]]} holds "
-            f"{flat.values[wrong[0]]:.6g}; pass those of the target class, not logits."
+            f"Expected `{rows.name}` of probabilities, 0 to 1, but row {rows.row[wrong[0]]} holds "
+            f"{rows.values[wrong[0]]:.6g}; pass those of the target class, not logits."
         )
 
 
-def _rectangle(flat: _Flat, rows: np.ndarray[Any, np.dtype[np.bool_]], width: int) -> Array:
-    """The chosen rows, (rows, width), all of one length."""
-    return flat.values[rows[flat.row]].reshape(-1, width)
+def _number_of_shares(without: RaggedRows) -> int:
+    """How many shares each row with tokens has, 0 without such a row.
+
+    Raises:
+        InputError: rows of several lengths.
+    """
+    with_tokens = np.flatnonzero(without.lengths > 0)
+    if not with_tokens.size:
+        return 0
+    shares = int(without.lengths[with_tokens[0]])
+    for i in with_tokens.tolist():
+        if without.lengths[i] != shares:
+            raise InputError(
+                f"Expected rows of {shares} shares as in the first example, but row {i} of `predictions` has "
+                f"{without.lengths[i]}; remove tokens at the same shares everywhere."
+            )
+    return shares
+
+
+def _curve(
+    lost: Callable[[Tensor, Tensor], Tensor], full: RaggedRows, parts: RaggedRows, defined: Mask, shares: int
+) -> Array:
+    """What the prediction loses (B, 1 + shares): the mean over shares, then at each share; NaN where undefined."""
+    curve = np.full((len(defined), shares + 1), math.nan)
+    if not defined.any():
+        return curve
+    p_full = torch.from_numpy(full.values[defined])
+    p_parts = torch.from_numpy(parts.values[defined[parts.row]].reshape(-1, shares))
+    values = lost(p_full, p_parts)
+    curve[defined] = torch.cat([aopc(values)[:, None], values], 1).numpy()
+    return curve

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from attn_faithful._checks import check_choice
 from attn_faithful.functional.concentration import distribution, entropy, gini, normalized_entropy, support_size
-from attn_faithful.functional.ragged import _CHUNK, Rows, _Flat
-from attn_faithful.functional.reasons import NO_EXAMPLE
+from attn_faithful.functional.ragged import RaggedRows, Rows
+from attn_faithful.functional.reasons import NO_EXAMPLE, or_else
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics.alternatives import _around
+from attn_faithful.metrics.lists import Reasons, check_reduction, lists_of, mean_of, means_of
 
-Reasons = list[str | None]
+_COLUMNS = ("importance_entropy", "entropy", "support_size", "gini")
 
 
 def importance_entropy_of_lists(predictions: Rows, reduction: str = "mean") -> dict[str, Any]:
@@ -51,36 +48,26 @@ def importance_entropy_of_lists(predictions: Rows, reduction: str = "mean") -> d
         >>> result["support_size"], result["n_mass"]
         (2.0, 3)
     """
-    check_choice("reduction", reduction, ("mean", "none"))
-    flat = _Flat("predictions", predictions)
-    values = np.full((len(flat.lengths), 4), math.nan)
+    check_reduction(reduction)
+    rows = RaggedRows("predictions", predictions)
+    values = np.full((len(rows), len(_COLUMNS)), math.nan)
     reasons: Reasons = []
-    of_mass: Reasons = []
-    for rows, scores, content in _blocks(flat):
-        shares, without = distribution(scores, content)
-        normal, short = normalized_entropy(shares, content)
-        columns = (normal, entropy(shares), support_size(shares), gini(shares, content))
-        values[rows] = torch.stack(columns, 1).numpy()
-        of_mass += without
-        reasons += [first or second for first, second in zip(without, short, strict=True)]
-    names = ("importance_entropy", "entropy", "support_size", "gini")
+    reasons_mass: Reasons = []
+    for chunk in rows.chunks():
+        content = rows.inside(chunk)
+        shares, without_mass = distribution(rows.padded(chunk), content)
+        normalized, too_short = normalized_entropy(shares, content)
+        columns = (normalized, entropy(shares), support_size(shares), gini(shares, content))
+        values[chunk] = torch.stack(columns, 1).numpy()
+        reasons += or_else(without_mass, too_short)
+        reasons_mass += without_mass
     if reduction == "none":
-        lists = dict(zip(names, values.T.tolist(), strict=True))
-        return {**lists, "reason": reasons, "reason_mass": of_mass}
-    whole, *beside = summarize(values, [reasons, of_mass, of_mass, of_mass])
-    n_mass = beside[0].n
+        return {**lists_of(_COLUMNS, values), "reason": reasons, "reason_mass": reasons_mass}
+    normalized_mean, *others = summarize(values, [reasons, reasons_mass, reasons_mass, reasons_mass])
+    n_mass = others[0].n
     return {
-        names[0]: whole.mean,
-        **_around(whole),
-        **{name: column.mean for name, column in zip(names[1:], beside, strict=True)},
+        **mean_of(_COLUMNS[0], normalized_mean),
+        **means_of(_COLUMNS[1:], others),
         "n_mass": n_mass,
         "reason_mass": None if n_mass else NO_EXAMPLE,
     }
-
-
-def _blocks(flat: _Flat) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Which rows, their scores and their content (rows, longest), as many at once as bound the memory."""
-    for start in range(0, len(flat.lengths), _CHUNK):
-        rows = slice(start, min(start + _CHUNK, len(flat.lengths)))
-        scores = flat.padded(rows.start, rows.stop)
-        yield rows, scores, torch.arange(scores.shape[1]) < torch.from_numpy(flat.lengths[rows])[:, None]

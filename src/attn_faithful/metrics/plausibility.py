@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from attn_faithful._checks import InputError, check_choice, check_same_length
+from attn_faithful._checks import InputError, check_same_length
 from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, random_auprc, select_top, token_f1
-from attn_faithful.functional.ragged import Rows, _Flat
+from attn_faithful.functional.ragged import RaggedRows, Rows, check_rows_alike
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics.alternatives import _around
-from attn_faithful.metrics.importance_entropy import Reasons, _blocks
+from attn_faithful.metrics.lists import Reasons, check_reduction, lists_of, mean_of, means_of
 
 COLUMNS = (
     "auprc",
@@ -70,42 +70,47 @@ def plausibility_of_lists(
         >>> round(result["auprc"], 6), round(result["random_auprc"], 6), result["token_f1"], result["reasons"]
         (0.833333, 0.805556, 0.5, {'no rationale token': 1})
     """
-    check_choice("reduction", reduction, ("mean", "none"))
+    check_reduction(reduction)
     check_same_length(("predictions", "references"), (predictions, references))
-    for i, pair in enumerate(zip(predictions, references, strict=True)):
-        check_same_length(("predictions", "references"), pair, example=i)
-    flat, marks = _Flat("predictions", predictions), _Flat("references", references)
+    check_rows_alike(("predictions", "references"), (predictions, references))
+    importance = RaggedRows("predictions", predictions)
+    marks = RaggedRows("references", references)
+    _check_marks(marks)
+    if share is not None:
+        erasure_counts(torch.zeros(1), (share,))  # refuses a wrong share, also of no example
+
+    values = np.full((len(importance), len(COLUMNS)), math.nan)
+    reasons: Reasons = []
+    for chunk in importance.chunks():
+        scores = importance.padded(chunk)
+        content = importance.inside(chunk)
+        rationale = marks.padded(chunk) > 0
+        area, area_reasons = auprc(scores, rationale, content)
+        chance, _ = random_auprc(rationale, content)
+        chance = torch.where(area.isnan(), math.nan, chance)
+        selected, _ = select_top(scores, content, _counts(rationale, content, share))
+        token = token_f1(selected, rationale)
+        span = iou_f1(selected, rationale, threshold)
+        agreement = (token.f1, token.precision, token.recall, span.f1, span.precision, span.recall)
+        values[chunk] = torch.stack((area, chance, *agreement), 1).numpy()
+        reasons += area_reasons
+    if reduction == "none":
+        return {**lists_of(COLUMNS, values), "reason": reasons}
+    area_mean, *others = summarize(values, [reasons] * len(COLUMNS))
+    return {**mean_of(COLUMNS[0], area_mean), **means_of(COLUMNS[1:], others)}
+
+
+def _check_marks(marks: RaggedRows) -> None:
     wrong = np.flatnonzero(~np.isin(marks.values, (0, 1)))
     if wrong.size:
         raise InputError(
             f"Expected `references` of 0 and 1, but row {marks.row[wrong[0]]} holds {marks.values[wrong[0]]:g}; "
             "importance goes into `predictions`."
         )
-    if share is not None:
-        erasure_counts(torch.zeros(1), (share,))  # refuses a wrong share, also of no example
-    values = np.full((len(flat.lengths), len(COLUMNS)), math.nan)
-    reasons: Reasons = []
-    for rows, scores, content in _blocks(flat):
-        rationale = marks.padded(rows.start, rows.stop) > 0
-        precision, why = auprc(scores, rationale, content)
-        chance, _ = random_auprc(rationale, content)
-        counts = rationale.sum(-1) if share is None else erasure_counts(content.sum(-1), (share,))[:, 0]
-        selected, _ = select_top(scores, content, counts)
-        token, span = token_f1(selected, rationale), iou_f1(selected, rationale, threshold)
-        columns = (
-            precision,
-            torch.where(precision.isnan(), math.nan, chance),
-            token.f1,
-            token.precision,
-            token.recall,
-            span.f1,
-            span.precision,
-            span.recall,
-        )
-        values[rows] = torch.stack(columns, 1).numpy()
-        reasons += why
-    if reduction == "none":
-        return {**dict(zip(COLUMNS, values.T.tolist(), strict=True)), "reason": reasons}
-    whole, *beside = summarize(values, [reasons] * len(COLUMNS))
-    means = {name: column.mean for name, column in zip(COLUMNS[1:], beside, strict=True)}
-    return {COLUMNS[0]: whole.mean, **_around(whole), **means}
+
+
+def _counts(rationale: Tensor, content: Tensor, share: float | None) -> Tensor:
+    """How many tokens of each text (B,) are selected."""
+    if share is None:
+        return rationale.sum(-1)
+    return erasure_counts(content.sum(-1), (share,))[:, 0]

@@ -1,10 +1,9 @@
 """Adversarial attention: how far can attention move while the prediction stays?"""
 
-import datasets
 import evaluate
 
-import attn_faithful.metrics.alternatives as alternatives  # a class imported by name would be taken for the metric
-import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.adversarial import adversarial_of_lists
 
 _DESCRIPTION = """eps-max JSD: the largest divergence (JSD, nats, 0 to ln 2) from the model's attention among
 alternatives that change its class probabilities by at most eps (TVD); its mean over texts. 0: attention cannot move."""
@@ -26,21 +25,21 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class AdversarialAttention(_metric.Metric):
+class AdversarialAttention(_base.Metric):
     def _info(self):
-        row = datasets.Sequence(datasets.Value("float64"))
-        rows = datasets.Sequence(row)
-        names = ("predictions", "references", "prediction_attentions", "reference_attentions")
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features(dict(zip(names, (rows, row, rows, row), strict=True))),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROWS,
+            references=_base.ROW,
+            prediction_attentions=_base.ROWS,
+            reference_attentions=_base.ROW,
         )
 
     def _compute(
         self, predictions, references, prediction_attentions, reference_attentions, eps=0.01, reduction="mean"
     ):
-        return alternatives.adversarial_of_lists(
+        return adversarial_of_lists(
             predictions, references, prediction_attentions, reference_attentions, eps=eps, reduction=reduction
         )

@@ -1,10 +1,9 @@
 """AtteFa: how faithful attention is, from a base model and its adversarially trained twin."""
 
-import datasets
 import evaluate
 
-import attn_faithful.functional.ragged as ragged  # a class imported by name would be taken for the metric
-import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.attefa import attefa_of_lists
 
 _DESCRIPTION = """AtteFa = min(mean TVD / (mean JSD / ln 2), 1), where TVD (0 to 1) compares the class probabilities of
 an adversarially trained twin with the base model's, and JSD (nats) their attention. 0: it moves freely, 1: not."""
@@ -21,18 +20,19 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class Attefa(_metric.Metric):
+class Attefa(_base.Metric):
     def _info(self):
-        row = datasets.Sequence(datasets.Value("float64"))
-        names = ("predictions", "references", "prediction_attentions", "reference_attentions")
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features(dict.fromkeys(names, row)),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROW,
+            references=_base.ROW,
+            prediction_attentions=_base.ROW,
+            reference_attentions=_base.ROW,
         )
 
     def _compute(self, predictions, references, prediction_attentions, reference_attentions, reduction="mean"):
-        return ragged.attefa_of_lists(
+        return attefa_of_lists(
             predictions, references, prediction_attentions, reference_attentions, reduction=reduction
         )

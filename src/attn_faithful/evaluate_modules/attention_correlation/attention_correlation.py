@@ -1,10 +1,9 @@
 """Attention correlation: does attention rank the tokens as another measure of importance does?"""
 
-import datasets
 import evaluate
 
-import attn_faithful.functional.rankings as rankings  # a class imported by name would be taken for the metric
-import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.correlation import correlation_of_lists
 
 _DESCRIPTION = """Kendall's tau-b (-1 to 1) between attention and importance over the content tokens of each text, its
 mean, and the share of texts in which it is significant. 1: both rank the tokens alike, 0: unrelated, -1: opposite."""
@@ -25,17 +24,17 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class AttentionCorrelation(_metric.Metric):
+class AttentionCorrelation(_base.Metric):
     def _info(self):
-        row = datasets.Sequence(datasets.Value("float64"))
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features({"predictions": row, "references": row}),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROW,
+            references=_base.ROW,
         )
 
     def _compute(self, predictions, references, magnitude=True, tie_tolerance=1e-6, reduction="mean"):
-        return rankings.correlation_of_lists(
+        return correlation_of_lists(
             predictions, references, magnitude=magnitude, tie_tolerance=tie_tolerance, reduction=reduction
         )

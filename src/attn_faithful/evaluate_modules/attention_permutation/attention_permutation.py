@@ -1,10 +1,9 @@
 """Attention permutation: does the prediction change when the attention weights are dealt to other tokens?"""
 
-import datasets
 import evaluate
 
-import attn_faithful.metrics.alternatives as alternatives  # a class imported by name would be taken for the metric
-import attn_faithful.metrics.base as _metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.permutation import permutation_of_lists
 
 _DESCRIPTION = """Median change of the class probabilities (TVD, 0 to 1) over permutations of the attention weights of
 each text, and its mean. 0: the prediction does not depend on which token holds which weight."""
@@ -23,15 +22,15 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class AttentionPermutation(_metric.Metric):
+class AttentionPermutation(_base.Metric):
     def _info(self):
-        row = datasets.Sequence(datasets.Value("float64"))
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features({"predictions": datasets.Sequence(row), "references": row}),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROWS,
+            references=_base.ROW,
         )
 
     def _compute(self, predictions, references, reduction="mean"):
-        return alternatives.permutation_of_lists(predictions, references, reduction=reduction)
+        return permutation_of_lists(predictions, references, reduction=reduction)

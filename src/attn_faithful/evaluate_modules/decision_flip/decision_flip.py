@@ -1,10 +1,9 @@
 """Decision flips: how many items does a ranking remove until the decision changes?"""
 
-import datasets
 import evaluate
 
-import attn_faithful.metrics.base as _metric
-import attn_faithful.metrics.decision_flip as flip_lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.decision_flip import decision_flip_of_lists
 
 _DESCRIPTION = """The fraction of attended items that are removed, from the top of an importance ranking down and with
 the rest renormalized, until a classifier's decision changes; its mean over texts. Beside it the fraction of the
@@ -25,17 +24,17 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class DecisionFlip(_metric.Metric):
+class DecisionFlip(_base.Metric):
     def _info(self):
-        row = datasets.Sequence(datasets.Value("float64"))
-        names = ("predictions", "references", "token_logits", "biases")
-        columns = (row, row, datasets.Sequence(row), row)
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features(dict(zip(names, columns, strict=True))),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROW,
+            references=_base.ROW,
+            token_logits=_base.ROWS,
+            biases=_base.ROW,
         )
 
     def _compute(self, predictions, references, token_logits, biases, reduction="mean"):
-        return flip_lists.decision_flip_of_lists(predictions, references, token_logits, biases, reduction=reduction)
+        return decision_flip_of_lists(predictions, references, token_logits, biases, reduction=reduction)

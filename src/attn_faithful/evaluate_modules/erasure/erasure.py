@@ -1,10 +1,9 @@
 """Erasure: does the prediction need the most important tokens, and are they enough for it?"""
 
-import datasets
 import evaluate
 
-import attn_faithful.metrics.base as _metric
-import attn_faithful.metrics.erasure as erasure_lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.erasure import erasure_of_lists
 
 _DESCRIPTION = """Comprehensiveness (what the predicted probability loses without the most important tokens, higher is
 more faithful) and sufficiency (what it loses with only them, lower is more faithful), means over shares of tokens."""
@@ -25,16 +24,16 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class Erasure(_metric.Metric):
+class Erasure(_base.Metric):
     def _info(self):
-        number = datasets.Value("float64")
-        row = datasets.Sequence(number)
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features({"predictions": row, "references": number, "sufficient": row}),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROW,
+            references=_base.NUMBER,
+            sufficient=_base.ROW,
         )
 
     def _compute(self, predictions, references, sufficient, reduction="mean"):
-        return erasure_lists.erasure_of_lists(predictions, references, sufficient, reduction=reduction)
+        return erasure_of_lists(predictions, references, sufficient, reduction=reduction)

@@ -1,10 +1,9 @@
 """Importance entropy: do a few tokens hold the importance, or is it spread over the text?"""
 
-import datasets
 import evaluate
 
-import attn_faithful.metrics.base as _metric
-import attn_faithful.metrics.importance_entropy as lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.importance_entropy import importance_entropy_of_lists
 
 _DESCRIPTION = """Normalized entropy of importance over the content tokens of each text, and its mean: 0 where one token
 holds all, 1 where all tokens matter alike. Beside it entropy in nats, the number of tokens that matter, Gini."""
@@ -22,15 +21,14 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class ImportanceEntropy(_metric.Metric):
+class ImportanceEntropy(_base.Metric):
     def _info(self):
-        row = datasets.Sequence(datasets.Value("float64"))
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features({"predictions": row}),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROW,
         )
 
     def _compute(self, predictions, reduction="mean"):
-        return lists.importance_entropy_of_lists(predictions, reduction=reduction)
+        return importance_entropy_of_lists(predictions, reduction=reduction)

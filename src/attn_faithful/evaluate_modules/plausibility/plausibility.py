@@ -1,10 +1,9 @@
 """Plausibility: does importance point at the tokens that people marked as the reason?"""
 
-import datasets
 import evaluate
 
-import attn_faithful.metrics.base as _metric
-import attn_faithful.metrics.plausibility as lists  # a class imported by name would be taken for the metric
+import attn_faithful.metrics.base as _base  # a class imported by name would be taken for the metric
+from attn_faithful.metrics.plausibility import plausibility_of_lists
 
 _DESCRIPTION = """Agreement of importance with human rationales: area under the precision-recall curve (AUPRC), token
 F1 and span F1 (IOU) of the most important tokens, 0 to 1. Plausible explanations need not be faithful."""
@@ -26,17 +25,15 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
-class Plausibility(_metric.Metric):
+class Plausibility(_base.Metric):
     def _info(self):
-        row, marks = (datasets.Sequence(datasets.Value(kind)) for kind in ("float64", "int64"))
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features({"predictions": row, "references": marks}),
+        return _base.info(
+            _DESCRIPTION,
+            _CITATION,
+            _INPUTS,
+            predictions=_base.ROW,
+            references=_base.MARKS,
         )
 
     def _compute(self, predictions, references, share=None, threshold=0.5, reduction="mean"):
-        return lists.plausibility_of_lists(
-            predictions, references, share=share, threshold=threshold, reduction=reduction
-        )
+        return plausibility_of_lists(predictions, references, share=share, threshold=threshold, reduction=reduction)
