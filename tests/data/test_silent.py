@@ -11,7 +11,7 @@ from attn_faithful._checks import Faults, InputError, SeveralFaultsError
 from attn_faithful.data.files import decoding
 from attn_faithful.data.files.readers import from_rows
 from attn_faithful.data.files.tables import read_file
-from attn_faithful.data.labels import by_number
+from attn_faithful.data.model_classes import by_number
 from tests.data.loading import load
 
 TEXTS = ["gut, wirklich", "schlecht", "na ja, so"]

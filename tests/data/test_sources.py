@@ -9,8 +9,8 @@ import datasets
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.data import labels, sources
-from attn_faithful.data.files import readers
+from attn_faithful.data import model_classes, sources, stratified, text_column
+from attn_faithful.data.files import in_memory, mapped_tables, quoting, raw
 from attn_faithful.data.files.readers import from_rows
 from tests.data.loading import load
 
@@ -40,7 +40,9 @@ def load_labels(tmp_path, train, test=None, **settings):
     return data.label_names, data.splits["train"]["label"][:], data.splits["test"]["label"][:]
 
 
-@pytest.mark.parametrize("module", [sources, readers, labels])
+@pytest.mark.parametrize(
+    "module", [sources, raw, in_memory, mapped_tables, quoting, model_classes, stratified, text_column]
+)
 def test_examples_in_docstrings(module):
     assert doctest.testmod(module).failed == 0
 

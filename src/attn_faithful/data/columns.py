@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from attn_faithful._checks import Faults, InputError, check_choice
 from attn_faithful.data.files.raw import Raw
+from attn_faithful.data.settings import DataSettings
 
 TEXT_COLUMNS = ("sentence", "review", "body", "content", "document", "comment", "tweet", "review_body", "utterance")
 LABEL_COLUMNS = ("labels", "stars", "rating", "sentiment", "class", "category", "target", "polarity", "score")
@@ -38,116 +39,182 @@ class Columns:
     candidates: str | None = None
 
 
-def find_columns(
-    raw: Raw, source: str, text: str | None, query: str | None, label: str | None, faults: Faults | None = None
-) -> Columns:
-    """The columns by the names that were given or else by their usual names.
+def find_columns(raw: Raw, settings: DataSettings, faults: Faults | None = None) -> Columns:
+    """The columns by the names in the settings or else by their usual names.
 
     A pair is found by the names of its two columns (premise and hypothesis, passage and question). Where only the text
     is named, the texts are single whatever else is there. A column whose name differs in capitals counts where it is
     the only one.
 
     Args:
+        raw: the source; what was guessed is noted.
+        settings: name the source and perhaps its columns.
         faults: where faults of the label column go; those of the text are raised, as nothing can be read without it.
 
     Raises:
         InputError: a column that is not there, holds no text, is named twice, or is one of several that it could be.
     """
-    import datasets
-
-    asked = (text, query, label)
-    first = raw.splits.get("train") or next(iter(raw.splits.values()))
-    features = first.features
-    listed = ", ".join(features)
-    faults = faults or Faults()
-    label_given = label is not None
-    if label is not None and not any(label in rows.column_names for rows in raw.splits.values()):
-        try:
-            check_choice(f"label column of {source!r} (columns: {listed})", label, features)
-        except InputError as error:
-            faults.add(error)
-            label = None
-    for kind, name in (("text", text), ("query", query)):
-        if name is not None:
-            check_choice(f"{kind} column of {source!r} (columns: {listed})", name, features)
+    finder = _ColumnFinder.of(raw, settings, faults or Faults())
+    text, query = settings.text_column, settings.query_column
+    label = finder.named_label(raw, settings.label_column)
+    finder.check_named("text", text)
+    finder.check_named("query", query)
     if text is None:
-        text, query = _pair(features, source, query, label)
-    if label is None and not label_given:
+        text, query = finder.pair(query, label)
+    label_failed = False
+    if settings.label_column is None:
+        label, label_failed = finder.usual_label(text, query)
+    if text is None:
+        text = finder.single_text(query, label)
+    columns = Columns(text, label, query, finder.candidates() if query is not None else None)
+    finder.check_different(columns)
+    finder.check_texts(columns)
+    raw.notes.extend(_guesses(columns, settings, finder.features))
+    searched = settings.label_column is None and not label_failed
+    if label is None and searched and ("train" in raw.splits or set(finder.features) - {text, query}):
+        raw.notes.append(f"No label column found; label_column names one (columns: {finder.listed}).")
+    if query is not None:
+        raw.notes.append(f"Pairs: attention goes over {text!r}, asked by {query!r}.")
+    return columns
+
+
+@dataclass(frozen=True)
+class _ColumnFinder:
+    """Finds columns among the features of the training split, or of the first one.
+
+    Attributes:
+        features: of the columns, by name.
+        source: for messages.
+        faults: where faults of the label column go.
+    """
+
+    features: Mapping[str, Any]
+    source: str
+    faults: Faults
+
+    @classmethod
+    def of(cls, raw: Raw, settings: DataSettings, faults: Faults) -> _ColumnFinder:
+        first = raw.splits.get("train") or next(iter(raw.splits.values()))
+        return cls(first.features, settings.source, faults)
+
+    @property
+    def listed(self) -> str:
+        return ", ".join(self.features)
+
+    # columns that the settings name
+
+    def check_named(self, kind: str, name: str | None) -> None:
+        """Raise unless the column is there."""
+        if name is not None:
+            check_choice(f"{kind} column of {self.source!r} (columns: {self.listed})", name, self.features)
+
+    def named_label(self, raw: Raw, name: str | None) -> str | None:
+        """The label column, or a fault unless a split has it."""
+        if name is None or any(name in rows.column_names for rows in raw.splits.values()):
+            return name
+        try:
+            self.check_named("label", name)
+        except InputError as error:
+            self.faults.add(error)
+            return None
+        return name
+
+    # columns of usual names
+
+    def pair(self, query: str | None, label: str | None) -> tuple[str | None, str | None]:
+        """(text, query) of the one pair that goes by its names; (None, query) where there is none."""
+        names = [name for name in self.features if name != label]
+        if query is None and _called("text", names):
+            return None, None
+        pairs = [pair for pair in _usual_pairs(names) if query in (None, pair[1])]
+        if len(pairs) > 1:
+            listed = " or ".join(f"{text} with {asking}" for text, asking in pairs)
+            raise InputError(
+                f"Expected one pair of texts in {self.source!r}, but {listed} could be it; name them with text_column "
+                f"and query_column (columns: {self.listed})."
+            )
+        return pairs[0] if pairs else (None, query)
+
+    def usual_label(self, text: str | None, query: str | None) -> tuple[str | None, bool]:
+        """The label column, and whether a fault kept it from being found."""
         taken = (text, query)
         usual = LABEL_COLUMNS if query is None else (*LABEL_COLUMNS, *ANSWER_COLUMNS)
         try:
-            label = _by_name("label", features, usual, source, taken)
-            label = label or _by_name("label", features, ANSWER_COLUMNS, source, taken)  # one text of a pair
+            label = self._by_name("label", usual, taken)
+            if label is None:  # one text of a pair
+                label = self._by_name("label", ANSWER_COLUMNS, taken)
         except InputError as error:
-            faults.add(error)
-            label_given = True
-    if text is None:
-        text = _by_name("text", features, TEXT_COLUMNS, source, (label, query))
-    if text is None:
-        strings = [name for name in features if name not in (label, query) and _holds_text(features[name])]
+            self.faults.add(error)
+            return None, True
+        return label, False
+
+    def single_text(self, query: str | None, label: str | None) -> str:
+        """The column of a usual name, or else the only one that holds texts."""
+        text = self._by_name("text", TEXT_COLUMNS, (label, query))
+        if text is not None:
+            return text
+        others = [name for name in self.features if name not in (label, query)]
+        strings = [name for name in others if _holds_text(self.features[name])]
         if len(strings) != 1:
             raise InputError(
-                f"Expected a text column in {source!r}, but its columns are {listed}; name one with text_column "
-                f"(and the second text of a pair with query_column)."
+                f"Expected a text column in {self.source!r}, but its columns are {self.listed}; name one with "
+                f"text_column (and the second text of a pair with query_column)."
             )
-        text = strings[0]
-    named = [name for name in (text, query, label) if name is not None]
-    _tell_guesses(raw, features, asked, (text, query, label))
-    if twice := {name for name in named if named.count(name) > 1}:
-        raise InputError(
-            f"Expected different columns of {source!r} for text, query and label, but got {min(twice)!r} twice."
-        )
-    for name in (text, query):
-        dtype = None if name is None else getattr(features[name], "dtype", "list")
-        if dtype is not None and "string" not in dtype and dtype != "null":
+        return strings[0]
+
+    def candidates(self) -> str | None:
+        """The list column of candidates."""
+        import datasets
+
+        lists = isinstance(self.features.get(CANDIDATES), datasets.List | datasets.LargeList)
+        return CANDIDATES if lists else None
+
+    def _by_name(self, kind: str, usual: Sequence[str], taken: Sequence[str | None]) -> str | None:
+        """A column called like its kind, or the only one with a usual name; None where there is none."""
+        names = [name for name in self.features if name not in taken]
+        columns = _called(kind, names)
+        if not columns:
+            columns = [column for name in usual for column in _called(name, names)]
+        if len(columns) > 1:
             raise InputError(
-                f"Expected texts in column {name!r} of {source!r}, but it holds {dtype}; columns: {listed}; "
-                f"name another with {'query' if name == query else 'text'}_column."
+                f"Expected one {kind} column in {self.source!r}, but {', '.join(columns)} could be it; "
+                f"name one with {kind}_column (columns: {self.listed})."
             )
-    if label is None and not label_given and ("train" in raw.splits or set(features) - {text, query}):
-        raw.notes.append(f"No label column found; label_column names one (columns: {listed}).")
-    if query is not None:
-        raw.notes.append(f"Pairs: attention goes over {text!r}, asked by {query!r}.")
-    several = isinstance(features.get(CANDIDATES), (datasets.List, datasets.LargeList))
-    return Columns(text, label, query, CANDIDATES if query is not None and several else None)
+        return columns[0] if columns else None
+
+    # checks
+
+    def check_different(self, columns: Columns) -> None:
+        """Raise where one column is named for two purposes."""
+        names = [name for name in (columns.text, columns.query, columns.label) if name is not None]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise InputError(
+                f"Expected different columns of {self.source!r} for text, query and label, but got {min(twice)!r} "
+                "twice."
+            )
+
+    def check_texts(self, columns: Columns) -> None:
+        """Raise where the text or the query holds something else than texts."""
+        for name in (columns.text, columns.query):
+            if name is None:
+                continue
+            dtype = getattr(self.features[name], "dtype", "list")
+            if "string" not in dtype and dtype != "null":
+                raise InputError(
+                    f"Expected texts in column {name!r} of {self.source!r}, but it holds {dtype}; columns: "
+                    f"{self.listed}; name another with {'query' if name == columns.query else 'text'}_column."
+                )
 
 
-def _pair(
-    features: Mapping[str, Any], source: str, query: str | None, label: str | None
-) -> tuple[str | None, str | None]:
-    """(text, query) of the one pair that goes by its names; (None, query) where there is none."""
-    names = [name for name in features if name != label]
-    if query is None and _called("text", names):
-        return None, None
-    found = [
-        (own_text, own_query)
-        for asks, texts in PAIRS.items()
-        for own_query in _called(asks, names)
-        for text in texts
-        for own_text in _called(text, names)
-        if query in (None, own_query)
-    ]
-    if len(found) > 1:
-        listed = " or ".join(f"{text} with {asks}" for text, asks in found)
-        raise InputError(
-            f"Expected one pair of texts in {source!r}, but {listed} could be it; name them with text_column and "
-            f"query_column (columns: {', '.join(features)})."
-        )
-    return found[0] if found else (None, query)
-
-
-def _by_name(
-    kind: str, features: Mapping[str, Any], others: Sequence[str], source: str, taken: Sequence[str | None]
-) -> str | None:
-    """A column called like its kind, or the only one with a usual name; None where there is none."""
-    names = [name for name in features if name not in taken]
-    found = _called(kind, names) or [own for name in others for own in _called(name, names)]
-    if len(found) > 1:
-        raise InputError(
-            f"Expected one {kind} column in {source!r}, but {', '.join(found)} could be it; "
-            f"name one with {kind}_column (columns: {', '.join(features)})."
-        )
-    return found[0] if found else None
+def _usual_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """All (text, query) among the names that usually go together."""
+    pairs = []
+    for asking, texts in PAIRS.items():
+        for query in _called(asking, names):
+            for text in texts:
+                pairs += [(name, query) for name in _called(text, names)]
+    return pairs
 
 
 def _called(wanted: str, names: Sequence[str]) -> list[str]:
@@ -155,28 +222,34 @@ def _called(wanted: str, names: Sequence[str]) -> list[str]:
     return [wanted] if wanted in names else [name for name in names if name.lower() == wanted]
 
 
-def _tell_guesses(
-    raw: Raw, features: Mapping[str, Any], asked: Sequence[str | None], found: Sequence[str | None]
-) -> None:
-    """Note which columns were taken for the text and the label without being named."""
-    text, query, label = found
-    usual = {"text": TEXT_COLUMNS, "label": (*LABEL_COLUMNS, *ANSWER_COLUMNS)}
-    for kind, named, name in (("text", asked[0], text), ("label", asked[2], label)):
-        if named is not None or name is None or (kind == "text" and query is not None):
-            continue
-        alike = [other for other in features if other not in found and other.lower() in (kind, *usual[kind])]
-        if name != kind or alike:
-            beside = f", and not {', '.join(alike)}" if alike else ""
-            raw.notes.append(f"The column {name!r} is taken for the {kind}{beside}; {kind}_column names another.")
-    if asked[0] is None and any(_is_number(name) for name in features):
-        raw.notes.append(f"The first line is taken for the names of the columns: {', '.join(features)}.")
-
-
-def _is_number(name: str) -> bool:
-    return name.replace(".", "", 1).lstrip("-").isdecimal()
-
-
 def _holds_text(feature: Any) -> bool:
     import datasets
 
     return isinstance(feature, datasets.Value) and "string" in feature.dtype
+
+
+def _guesses(columns: Columns, settings: DataSettings, features: Iterable[str]) -> list[str]:
+    """Which columns were taken for the text and the label without being named."""
+    notes = []
+    features = list(features)
+    if settings.text_column is None and columns.query is None:
+        notes += _guess("text", columns.text, TEXT_COLUMNS, columns, features)
+    if settings.label_column is None and columns.label is not None:
+        notes += _guess("label", columns.label, (*LABEL_COLUMNS, *ANSWER_COLUMNS), columns, features)
+    if settings.text_column is None and any(map(_is_number, features)):
+        notes.append(f"The first line is taken for the names of the columns: {', '.join(features)}.")
+    return notes
+
+
+def _guess(kind: str, name: str, usual: Sequence[str], columns: Columns, features: Sequence[str]) -> list[str]:
+    """A note where the column has no name that says it, or others could be meant."""
+    taken = (columns.text, columns.query, columns.label)
+    alike = [other for other in features if other not in taken and other.lower() in (kind, *usual)]
+    if name == kind and not alike:
+        return []
+    beside = f", and not {', '.join(alike)}" if alike else ""
+    return [f"The column {name!r} is taken for the {kind}{beside}; {kind}_column names another."]
+
+
+def _is_number(name: str) -> bool:
+    return name.replace(".", "", 1).lstrip("-").isdecimal()

@@ -39,6 +39,10 @@ class SplitTexts:
         """The white-space words of a row's text, none where it is missing."""
         return (self.texts[row] or "").split()
 
+    def no_words(self, row: int) -> list[int]:
+        """The rationale in which no word is marked."""
+        return [0] * len(self.words(row))
+
 
 def says(rows: Any, name: str) -> bool:
     """Whether a data set has the columns that a rationale is made of."""
@@ -58,8 +62,10 @@ def check_rationale(name: str, splits: Mapping[str, Any], source: str) -> None:
     """
     import datasets
 
-    features = {column: feature for rows in splits.values() for column, feature in rows.features.items()}
-    lists = [c for c, feature in features.items() if isinstance(feature, (datasets.List, datasets.LargeList))]
+    features: dict[str, Any] = {}
+    for rows in splits.values():
+        features |= rows.features
+    lists = [column for column, kind in features.items() if isinstance(kind, datasets.List | datasets.LargeList)]
     listed = ", ".join(features)
     if name not in DERIVED:
         check_choice(f"rationale of {source!r} (columns: {listed})", name, [*lists, *DERIVED])
@@ -72,7 +78,7 @@ def check_rationale(name: str, splits: Mapping[str, Any], source: str) -> None:
         raise InputError(f"Expected lists in column {name!r} of {source!r}, but it holds {features[name]}.")
 
 
-def word_rationales(name: str, said: SplitTexts) -> list[list[int]]:
+def word_rationales(name: str, split: SplitTexts) -> list[list[int]]:
     """For each kept row 1 at the white-space words of its text that are the reason for the label, 0 at the others.
 
     - "supporting": the words of the lines that a column of that name lists, from 0, as those that prove the answer.
@@ -86,7 +92,7 @@ def word_rationales(name: str, said: SplitTexts) -> list[list[int]]:
 
     Args:
         name: one of the above.
-        said: the whole split: the other text of a pair need not be among the kept ones.
+        split: the whole split: the other text of a pair need not be among the kept ones.
 
     Raises:
         InputError: another number of values than words, a value that is none, or more than two texts in a pair, with
@@ -98,69 +104,83 @@ def word_rationales(name: str, said: SplitTexts) -> list[list[int]]:
         [[0, 0, 0, 1, 1, 1]]
     """
     if name == "pairs":
-        return _pairs(said)
-    values = said.read(name)
-    mark = {"supporting": _supporting, "token_sentiment": _sentiment}.get(name, _given)
-    return [
-        [0] * len(said.words(row)) if values[row] is None else mark(name, said, row, values[row])
-        for row in said.examples
-    ]
+        return _changed_words_of_pairs(split)
+    mark = {"supporting": _supporting_lines, "token_sentiment": _sentiment_words}.get(name, _marked_words)
+    values = split.read(name)
+    rationales = []
+    for row in split.examples:
+        if values[row] is None:
+            rationales.append(split.no_words(row))
+        else:
+            rationales.append(mark(name, split, row, values[row]))
+    return rationales
 
 
-def _given(name: str, said: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:
-    _check(name, said, row, values, (0, 1))
+def _marked_words(name: str, split: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:
+    _check_values(name, split, row, values, (0, 1))
     return [int(value) for value in values]
 
 
-def _sentiment(name: str, said: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:
-    _check(name, said, row, values, range(STRONGEST + 1))
-    side = SIDES.get((said.labels[row] or "").lower())
+def _sentiment_words(name: str, split: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:
+    _check_values(name, split, row, values, range(STRONGEST + 1))
+    side = SIDES.get((split.labels[row] or "").lower())
     if side is None:
         return [int(value != NEUTRAL) for value in values]
     return [int(side * (value - NEUTRAL) > 0) for value in values]
 
 
-def _check(name: str, said: SplitTexts, row: int, values: Sequence[Any], known: Sequence[int]) -> None:
-    example = said.examples[row]
-    check_same_length(("words of the text", name), (said.words(row), values), example)
-    strange = [value for value in values if value not in known]
-    if strange:
-        raise InputError(
-            f"Expected {known[0]} to {known[-1]} for each word in column {name!r}, but the example {example!r} has "
-            f"{strange[0]!r}."
-        )
+def _check_values(name: str, split: SplitTexts, row: int, values: Sequence[Any], known: Sequence[int]) -> None:
+    """Raise unless there is one of the known values for each word."""
+    example = split.examples[row]
+    check_same_length(("words of the text", name), (split.words(row), values), example)
+    for value in values:
+        if value not in known:
+            raise InputError(
+                f"Expected {known[0]} to {known[-1]} for each word in column {name!r}, but the example {example!r} has "
+                f"{value!r}."
+            )
 
 
-def _supporting(name: str, said: SplitTexts, row: int, places: Sequence[Any]) -> list[int]:
-    lines = [line.split() for line in (said.texts[row] or "").split("\n")]
-    strange = [place for place in places if place not in range(len(lines))]
-    if strange:
-        raise InputError(
-            f"Expected lines from 0 to {len(lines) - 1} in column {name!r}, but the example {said.examples[row]!r} has "
-            f"{strange[0]!r}."
-        )
-    return [int(i in places) for i, line in enumerate(lines) for _ in line]
+def _supporting_lines(name: str, split: SplitTexts, row: int, places: Sequence[Any]) -> list[int]:
+    lines = (split.texts[row] or "").split("\n")
+    for place in places:
+        if place not in range(len(lines)):
+            raise InputError(
+                f"Expected lines from 0 to {len(lines) - 1} in column {name!r}, but the example "
+                f"{split.examples[row]!r} has {place!r}."
+            )
+    marks = []
+    for i, line in enumerate(lines):
+        marks += [int(i in places)] * len(line.split())
+    return marks
 
 
-def _pairs(said: SplitTexts) -> list[list[int]]:
-    members: dict[Any, dict[bool, int]] = {}
-    own = zip(said.read("pair_id"), said.read("is_revised"), said.texts, strict=True)
-    for row, (pair, revised, text) in enumerate(own):
+def _changed_words_of_pairs(split: SplitTexts) -> list[list[int]]:
+    marks: dict[int, list[int]] = {}
+    for members in _pairs(split).values():
+        if len(members) == 2 and not split.examples.keys().isdisjoint(members.values()):
+            original, revised = members[False], members[True]
+            marks[original], marks[revised] = changed_words(split.words(original), split.words(revised))
+    return [marks.get(row) or split.no_words(row) for row in split.examples]
+
+
+def _pairs(split: SplitTexts) -> dict[Any, dict[bool, int]]:
+    """Pair -> whether revised -> row."""
+    pairs: dict[Any, dict[bool, int]] = {}
+    columns = zip(split.read("pair_id"), split.read("is_revised"), split.texts, strict=True)
+    for row, (pair, revised, text) in enumerate(columns):
         if pair is None or text is None:
             continue
         if revised not in (0, 1):
             raise InputError(f"Expected true or false in column 'is_revised', but row {row} has {revised!r}.")
-        if members.setdefault(pair, {}).setdefault(bool(revised), row) != row:
+        first = pairs.setdefault(pair, {}).setdefault(bool(revised), row)
+        if first != row:
             kind = "revised" if revised else "original"
             raise InputError(
                 f"Expected one original and one revised text a pair, but the pair {pair!r} has two {kind} ones, "
-                f"rows {members[pair][bool(revised)]} and {row}; give each pair a pair_id of its own."
+                f"rows {first} and {row}; give each pair a pair_id of its own."
             )
-    marks: dict[int, list[int]] = {}
-    for two in members.values():
-        if len(two) == 2 and not said.examples.keys().isdisjoint(two.values()):
-            marks[two[False]], marks[two[True]] = changed_words(said.words(two[False]), said.words(two[True]))
-    return [marks.get(row, [0] * len(said.words(row))) for row in said.examples]
+    return pairs
 
 
 def changed_words(first: Sequence[str], second: Sequence[str]) -> tuple[list[int], list[int]]:
@@ -170,7 +190,8 @@ def changed_words(first: Sequence[str], second: Sequence[str]) -> tuple[list[int
         >>> changed_words("a good film".split(), "a truly bad film".split())
         ([0, 1, 0], [0, 1, 1, 0])
     """
-    marks = [1] * len(first), [1] * len(second)
+    in_first, in_second = [1] * len(first), [1] * len(second)
     for a, b, size in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
-        marks[0][a : a + size] = marks[1][b : b + size] = [0] * size
-    return marks
+        in_first[a : a + size] = [0] * size
+        in_second[b : b + size] = [0] * size
+    return in_first, in_second

@@ -14,11 +14,10 @@ from unicodedata import normalize
 import numpy as np
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.splits import take
+from attn_faithful.data.split_table import SplitTable
 from attn_faithful.data.text_column import Texts
 
 FILE = "training_texts.parquet"  # beside the weights
-SEEN = "\x1fseen"  # of a table: whether a model was trained on the text
 CAUTION = "CAUTION"  # begins what is told of texts that a model was trained on
 PARTS = ("test", "train", "validation")
 
@@ -78,7 +77,8 @@ class TrainingTexts:
         damaged = f"{path} is damaged; remove it, and no text counts as trained on"
         try:
             table = pq.read_table(path)
-            prints, parts = (table.column(name).to_numpy() for name in ("print", "part"))
+            prints = table.column("print").to_numpy()
+            parts = table.column("part").to_numpy()
             single = bool(json.loads(table.schema.metadata[b"single"]))
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise InputError(f"{damaged} ({error}).") from error
@@ -92,25 +92,31 @@ class TrainingTexts:
         A text that stands there several times is told apart by the order of its copies, so that the table that a run
         was cut from falls into the same parts again. Of another source, a text is used where any copy was.
         """
-        parts: dict[int, list[int]] = defaultdict(list)
+        parts_of: dict[int, list[int]] = defaultdict(list)
         for fingerprint, part in zip(self.prints.tolist(), self.parts.tolist(), strict=True):
-            parts[fingerprint].append(part)
+            parts_of[fingerprint].append(part)
         copies: Counter[int] = Counter()
-        marks = []
+        used = []
         for fingerprint in fingerprints(texts, queries).tolist():
-            known = parts.get(fingerprint, [])
+            parts = parts_of.get(fingerprint, [])
             copy = copies[fingerprint]
             copies[fingerprint] += 1
-            same = self.single and copy < len(known)
-            marks.append(known[copy] > 0 if same else any(known))
-        return np.asarray(marks, dtype=bool)
+            if self.single and copy < len(parts):
+                used.append(parts[copy] != PARTS.index("test"))
+            else:
+                used.append(any(parts))
+        return np.asarray(used, dtype=bool)
 
 
 def fingerprints(texts: Iterable[str], queries: Iterable[str] | None = None) -> np.ndarray:
     """Of each text, or text and query: (n,) uint64; the same whatever its capitals, blanks and form of Unicode."""
-    said = zip(texts) if queries is None else zip(texts, queries, strict=True)
-    digests = [hashlib.blake2b("\x1f".join(map(_plain, parts)).encode(), digest_size=8).digest() for parts in said]
-    return np.asarray([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+    contents = zip(texts) if queries is None else zip(texts, queries, strict=True)
+    prints = []
+    for content in contents:
+        plain = "\x1f".join(map(_plain, content))
+        digest = hashlib.blake2b(plain.encode(), digest_size=8).digest()
+        prints.append(int.from_bytes(digest, "little"))
+    return np.asarray(prints, dtype=np.uint64)
 
 
 def _plain(text: str) -> str:
@@ -118,12 +124,12 @@ def _plain(text: str) -> str:
 
 
 def without_seen(
-    tables: dict[str, dict[str, Sequence[Any]]], tested: Sequence[str], leave_out: bool, notes: list[str]
-) -> dict[str, dict[str, Sequence[Any]]]:
-    """Tables without the texts that a model was trained on, or all of them; which it is, is told.
+    tables: Mapping[str, SplitTable], tested: Sequence[str], leave_out: bool, notes: list[str]
+) -> dict[str, SplitTable]:
+    """Tables without the texts that a model was trained on, or all of them; which it is, is noted.
 
     Args:
-        tables: a split each; their column `SEEN` says which texts those are, and is gone afterwards.
+        tables: a split each; their column ``seen`` says which texts those are.
         tested: the splits that this is asked of.
         leave_out: leave them out.
         notes: gets what was done.
@@ -131,28 +137,29 @@ def without_seen(
     Raises:
         InputError: no text is left.
     """
-    kept = {}
-    for split, given in tables.items():
-        table = {name: values for name, values in given.items() if name != SEEN}
-        marks = np.asarray(given[SEEN], dtype=bool) & (split in tested)
-        count, total = int(marks.sum()), len(marks)
-        kept[split] = table
-        if count and leave_out:
-            if count == total:
+    without = dict(tables)
+    for split in tables:
+        table = tables[split]
+        seen = np.asarray(table.seen, dtype=bool)
+        n_seen, total = int(seen.sum()), len(seen)
+        if split not in tested or not n_seen:
+            continue
+        if leave_out:
+            if n_seen == total:
                 raise InputError(
                     f"Expected texts that the model was not trained on, but it was trained on all {total} of "
                     f"{split!r}; give other texts, or keep these with data.seen=keep (--set data.seen=keep)."
                 )
-            kept[split] = take(table, np.flatnonzero(~marks).tolist())
+            without[split] = table.take(np.flatnonzero(~seen).tolist())
             notes.append(
-                f"{split}: {count} of {total} texts left out, as the model was trained on them or its epoch chosen by "
+                f"{split}: {n_seen} of {total} texts left out, as the model was trained on them or its epoch chosen by "
                 f"them (data.seen=keep keeps them)."
             )
-        elif count and total == 1:
+        elif total == 1:
             notes.append(f"{CAUTION}: the model was trained on this text, or its epoch chosen by it.")
-        elif count:
+        else:
             notes.append(
-                f"{CAUTION}: the model was trained on {count} of these {total} texts ({split}), or its epoch chosen by "
-                f"them; on such texts it looks better than it is (data.seen=leave_out leaves them out)."
+                f"{CAUTION}: the model was trained on {n_seen} of these {total} texts ({split}), or its epoch chosen "
+                f"by them; on such texts it looks better than it is (data.seen=leave_out leaves them out)."
             )
-    return kept
+    return without
