@@ -11,26 +11,35 @@ from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.concentration import distribution, gini, normalized_entropy, support_size
+from attn_faithful.functional.reasons import or_else
 
 ENTROPY = MetricSpec(
     "importance_entropy",
     "entropy",
     "entropy of the shares of importance, of its largest value: 0 where one item has all, 1 where all have the same",
-    0.0,
-    1.0,
 )
-SUPPORT = MetricSpec("importance_support", "support", "number of items with importance above 0", 1.0, math.inf)
+SUPPORT = MetricSpec(
+    "importance_support",
+    "support",
+    "number of items with importance above 0",
+    low=1.0,
+    high=math.inf,
+)
 GINI = MetricSpec(
-    "importance_gini", "Gini", "Gini's coefficient of the importance: 0 where all items have the same", 0.0, 1.0
+    "importance_gini",
+    "Gini",
+    "Gini's coefficient of the importance: 0 where all items have the same",
 )
-ZERO = MetricSpec("zero_attention", "zero attention", "share of the items that attention leaves out entirely", 0.0, 1.0)
+ZERO = MetricSpec(
+    "zero_attention",
+    "zero attention",
+    "share of the items that attention leaves out entirely",
+)
 HIDDEN = MetricSpec(
     "hidden_entropy",
     "hidden entropy",
     "normalized entropy of what a state depends on, averaged over the states (with "
     "the source hidden_gradient, which tells it): 1 where each depends on all tokens alike",
-    0.0,
-    1.0,
 )
 
 
@@ -58,37 +67,39 @@ def run(block: Block, settings: EntropySettings) -> ScoreRows:
             attention's place is measured, as the sources do not depend on it.
         settings: see `EntropySettings`.
     """
-    found = ScoreRows()
-    _score(found, block, block.attention, block.encoded.over_items)
-    for name in settings.of if block.attention == "attention" else ():
-        _score(found, block, name, block.sources[name])
-    return found
+    rows = ScoreRows()
+    _add(rows, block, block.attention, block.encoded.over_items)
+    if not block.is_control:
+        for name in settings.of:
+            _add(rows, block, name, block.sources[name])
+    return rows
 
 
-def _score(found: ScoreRows, block: Block, source: str, importance: Tensor) -> None:
+def _add(rows: ScoreRows, block: Block, source: str, importance: Tensor) -> None:
+    """Add how concentrated one importance is, metric by metric."""
     content = block.encoded.content
     shares, reasons = distribution(importance.to(content.device), content)
-    values, short = normalized_entropy(shares, content)
-    columns = (
-        (ENTROPY, values, [first or second for first, second in zip(reasons, short, strict=True)]),
-        (SUPPORT, support_size(shares), reasons),
-        (GINI, gini(shares, content), reasons),
-    )
+    entropy, entropy_reasons = normalized_entropy(shares, content)
+    support = support_size(shares)
+    rows.add(block, {ENTROPY: entropy}, or_else(reasons, entropy_reasons), source)
+    rows.add(block, {SUPPORT: support}, reasons, source)
+    rows.add(block, {GINI: gini(shares, content)}, reasons, source)
     if source == block.attention:
-        left_out = 1 - support_size(shares) / content.sum(1).clamp(min=1)
-        columns = (*columns, (ZERO, left_out, reasons))
-    for metric, column, why in columns:
-        for row, value in enumerate(column.tolist()):
-            found.score(block, row, metric.name, value, why[row], source=source)
+        without_attention = 1 - support / content.sum(1).clamp(min=1)
+        rows.add(block, {ZERO: without_attention}, reasons, source)
+
+
+def _sources(settings: EntropySettings) -> list[str]:
+    return settings.of
 
 
 EVALUATORS.register("entropy")(
     Evaluator(
         "entropy",
         "Meister et al. 2021, section 4",
-        (ENTROPY, SUPPORT, GINI, ZERO, HIDDEN),
+        metrics=(ENTROPY, SUPPORT, GINI, ZERO, HIDDEN),
         run=run,
         settings=EntropySettings,
-        sources=lambda settings: settings.of,
+        sources=_sources,
     )
 )

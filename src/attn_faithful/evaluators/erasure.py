@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
-from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, nan_where
 from attn_faithful.functional.erasure import (
     SHARES,
     aopc,
@@ -23,27 +23,26 @@ from attn_faithful.functional.erasure import (
     sufficiency,
     top_masks,
 )
-from attn_faithful.functional.reasons import CANNOT_DELETE, MULTI_LABEL, NAN_PROBABILITIES
+from attn_faithful.functional.reasons import CANNOT_DELETE, MULTI_LABEL, NAN_PROBABILITIES, first_reasons, or_else
 from attn_faithful.models.protocol import probabilities
 
 COMPREHENSIVENESS = MetricSpec(
     "comprehensiveness",
     "comprehensiveness",
     "what the predicted class loses without the top items, mean over shares",
-    -1.0,
-    1.0,
-    "higher",
-    "probability",
+    low=-1.0,
+    direction="higher",
+    unit="probability",
 )
 SUFFICIENCY = MetricSpec(
     "sufficiency",
     "sufficiency",
     "what the predicted class loses with the top items alone, mean over shares",
-    -1.0,
-    1.0,
-    "lower",
-    "probability",
+    low=-1.0,
+    direction="lower",
+    unit="probability",
 )
+METRICS = (COMPREHENSIVENESS, SUFFICIENCY)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,12 @@ class ErasureSettings:
 
 @dataclass(frozen=True)
 class Curve:
-    """What one ranking's top items do, (B, K) over the shares, and why an example says nothing."""
+    """What one ranking's top items do at each share.
+
+    Attributes:
+        without, only: (B, K) over the shares: the loss without the top items, and with them alone; NaN with a reason.
+        reasons: why an example says nothing.
+    """
 
     without: Tensor
     only: Tensor
@@ -84,54 +88,64 @@ def run(block: Block, settings: ErasureSettings) -> ScoreRows:
         block: examples at a site; the slots of an example are one set of items.
         settings: see `ErasureSettings`.
     """
-    found = ScoreRows()
+    rows = ScoreRows()
+    refused = _refusal(block)
+    if refused is not None:
+        nothing = torch.full((len(block),), math.nan)
+        for name in settings.rankings:
+            rows.add(block, {COMPREHENSIVENESS: nothing, SUFFICIENCY: nothing}, source=name, otherwise=refused)
+        return rows
     for name, curve in _curves(block, settings).items():
-        columns = {COMPREHENSIVENESS: aopc(curve.without).tolist(), SUFFICIENCY: aopc(curve.only).tolist()}
-        for row, reason in enumerate(curve.reasons):
-            for metric, values in columns.items():
-                found.score(block, row, metric.name, math.nan if reason else values[row], reason, source=name)
-            if reason is None:
-                found.variant(block, row, "erasure", name, changes=curve.without[row].tolist())
-    return found
+        values = {COMPREHENSIVENESS: aopc(curve.without), SUFFICIENCY: aopc(curve.only)}
+        rows.add(block, values, curve.reasons, source=name)
+        defined = torch.tensor([reason is None for reason in curve.reasons])
+        rows.add_variants(block, [VariantColumns("erasure", name, defined, {"changes": curve.without})])
+    return rows
+
+
+def _refusal(block: Block) -> str | None:
+    """Why a model's texts cannot be judged by deletion."""
+    if block.encoded.multi_label:
+        return MULTI_LABEL
+    return CANNOT_DELETE if block.without is None else None
 
 
 def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
+    """The curve of every ranking; all texts of all rankings are run together."""
     encoded, content = block.encoded, block.encoded.content
-    refused = MULTI_LABEL if encoded.multi_label else CANNOT_DELETE if block.without is None else None
-    if refused is not None:
-        nothing = torch.full((len(block), 1), math.nan)
-        return {name: Curve(nothing, nothing, [refused] * len(block)) for name in settings.rankings}
     counts = erasure_counts(content.sum(1), settings.shares)
-    tops = {name: top_masks(block.importance(name).double(), content, counts) for name in settings.rankings}
+    reasons_of = {}
     # the whole text stands beside the others, so that what removes nothing changes nothing, to the last bit
-    kept = [torch.ones_like(content)[:, None]]
-    for chosen, _ in tops.values():
-        kept += [~chosen, chosen | ~content[:, None]]
-    logits = block.without(torch.cat(kept, dim=1)).double()
-    target = encoded.logits.argmax(-1)[:, None, None].expand(-1, logits.shape[1], 1)
-    chances = probabilities(logits).gather(2, target.to(logits.device))[..., 0]  # (B, 1 + 2 K a ranking)
-    full, parts = chances[:, 0], chances[:, 1:].split(counts.shape[1], dim=1)
-    return {
-        name: _curve(full, without, only, reasons)
-        for (name, (_, reasons)), without, only in zip(tops.items(), parts[::2], parts[1::2], strict=True)
-    }
+    keep = [torch.ones_like(content)[:, None]]
+    for name in settings.rankings:
+        top, reasons_of[name] = top_masks(block.importance(name).double(), content, counts)  # (B, K, T)
+        keep += [~top, top | ~content[:, None]]
+    logits = block.without(torch.cat(keep, dim=1)).double()
+    predicted = encoded.logits.argmax(-1)[:, None, None].expand(-1, logits.shape[1], 1)
+    target = probabilities(logits).gather(2, predicted.to(logits.device))[..., 0]  # (B, 1 + 2 K a ranking)
+    full = target[:, 0]
+    parts = iter(target[:, 1:].split(counts.shape[1], dim=1))
+    return {name: _curve(full, next(parts), next(parts), reasons) for name, reasons in reasons_of.items()}
 
 
 def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | None]) -> Curve:
-    broken = (full.isnan() | without.isnan().any(1) | only.isnan().any(1)).tolist()
-    reasons = [reason or (NAN_PROBABILITIES if nan else None) for reason, nan in zip(reasons, broken, strict=True)]
-    return Curve(comprehensiveness(full, without), sufficiency(full, only), reasons)
+    """One ranking's curve, from the target's probability for the full text (B,) and for its parts (B, K)."""
+    has_nan = full.isnan() | without.isnan().any(1) | only.isnan().any(1)
+    reasons = or_else(reasons, first_reasons({NAN_PROBABILITIES: has_nan}))
+    lost_without = nan_where(reasons, comprehensiveness(full, without))
+    lost_alone = nan_where(reasons, sufficiency(full, only))
+    return Curve(lost_without, lost_alone, reasons)
 
 
 EVALUATORS.register("erasure")(
     Evaluator(
         "erasure",
         "DeYoung et al. 2020, section 4.2",
-        (COMPREHENSIVENESS, SUFFICIENCY),
+        metrics=METRICS,
         run=run,
         settings=ErasureSettings,
         sources=sources_of,
         under_controls=False,
-        by_label=LabelTest((COMPREHENSIVENESS, SUFFICIENCY), run),
+        by_label=LabelTest(METRICS, run),
     )
 )

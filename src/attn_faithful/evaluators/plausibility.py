@@ -6,7 +6,6 @@ Plausible is not faithful: importance may agree with people and say nothing abou
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -23,23 +22,21 @@ AUPRC = MetricSpec(
     "plausibility",
     "AUPRC",
     "area under the precision-recall curve of finding the marked items by their importance",
-    0.0,
-    1.0,
 )
-TOKEN_F1 = MetricSpec("plausibility_f1", "token F1", "F1 of the most important items against the marked ones", 0.0, 1.0)
+TOKEN_F1 = MetricSpec(
+    "plausibility_f1",
+    "token F1",
+    "F1 of the most important items against the marked ones",
+)
 IOU_F1 = MetricSpec(
     "plausibility_iou",
     "IOU F1",
     "F1 of runs of the most important items against marked runs, which count as found from half an overlap on",
-    0.0,
-    1.0,
 )
 SHARE = MetricSpec(
     "rationale_share",
     "marked",
     "share of the items that are marked, which is the AUPRC of constant importance",
-    0.0,
-    1.0,
 )
 METRICS = (AUPRC, TOKEN_F1, IOU_F1, SHARE)
 
@@ -78,45 +75,47 @@ def run(block: Block, settings: PlausibilitySettings) -> ScoreRows:
         block: examples at a site; the slots of an example are one set of items.
         settings: see `PlausibilitySettings`.
     """
-    found = ScoreRows()
-    content = block.encoded.content
     if block.rationale is None:
-        nothing, reasons = torch.full((len(block),), math.nan), [NOTHING_MARKED] * len(block)
-        for name in settings.rankings:
-            _score(found, block, name, dict.fromkeys((AUPRC, TOKEN_F1, IOU_F1), nothing), reasons)
-        _score(found, block, block.attention, {SHARE: nothing}, reasons)
-        return found
+        return _nothing_marked(block, settings)
+    rows = ScoreRows()
+    content = block.encoded.content
     marked = block.rationale.to(content.device) & content
-    share = settings.share
-    counts = marked.sum(-1) if share is None else erasure_counts(content.sum(-1), (share,))[:, 0]
+    counts = _selected_counts(marked, content, settings)
     for name in settings.rankings:
         importance = block.importance(name)
         area, reasons = auprc(importance, marked, content)
         selected, _ = select_top(importance, content, counts)
-        columns = {
-            AUPRC: area,
-            TOKEN_F1: token_f1(selected, marked).f1,
-            IOU_F1: iou_f1(selected, marked, settings.threshold).f1,
-        }
-        _score(found, block, name, columns, reasons)
+        rows.add(block, {AUPRC: area}, reasons, source=name)
+        rows.add(block, {TOKEN_F1: token_f1(selected, marked).f1}, reasons, source=name)
+        rows.add(block, {IOU_F1: iou_f1(selected, marked, settings.threshold).f1}, reasons, source=name)
     share_marked, reasons = rationale_share(marked, content)
-    _score(found, block, block.attention, {SHARE: share_marked}, reasons)
-    return found
+    rows.add(block, {SHARE: share_marked}, reasons)
+    return rows
 
 
-def _score(
-    found: ScoreRows, block: Block, source: str, columns: Mapping[MetricSpec, Tensor], reasons: Sequence[str | None]
-) -> None:
-    for metric, values in columns.items():
-        for row, value in enumerate(values.tolist()):
-            found.score(block, row, metric.name, value, reasons[row], source=source)
+def _nothing_marked(block: Block, settings: PlausibilitySettings) -> ScoreRows:
+    """Undefined values of data without rationales."""
+    rows = ScoreRows()
+    nothing = torch.full((len(block),), math.nan)
+    for name in settings.rankings:
+        for metric in (AUPRC, TOKEN_F1, IOU_F1):
+            rows.add(block, {metric: nothing}, source=name, otherwise=NOTHING_MARKED)
+    rows.add(block, {SHARE: nothing}, otherwise=NOTHING_MARKED)
+    return rows
+
+
+def _selected_counts(marked: Tensor, content: Tensor, settings: PlausibilitySettings) -> Tensor:
+    """How many items of each example are selected for the F1 scores, (B,)."""
+    if settings.share is None:
+        return marked.sum(-1)
+    return erasure_counts(content.sum(-1), (settings.share,))[:, 0]
 
 
 EVALUATORS.register("plausibility")(
     Evaluator(
         "plausibility",
         "DeYoung et al. 2020, section 4.1",
-        METRICS,
+        metrics=METRICS,
         run=run,
         settings=PlausibilitySettings,
         sources=sources_of,

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from attn_faithful.evaluators.base import Block, MetricSpec
@@ -198,6 +199,12 @@ class ScoreRows:
             entries.extend(self.scores[name][i] for i in places)
         rows.variants = self.variants
         return rows
+
+
+def nan_where(reasons: Sequence[str | None], values: Tensor) -> Tensor:
+    """Values (B, ...) with NaN in the place of those of examples that have a reason."""
+    has_reason = torch.tensor([reason is not None for reason in reasons], dtype=torch.bool, device=values.device)
+    return values.masked_fill(has_reason.view(-1, *[1] * (values.dim() - 1)), torch.nan)
 
 
 def _append(table: dict[str, list[Any]], row: Mapping[str, Any]) -> None:
