@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec
-from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.evaluators.score_rows import CellColumns, ScoreRows
 from attn_faithful.functional.rankings import LONG, SIGNIFICANT, TIE_TOLERANCE, Correlation, kendall_tau_b, spearman
 from attn_faithful.functional.top_k import TopK, overlap, top_k_kendall, top_k_tau
 
@@ -19,41 +19,50 @@ TAU = MetricSpec(
     "attention_correlation",
     "tau-b",
     "Kendall's rank correlation of two importances over a text's tokens",
-    -1.0,
-    1.0,
-    "higher",
+    low=-1.0,
+    direction="higher",
 )
-P_VALUE = MetricSpec("correlation_p", "p", "two-sided p-value of tau-b", 0.0, 1.0, shown=False)
+P_VALUE = MetricSpec("correlation_p", "p", "two-sided p-value of tau-b", shown=False)
 SIGNIFICANT_SHARE = MetricSpec(
     "significant",
     "sig.",
     f"whether p <= {SIGNIFICANT}, over all texts as in the paper: an undefined tau is not",
-    0.0,
-    1.0,
-    "higher",
+    direction="higher",
 )
 SIGNIFICANT_LONG = MetricSpec(
     "significant_n5",
     f"sig. n>={LONG}",
     f"whether p <= {SIGNIFICANT}, texts of {LONG} tokens or more",
-    0.0,
-    1.0,
-    "higher",
+    direction="higher",
 )
-SPEARMAN = MetricSpec("spearman", "Spearman", "rank correlation of Spearman", -1.0, 1.0, "higher")
-TOP_K_TAU = MetricSpec("top_k_tau", "top-k tau", "Kendall's correlation of the two top-k lists", -1.0, 1.0, "higher")
+SPEARMAN = MetricSpec("spearman", "Spearman", "rank correlation of Spearman", low=-1.0, direction="higher")
+TOP_K_TAU = MetricSpec(
+    "top_k_tau",
+    "top-k tau",
+    "Kendall's correlation of the two top-k lists",
+    low=-1.0,
+    direction="higher",
+)
 TOP_K_DISTANCE = MetricSpec(
-    "top_k_distance", "top-k distance", "distance of the two top-k lists as in the paper's code", 0.0, 1.0, "lower"
+    "top_k_distance",
+    "top-k distance",
+    "distance of the two top-k lists as in the paper's code",
+    direction="lower",
 )
-OVERLAP = MetricSpec("top_k_overlap", "top-k overlap", "share of the k highest tokens in common", 0.0, 1.0, "higher")
-TIES = MetricSpec("tied_pairs", "tied", "share of the token pairs that tie in the first of the two", 0.0, 1.0)
+OVERLAP = MetricSpec(
+    "top_k_overlap",
+    "top-k overlap",
+    "share of the k highest tokens in common",
+    direction="higher",
+)
+TIES = MetricSpec("tied_pairs", "tied", "share of the token pairs that tie in the first of the two")
 DIFFERENCE = MetricSpec(
     "tau_difference",
     "tau - tau(attention)",
     "how much closer another importance is to the second than attention is",
-    -2.0,
-    2.0,
-    "lower",
+    low=-2.0,
+    high=2.0,
+    direction="lower",
 )
 
 METRICS = (
@@ -102,74 +111,84 @@ def run(block: Block, settings: CorrelationSettings) -> ScoreRows:
         scores whose source is "attention~<source>" and so on; `tau_difference` of "a-attention~b" is tau(a, b) minus
         tau(attention, b), as in the paper's figures 3 and 4.
     """
-    found = ScoreRows()
-    attention, items = block.encoded.attention.double().cpu().numpy(), block.items.cpu().numpy()
-    arrays = {name: block.sources[name].double().cpu().numpy() for name in settings.against}
-    own = block.attention == "attention"
-    for row in range(len(block)):
-        for slot, held in enumerate(items[row]):
-            vectors = {name: values[row][held] for name, values in arrays.items()}
-            here = PairScores(found, block, row, slot, settings)
-            taus = {
-                (block.attention, name): here.compare(block.attention, attention[row, slot][held], name, values)
-                for name, values in vectors.items()
-            }
-            if own:
-                for a, b in combinations(vectors, 2):
-                    taus[a, b] = taus[b, a] = here.compare(a, vectors[a], b, vectors[b])
-                for a, b in permutations(vectors, 2):
-                    here.difference(a, b, taus[a, b], taus[block.attention, b])
-    return found
+    attention = block.encoded.attention.double().cpu().numpy()  # (B, S, T)
+    items = block.items.cpu().numpy()
+    importances = {name: block.sources[name].double().cpu().numpy() for name in settings.against}
+    columns = CellColumns(*items.shape[:2])
+    for row, slot in np.ndindex(*items.shape[:2]):
+        inside = items[row, slot]
+        own_attention = attention[row, slot][inside]
+        vectors = {name: values[row][inside] for name, values in importances.items()}
+        pairs = PairScores(columns, block.example[row], settings)
+        taus = {}
+        for name, vector in vectors.items():
+            taus[block.attention, name] = pairs.compare(block.attention, own_attention, name, vector)
+        if block.is_control:
+            continue
+        for a, b in combinations(vectors, 2):
+            taus[a, b] = taus[b, a] = pairs.compare(a, vectors[a], b, vectors[b])
+        for a, b in permutations(vectors, 2):
+            own, other = taus[block.attention, b], taus[a, b]
+            source = f"{a}-{block.attention}~{b}"
+            columns.put(source, DIFFERENCE, other.value - own.value, other.reason or own.reason)
+    rows = ScoreRows()
+    rows.add_columns(block, columns.columns())
+    return rows
 
 
 @dataclass(frozen=True)
 class PairScores:
-    """Where the scores of one example and slot go."""
+    """Scores pairs of importances in one slot of an example.
 
-    found: ScoreRows
-    block: Block
-    row: int
-    slot: int
+    Attributes:
+        columns: where the scores go.
+        example: its id, for errors.
+        settings: of the test.
+    """
+
+    columns: CellColumns
+    example: str
     settings: CorrelationSettings
 
-    def score(self, source: str, metric: MetricSpec, value: float, reason: str | None) -> None:
-        self.found.score(self.block, self.row, metric.name, value, reason, source, self.slot)
-
-    def compare(self, a: str, x: Sequence[float], b: str, y: Sequence[float]) -> Correlation:
-        """All measures of one pair; returns tau-b."""
-        source, settings = f"{a}~{b}", self.settings
-        common = {"names": (a, b), "example": self.block.example[self.row], "tie_tolerance": settings.tie_tolerance}
-        tau = kendall_tau_b(x, y, **common)
-        self.score(source, TAU, tau.value, tau.reason)
-        self.score(source, P_VALUE, tau.p_value, tau.reason)
-        self.score(source, SIGNIFICANT_SHARE, float(tau.p_value <= SIGNIFICANT), None)  # NaN is not below it
-        reason = f"n<{LONG}" if tau.n < LONG else tau.reason
-        self.score(source, SIGNIFICANT_LONG, math.nan if reason else float(tau.p_value <= SIGNIFICANT), reason)
-        rho = spearman(x, y, **common)
-        self.score(source, SPEARMAN, rho.value, rho.reason)
-        measures: list[tuple[MetricSpec, Callable[..., TopK]]] = [
-            (TOP_K_TAU, top_k_tau),
-            (TOP_K_DISTANCE, top_k_kendall),
-            (OVERLAP, overlap),
-        ]
-        for metric, measure in measures:
-            first = measure(x, y, k=settings.k, **common)
-            self.score(source, metric, first.value, first.reason)
-        self.score(source, TIES, tau.ties_x, tau.reason if np.isnan(tau.ties_x) else None)
+    def compare(self, a: str, x: np.ndarray, b: str, y: np.ndarray) -> Correlation:
+        """Score one pair by all measures; returns tau-b."""
+        source, k = f"{a}~{b}", self.settings.k
+        options: dict[str, Any] = {
+            "names": (a, b),
+            "example": self.example,
+            "tie_tolerance": self.settings.tie_tolerance,
+        }
+        tau = kendall_tau_b(x, y, **options)
+        significant = float(tau.p_value <= SIGNIFICANT)  # NaN is not below it
+        reason_long = f"n<{LONG}" if tau.n < LONG else tau.reason
+        significant_long = math.nan if reason_long else significant
+        put = self.columns.put
+        put(source, TAU, tau.value, tau.reason)
+        put(source, P_VALUE, tau.p_value, tau.reason)
+        put(source, SIGNIFICANT_SHARE, significant, None)
+        put(source, SIGNIFICANT_LONG, significant_long, reason_long)
+        self._put(source, SPEARMAN, spearman(x, y, **options))
+        self._put(source, TOP_K_TAU, top_k_tau(x, y, k=k, **options))
+        self._put(source, TOP_K_DISTANCE, top_k_kendall(x, y, k=k, **options))
+        self._put(source, OVERLAP, overlap(x, y, k=k, **options))
+        put(source, TIES, tau.ties_x, tau.reason)
         return tau
 
-    def difference(self, a: str, b: str, other: Correlation, own: Correlation) -> None:
-        reason = other.reason or own.reason
-        self.score(f"{a}-{self.block.attention}~{b}", DIFFERENCE, other.value - own.value, reason)
+    def _put(self, source: str, metric: MetricSpec, measured: Correlation | TopK) -> None:
+        self.columns.put(source, metric, measured.value, measured.reason)
+
+
+def _sources(settings: CorrelationSettings) -> list[str]:
+    return settings.against
 
 
 EVALUATORS.register("correlation")(
     Evaluator(
         "correlation",
         "Jain and Wallace 2019, section 4.1",
-        METRICS,
+        metrics=METRICS,
         run=run,
         settings=CorrelationSettings,
-        sources=lambda settings: settings.against,
+        sources=_sources,
     )
 )

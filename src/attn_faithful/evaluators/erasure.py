@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
-from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, nan_where
+from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, is_defined, nan_where
 from attn_faithful.functional.erasure import (
     SHARES,
     aopc,
@@ -98,8 +98,8 @@ def run(block: Block, settings: ErasureSettings) -> ScoreRows:
     for name, curve in _curves(block, settings).items():
         values = {COMPREHENSIVENESS: aopc(curve.without), SUFFICIENCY: aopc(curve.only)}
         rows.add(block, values, curve.reasons, source=name)
-        defined = torch.tensor([reason is None for reason in curve.reasons])
-        rows.add_variants(block, [VariantColumns("erasure", name, defined, {"changes": curve.without})])
+        alternative = VariantColumns("erasure", name, is_defined(curve.reasons), {"changes": curve.without})
+        rows.add_variants(block, [alternative])
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +13,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial_search import output_change
 from attn_faithful.evaluators.attention_removal import CELLS
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec
-from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows, VariantColumns, is_defined, nan_where
 from attn_faithful.functional.permutations import (
     joint_permutations,
     permutable,
@@ -26,32 +27,34 @@ MEDIAN = MetricSpec(
     "attention_permutation",
     "median TVD",
     "median change of the prediction over permutations of the weights",
-    0.0,
-    1.0,
-    "higher",
-    "probability",
+    direction="higher",
+    unit="probability",
 )
-LARGEST = MetricSpec("largest_attention", "largest weight", "the largest attention weight of the text", 0.0, 1.0)
+LARGEST = MetricSpec(
+    "largest_attention",
+    "largest weight",
+    "the largest attention weight of the text",
+)
 FLIPS = MetricSpec(
-    "permutation_flips", "flips", "share of the permutations that change the decision", 0.0, 1.0, "higher"
+    "permutation_flips",
+    "flips",
+    "share of the permutations that change the decision",
+    direction="higher",
 )
 EXTREME = MetricSpec(
     "permutation_largest",
     "largest TVD",
     "largest change of the prediction over all permutations, exact; two classes",
-    0.0,
-    1.0,
-    "higher",
-    "probability",
+    direction="higher",
+    unit="probability",
 )
 CERTIFIED = MetricSpec(
     "permutation_certified",
     "no flip",
     "whether it is certain that no permutation at all changes the decision",
-    0.0,
-    1.0,
-    "lower",
+    direction="lower",
 )
+DECISION = (FLIPS, EXTREME, CERTIFIED)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,25 @@ class PermutationSettings:
             raise InputError(f"permutations must be at least 1, but is {self.permutations}.")
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """What the sampled permutations of each example do.
+
+    Attributes:
+        changes: (B, K), change of the prediction under each; an example has the first of them, see `counts`.
+        flips: (B,), share of an example's permutations that change the decision.
+        counts: permutations of each example.
+    """
+
+    changes: Tensor
+    flips: Tensor
+    counts: list[int]
+
+    def by_example(self) -> list[Tensor]:
+        """The changes of each example's own permutations."""
+        return [changes[:count] for changes, count in zip(self.changes, self.counts, strict=True)]
+
+
 def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     """Permute the attention weights of the content tokens with the encoder's states as they are.
 
@@ -87,48 +109,57 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
         block: examples at a site.
         settings: see `PermutationSettings`.
     """
-    encoded, items = block.encoded, block.items
-    possible, reasons = _permutable(encoded.attention.double(), items)
-    changes, flips, tried = _sampled(block, settings)
-    largest, certified = _exact(block, encoded.attention[:, 0].double(), items[:, 0])
-    weights = torch.where(items.any(1), encoded.over_items.double(), -math.inf).amax(-1)
-    median = [_median(own[:n]) for own, n in zip(changes, tried, strict=True)]
-    no_largest = NOT_AFFINE if encoded.affine is None else MORE_CLASSES
-    if encoded.multi_label:
-        no_largest = MULTI_LABEL
-    found = ScoreRows()
-    for row, reason in enumerate(reasons):
-        for metric, values, undefined in (
-            (MEDIAN, median, None),
-            (FLIPS, flips, None),
-            (EXTREME, largest, no_largest),
-            (CERTIFIED, certified, MULTI_LABEL if encoded.multi_label else NOT_AFFINE),
-        ):
-            value = float(values[row]) if bool(possible[row]) else math.nan
-            found.score(block, row, metric.name, value, reason or undefined)
-        empty = not bool(items[row].any())
-        found.score(block, row, LARGEST.name, math.nan if empty else float(weights[row]), reason)
-        if bool(possible[row]):
-            own = changes[row, : tried[row]].tolist()
-            found.variant(block, row, "permutation", block.attention, changes=own, output_tvd=median[row])
-    return found
+    reasons = _reasons(block)
+    sampled = _sampled(block, settings)
+    changes = sampled.by_example()
+    median = torch.tensor([_median(own) for own in changes], dtype=torch.float64)
+    has_item = block.items.flatten(1).any(1)
+    largest = torch.where(block.items.any(1), block.encoded.over_items.double(), -math.inf).amax(-1)
+    columns = [
+        ScoreColumn(MEDIAN.name, nan_where(reasons, median), reasons),
+        *_decision_columns(block, sampled, reasons),
+        ScoreColumn(LARGEST.name, largest.masked_fill(~has_item, math.nan), reasons),
+    ]
+    further = {"changes": [own.tolist() for own in changes], "output_tvd": median}
+    rows = ScoreRows()
+    rows.add_columns(block, columns)
+    rows.add_variants(block, [VariantColumns("permutation", block.attention, is_defined(reasons), further)])
+    return rows
 
 
 def run_decision(block: Block, settings: PermutationSettings) -> ScoreRows:
     """The metrics of `run` that are about the decision, of a block of one label."""
-    found = run(block, settings).without_metrics({MEDIAN.name, LARGEST.name})
-    found.variants = ScoreRows().variants
-    return found
+    rows = ScoreRows()
+    rows.add_columns(block, _decision_columns(block, _sampled(block, settings), _reasons(block)))
+    return rows
 
 
-def _permutable(attention: Tensor, items: Tensor) -> tuple[Tensor, list[str | None]]:
-    """Whether any slot of an example can be dealt anew (B,), and why not: what holds of its slot of most items."""
-    whole, reasons = permutable(attention.flatten(0, 1), items.flatten(0, 1))
-    slots = items.shape[1]
-    possible = whole.view(-1, slots).any(1)
-    longest = items.sum(-1).argmax(1).tolist()
-    held = [reasons[row * slots + slot] for row, slot in enumerate(longest)]
-    return possible, [None if p else reason for p, reason in zip(possible.tolist(), held, strict=True)]
+def _decision_columns(block: Block, sampled: Sampled, reasons: Sequence[str | None]) -> list[ScoreColumn]:
+    largest, certified = _exact(block)
+    no_largest, no_certificate = MORE_CLASSES, NOT_AFFINE
+    if block.encoded.affine is None:
+        no_largest = NOT_AFFINE
+    if block.encoded.multi_label:
+        no_largest = no_certificate = MULTI_LABEL
+    return [
+        ScoreColumn(FLIPS.name, nan_where(reasons, sampled.flips), reasons),
+        ScoreColumn(EXTREME.name, nan_where(reasons, largest), reasons, no_largest),
+        ScoreColumn(CERTIFIED.name, nan_where(reasons, certified), reasons, no_certificate),
+    ]
+
+
+def _reasons(block: Block) -> list[str | None]:
+    """Why no slot of an example can be dealt anew: what holds of its slot of most items; None where one can."""
+    slots = block.items.shape[1]
+    attention = block.encoded.attention.double()
+    possible, reasons = permutable(attention.flatten(0, 1), block.items.flatten(0, 1))
+    possible_in_any = possible.view(-1, slots).any(1).tolist()
+    longest = block.items.sum(-1).argmax(1).tolist()
+    reasons_of_examples: list[str | None] = []
+    for row, slot in enumerate(longest):
+        reason = None if possible_in_any[row] else reasons[row * slots + slot]
+        reasons_of_examples.append(reason)
+    return reasons_of_examples
 
 
 def _median(changes: Tensor) -> float:
@@ -136,45 +167,67 @@ def _median(changes: Tensor) -> float:
     return float(changes.quantile(0.5)) if len(changes) else math.nan
 
 
-def _sampled(block: Block, settings: PermutationSettings) -> tuple[Tensor, Tensor, list[int]]:
-    """Change of the prediction under each permutation (B, K), the share that change the decision (B,), and how many
-    of the K there are of each text."""
+def _sampled(block: Block, settings: PermutationSettings) -> Sampled:
     encoded, items = block.encoded, block.items
     orders = _orders(block, settings)
-    tried = [0] * len(block)
-    for (row, _), (_, from_places) in orders.items():
-        tried[row] = len(from_places)
-    k = max([1, *tried])
-    inside = (torch.arange(k) < torch.tensor(tried)[:, None]).to(items.device)  # (B, K)
-    together = max(1, CELLS // max(1, encoded.attention.numel()))
-    logits = []
-    for drawn in torch.arange(k, device=items.device).split(together):
-        permuted = encoded.attention[:, None].repeat(1, len(drawn), 1, 1)  # (B, K, S, T)
-        for (row, slot), (places, from_places) in orders.items():
-            own = from_places[drawn[0] : drawn[-1] + 1]
-            permuted[row, : len(own), slot, places] = encoded.attention[row, slot, own]
+    counts = [0] * len(block)
+    for order in orders:
+        counts[order.row] = len(order.sources)
+    most = max([1, *counts])
+    chunk_size = max(1, CELLS // max(1, encoded.attention.numel()))
+    chunks = []
+    for start in range(0, most, chunk_size):
+        end = min(start + chunk_size, most)
+        permuted = encoded.attention[:, None].repeat(1, end - start, 1, 1)  # (B, K, S, T)
+        for order in orders:
+            sources = order.sources[start:end]
+            permuted[order.row, : len(sources), order.slot, order.places] = encoded.attention[
+                order.row, order.slot, sources
+            ]
         with torch.no_grad():
-            logits.append(encoded.decode(permuted))
-    logits = torch.cat(logits, dim=1)
+            chunks.append(encoded.decode(permuted))
+    logits = torch.cat(chunks, dim=1)  # (B, K, C)
     after = probabilities(logits.double(), encoded.multi_label)
     before = probabilities(encoded.logits.double(), encoded.multi_label)[:, None]
     changes = output_change(after, before, encoded.multi_label)
-    same = _decided(logits, encoded.multi_label) == _decided(encoded.logits, encoded.multi_label)[:, None]
-    changed = ~same.flatten(2).all(-1) & inside
-    return changes, changed.double().sum(1) / inside.sum(1), tried
+    same_decision = _decided(logits, encoded.multi_label) == _decided(encoded.logits, encoded.multi_label)[:, None]
+    is_own = (torch.arange(most) < torch.tensor(counts)[:, None]).to(items.device)  # (B, K)
+    flips = ~same_decision.flatten(2).all(-1) & is_own
+    return Sampled(changes, flips.double().sum(1) / is_own.sum(1), counts)
 
 
-def _orders(block: Block, settings: PermutationSettings) -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
-    """(row, slot) -> the places of its items, and for each permutation those whose weights they get (K, places)."""
-    orders = {}
+@dataclass(frozen=True)
+class SlotOrders:
+    """The permutations of one slot of an example.
+
+    Attributes:
+        row, slot: which it is.
+        places: (n,) of its items.
+        sources: (K, n): for each permutation the places whose weights the items get.
+    """
+
+    row: int
+    slot: int
+    places: Tensor
+    sources: Tensor
+
+
+def _orders(block: Block, settings: PermutationSettings) -> list[SlotOrders]:
+    """The permutations of every slot that has two items or more."""
+    orders = []
     for row, slots in enumerate(block.items):
-        places = {slot: held.nonzero()[:, 0] for slot, held in enumerate(slots) if int(held.sum()) > 1}
-        generators = [block.generator(row, "permutation", *([slot] if slot else [])) for slot in places]
-        counts = [len(held) for held in places.values()]
+        places = {slot: items.nonzero()[:, 0] for slot, items in enumerate(slots) if int(items.sum()) > 1}
+        generators = [_generator(block, row, slot) for slot in places]
+        counts = [len(own) for own in places.values()]
         dealt = joint_permutations(counts, settings.permutations, generators, settings.identity)
-        for (slot, held), order in zip(places.items(), dealt, strict=True):
-            orders[row, slot] = held, held[order.to(held.device)]
+        for (slot, own), order in zip(places.items(), dealt, strict=True):
+            orders.append(SlotOrders(row, slot, own, own[order.to(own.device)]))
     return orders
+
+
+def _generator(block: Block, row: int, slot: int) -> torch.Generator:
+    # the key of the first slot is that of models of one slot
+    return block.generator(row, "permutation", slot) if slot else block.generator(row, "permutation")
 
 
 def _decided(logits: Tensor, multi_label: bool) -> Tensor:
@@ -182,32 +235,36 @@ def _decided(logits: Tensor, multi_label: bool) -> Tensor:
     return logits > 0 if multi_label else logits.argmax(-1, keepdim=True)
 
 
-def _exact(block: Block, attention: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+def _exact(block: Block) -> tuple[Tensor, Tensor]:
     """The largest change over all permutations (B,), and whether no permutation changes the decision (B,)."""
     encoded = block.encoded
     nothing = torch.full((len(block),), math.nan, dtype=torch.float64)
     if encoded.affine is None or encoded.multi_label:
         return nothing, nothing
+    attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
     token_logits, bias = encoded.affine.token_logits.double(), encoded.affine.bias.double()
-    fixed = torch.where(items, 0.0, attention)[:, None] @ token_logits  # what keeps its weight adds to the bias
+    # what keeps its weight adds to the bias
+    fixed = torch.where(items, 0.0, attention)[:, None] @ token_logits  # (B, 1, C)
     bias = bias + fixed[:, 0]
     moved = torch.where(items, attention, 0.0)
     certified = permutation_certificate(moved, items, token_logits, bias).double()
     if token_logits.shape[-1] != 2:
         return nothing, certified
-    margin = (bias[:, 1] - bias[:, 0])[:, None]
-    ends = torch.stack(permutation_extremes(moved, items, token_logits[..., 1] - token_logits[..., 0]), dim=-1) + margin
-    now = encoded.logits.double()
-    return (ends.sigmoid() - (now[:, 1] - now[:, 0])[:, None].sigmoid()).abs().amax(-1), certified
+    extremes = permutation_extremes(moved, items, token_logits[..., 1] - token_logits[..., 0])
+    margins = torch.stack(extremes, dim=-1) + (bias[:, 1] - bias[:, 0])[:, None]  # (B, 2)
+    observed = encoded.logits.double()
+    observed_margin = (observed[:, 1] - observed[:, 0])[:, None]
+    largest = (margins.sigmoid() - observed_margin.sigmoid()).abs().amax(-1)
+    return largest, certified
 
 
 EVALUATORS.register("permutation")(
     Evaluator(
         "permutation",
         "Jain and Wallace 2019, section 4.2.1",
-        (MEDIAN, LARGEST, FLIPS, EXTREME, CERTIFIED),
+        metrics=(MEDIAN, LARGEST, *DECISION),
         run=run,
         settings=PermutationSettings,
-        by_label=LabelTest((FLIPS, EXTREME, CERTIFIED), run_decision),
+        by_label=LabelTest(DECISION, run_decision),
     )
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,15 @@ class ScoreColumn:
     Attributes:
         metric: name from the metric table.
         values: (B,), or (B, S) of a metric by slot; NaN where undefined.
-        reasons: why a value is NaN: an entry an example, or a list an example with an entry a slot; not read where the
-            value is a number. None where no example has a reason of its own.
+        reasons: why a value is NaN, an entry a value, of an example slot after slot; not read where the value is a
+            number. None where no value has a reason of its own.
         otherwise: why a value is NaN that has no reason of its own.
         source: what was scored; None for the attention of the block.
     """
 
     metric: str
     values: Tensor | np.ndarray
-    reasons: Sequence[Any] | None = None
+    reasons: Sequence[str | None] | None = None
     otherwise: str = UNDEFINED
     source: str | None = None
 
@@ -45,15 +44,38 @@ class ScoreColumn:
     def cells(self) -> list[Cell]:
         """Value and reason of every example, slot after slot; a reason stands beside NaN and nothing else."""
         values = self.values.flatten().tolist()
-        reasons: Iterable[str | None] = self.reasons or [None] * len(values)
-        if self.reasons and self.values.ndim == 2:
-            reasons = chain.from_iterable(self.reasons)
+        reasons = self.reasons or [None] * len(values)
         return [self._cell(float(value), reason) for value, reason in zip(values, reasons, strict=True)]
 
     def _cell(self, value: float, reason: str | None) -> Cell:
         if value == value:
             return value, None
         return value, reason or self.otherwise
+
+
+class CellColumns:
+    """Columns that are worked out one value at a time: for every example, slot after slot, the same metrics.
+
+    Args:
+        examples, slots: B and S.
+    """
+
+    def __init__(self, examples: int, slots: int) -> None:
+        self.shape = (examples, slots)
+        self.cells: dict[tuple[str, str], list[Cell]] = {}
+
+    def put(self, source: str, metric: MetricSpec, value: float, reason: str | None) -> None:
+        """Add the value of a metric in the next slot."""
+        self.cells.setdefault((source, metric.name), []).append((value, reason))
+
+    def columns(self) -> list[ScoreColumn]:
+        """A column a source and metric, in the order in which they came."""
+        columns = []
+        for (source, metric), cells in self.cells.items():
+            values = np.array([value for value, _ in cells]).reshape(self.shape)
+            reasons = [reason for _, reason in cells]
+            columns.append(ScoreColumn(metric, values, reasons, source=source))
+        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +223,16 @@ class ScoreRows:
         return rows
 
 
+def is_defined(reasons: Sequence[str | None]) -> Tensor:
+    """Which examples have no reason to be undefined, (B,) bool on the CPU."""
+    return torch.tensor([reason is None for reason in reasons], dtype=torch.bool)
+
+
 def nan_where(reasons: Sequence[str | None], values: Tensor) -> Tensor:
     """Values (B, ...) with NaN in the place of those of examples that have a reason."""
-    has_reason = torch.tensor([reason is not None for reason in reasons], dtype=torch.bool, device=values.device)
-    return values.masked_fill(has_reason.view(-1, *[1] * (values.dim() - 1)), torch.nan)
+    undefined = ~is_defined(reasons).to(values.device)
+    other_axes = [1] * (values.dim() - 1)
+    return values.masked_fill(undefined.view(-1, *other_axes), torch.nan)
 
 
 def _append(table: dict[str, list[Any]], row: Mapping[str, Any]) -> None:
