@@ -1,0 +1,71 @@
+"""The top item of a ranking removed alone, beside a random other one (Serrano and Smith 2019, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from attn_faithful.evaluators.flip_case import FlipCase
+from attn_faithful.evaluators.flip_metrics import (
+    ATTENTION_DIFFERENCE,
+    BOTH,
+    JS_DIFFERENCE,
+    NEGATIVE,
+    NEITHER,
+    RANDOM_ONLY,
+    SINGLE_JS,
+    TOP_ONLY,
+)
+from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.functional.divergences import jsd
+from attn_faithful.functional.readout import flipped
+from attn_faithful.models.protocol import probabilities
+
+
+def add_single_removals(rows: ScoreRows, case: FlipCase, orders: Mapping[str, Tensor]) -> None:
+    """Add what removing the top item of each ranking does, beside a random other one.
+
+    Args:
+        rows: where the scores go.
+        case: the block.
+        orders: ranking -> places (B, T) of the items.
+    """
+    if not orders or not case.items.shape[1]:
+        return
+    pairs = {name: _top_and_other(case, name, order) for name, order in orders.items()}
+    logits = case.removal.without(torch.cat(list(pairs.values()), dim=1))  # (B, 2 a ranking, C)
+    for (name, places), after in zip(pairs.items(), logits.split(2, dim=1), strict=True):
+        _add(rows, case, name, places, after)
+
+
+def _top_and_other(case: FlipCase, name: str, order: Tensor) -> Tensor:
+    """Places (B, 2) of the top item and of any other, each as likely."""
+    rank = torch.zeros(len(case.block), dtype=torch.long)
+    for row, count in enumerate(case.counts.tolist()):
+        if count > 1:
+            generator = case.block.generator(row, "other item", name)
+            rank[row] = 1 + int(torch.randint(count - 1, (), generator=generator))
+    other = order.gather(1, rank.to(order.device)[:, None])
+    return torch.stack([order[:, 0], other[:, 0]], dim=1)
+
+
+def _add(rows: ScoreRows, case: FlipCase, name: str, places: Tensor, after: Tensor) -> None:
+    """Add what the logits (B, 2, C) without the items at ``places`` (B, 2) say of a ranking."""
+    flips = flipped(after, case.decision[:, None].expand(after.shape[:2]))
+    observed = probabilities(case.block.encoded.logits.double(), False)[:, None]
+    js = jsd(probabilities(after.nan_to_num(), False), observed.expand(after.shape), validate_args=False)  # (B, 2)
+    weights = case.removal.weights.gather(1, places)  # (B, 2)
+    top_flips, other_flips = flips.unbind(1)
+    values = {
+        SINGLE_JS: js[:, 0],
+        JS_DIFFERENCE: js[:, 0] - js[:, 1],
+        NEGATIVE: js[:, 0] < js[:, 1],
+        ATTENTION_DIFFERENCE: weights[:, 0] - weights[:, 1],
+        BOTH: top_flips & other_flips,
+        TOP_ONLY: top_flips & ~other_flips,
+        RANDOM_ONLY: ~top_flips & other_flips,
+        NEITHER: ~top_flips & ~other_flips,
+    }
+    case.add(rows, values, source=name)
