@@ -119,8 +119,7 @@ class Request:
     memory: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.model is not None:
-            object.__setattr__(self, "model", adapted(self.model))
+        object.__setattr__(self, "model", adapted(self.model))
         if self.target is None:
             return
         examples, classes = self.asked.logits.shape
