@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.unknown_tokens import unknown_notes
+from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.estimate_tests import seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.grid import Cell
-from attn_faithful.experiments.prepare import split_facts
+from attn_faithful.experiments.recipe import Recipe
 from attn_faithful.experiments.run_cell import quiet
 from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.architectures import FLAT, config_class
@@ -51,31 +53,31 @@ def check_cells(cells: Sequence[Cell]) -> Checked:
     """
     faults = Faults(collect=True)
     checked = Checked()
-    seen: set[str] = set()
-
-    def once(part: str, value: Any, look: Callable[[], None]) -> None:
-        key = json.dumps([part, value], default=str, sort_keys=True)
-        if key not in seen:
-            seen.add(key)
-            faults.gather(look)
-
+    looks: dict[str, Callable[[], None]] = {}
     for cell in cells:
         recipe = cell.recipe
-        choosing = [recipe.train.select_on, recipe.train.select_by]
-        told = [asdict(recipe.data), *choosing]
-        once("data", told, lambda recipe=recipe, choosing=choosing: _check_data(recipe.data, *choosing, checked))
-        once("vectors", recipe.vectors.path, lambda recipe=recipe: _check_vectors(recipe.vectors.path))
-        once("model", recipe.model, lambda recipe=recipe: _check_model(recipe.model))
+        chosen_by = [recipe.train.select_on, recipe.train.select_by]
+        looks.setdefault(_key("data", [asdict(recipe.data), *chosen_by]), partial(_check_data, recipe, checked))
+        looks.setdefault(_key("vectors", recipe.vectors.path), partial(_check_vectors, recipe.vectors.path))
+        looks.setdefault(_key("model", recipe.model), partial(_check_model, recipe.model))
+    for look in looks.values():
+        faults.gather(look)
     faults.raise_all()
     return checked
 
 
-def _check_data(data: DataSettings, select_on: str, select_by: str, checked: Checked) -> None:
-    texts = load_texts(data, faults=Faults(collect=True))
-    warnings = [f"{texts.name}: {line}" for line in class_warnings(texts)]
-    checked.warnings.extend(warning for warning in warnings if warning not in checked.warnings)
-    if select_on in texts.splits:
-        check_selection(texts.splits[select_on]["label"][:], len(texts.label_names), select_by)
+def _key(part: str, value: Any) -> str:
+    return json.dumps([part, value], default=str, sort_keys=True)
+
+
+def _check_data(recipe: Recipe, checked: Checked) -> None:
+    texts = load_texts(recipe.data, faults=Faults(collect=True))
+    for warning in class_warnings(texts):
+        if warning not in checked.warnings:
+            checked.warnings.append(warning)
+    split = recipe.train.select_on
+    if split in texts.splits:
+        check_selection(texts.splits[split]["label"][:], len(texts.label_names), recipe.train.select_by)
 
 
 def _check_vectors(path: str | None) -> None:
@@ -84,14 +86,18 @@ def _check_vectors(path: str | None) -> None:
 
 
 def _check_model(model: dict[str, Any]) -> None:
-    given = dict(model)
-    config_class(given.pop("architecture", FLAT))(vocab_size=3, **given)
+    settings = dict(model)
+    config_class(settings.pop("architecture", FLAT))(vocab_size=3, **settings)
 
 
 def class_warnings(texts: TextData) -> list[str]:
     """Classes of a data set, over all splits, that could be one misspelt."""
-    by_split = [texts.class_counts(split) for split in texts.splits]
-    return near_classes({name: sum(counts[name] for counts in by_split) for name in texts.label_names})
+    totals = dict.fromkeys(texts.label_names, 0)
+    for split in texts.splits:
+        counts = texts.class_counts(split)
+        for name in totals:
+            totals[name] += counts[name]
+    return [f"{texts.name}: {line}" for line in near_classes(totals)]
 
 
 def check_for_model(model: Any, tokenizer: Any, data: DataSettings, split: str | None, origin: str | Path) -> Checked:
@@ -106,23 +112,15 @@ def check_for_model(model: Any, tokenizer: Any, data: DataSettings, split: str |
     Raises:
         InputError: all that is wrong with the rows, or what keeps them from being read.
     """
-    task = make_task(
-        model, tokenizer, data, EvaluationSettings(), split, origin=str(origin), faults=Faults(collect=True)
-    )
-    joined = task.model.reads_pairs
-    sentences = task.model.reads_sentences
+    faults = Faults(collect=True)
+    task = make_task(model, tokenizer, data, EvaluationSettings(), split, origin=str(origin), faults=faults)
     texts = task.texts.splits[task.split]
-    rows = Rows.of(encode_texts(tokenizer, texts, task.model.max_tokens, sentences, joined))
-    notes = [*task.texts.notes, *unknown_notes(tokenizer, rows, task.texts.name)]
-    facts = {
-        "fingerprint": task.texts.fingerprint,
-        "notes": notes,
-        "vocabulary": len(tokenizer),
-        "vector_coverage": None,
-        task.split: split_facts(task.texts, task.split, rows),
-    }
-    warnings = [f"{task.texts.name}: {line}" for line in class_warnings(task.texts)]
+    reader = task.model
+    encoded = encode_texts(tokenizer, texts, reader.max_tokens, reader.reads_sentences, reader.reads_pairs)
+    rows = Rows.of(encoded)
+    facts = data_facts(task.texts, {task.split: rows}, tokenizer)
+    facts.notes.extend(unknown_notes(tokenizer, rows, task.texts.name))
     with quiet():
         seconds = seconds_of_tests(task)
-    named = {"axes": {"data": task.texts.name, "model": task.name}, "data": facts}
-    return Checked(warnings, [named], seconds, len(texts))
+    record = {"axes": {"data": task.texts.name, "model": task.name}, "data": facts.as_json()}
+    return Checked(class_warnings(task.texts), [record], seconds, len(texts))

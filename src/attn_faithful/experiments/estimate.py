@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,11 +14,16 @@ import torch
 
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import Prepared, prepare
+from attn_faithful.experiments.recipe import Recipe
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.models.architectures import new_model
 
 _WORDS = 15  # a sentence, for timing
 _OVERHEAD = 1.4  # checkpoints, selection and encoding, beside the steps
+_TRAINER_SECONDS = 0.003  # Trainer's own work a step
+_TIMED_STEPS = 4  # the first, which is slower, does not count
+_WEIGHT_BYTES, _VALUE_BYTES = 4, 8
+_OF_TRAINING = 6  # copies of the weights while one model trains: a checkpoint and the best, each with two moments
 
 
 @dataclass(frozen=True)
@@ -37,25 +43,39 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
     Raises:
         InputError: whatever is wrong with the data, the vectors or the models.
     """
-    ready: dict[str, Prepared] = {}
-    timed: dict[str, float] = {}
+    prepared: dict[str, Prepared] = {}
+    step_seconds: dict[str, float] = {}
     estimates = []
     for cell in cells:
-        recipe = cell.recipe
-        key = json.dumps(
-            [asdict(recipe.data), asdict(recipe.tokenizer), asdict(recipe.vectors), recipe.model], default=str
-        )
-        data = ready.get(key) or ready.setdefault(key, prepare(recipe))
-        seconds = timed.get(key) or timed.setdefault(key, _step(data, recipe.train.batch_size))
-        epochs = recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)
-        epochs += recipe.train.epochs * len(recipe.wiegreffe_pinter)
-        steps = -(-len(data.rows["train"]) // recipe.train.batch_size)
-        weights = sum(p.numel() for p in new_model(data.config).parameters())
-        values = (1 + len(cell.twins)) * sum(data.rows["test"]["length"])
-        # while one model trains: its checkpoint and its best, each with two moments a weight
-        disk = 4 * weights * (1 + len(cell.twins) + 6) + 8 * values
-        estimates.append(Estimate(_OVERHEAD * epochs * steps * seconds / 60, disk / 2**20))
-    return estimates, list(ready.values())
+        key = _key(cell.recipe)
+        if key not in prepared:
+            prepared[key] = prepare(cell.recipe)
+            step_seconds[key] = _step(prepared[key], cell.recipe.train.batch_size)
+        minutes = _OVERHEAD * _steps(cell, prepared[key]) * step_seconds[key] / 60
+        estimates.append(Estimate(minutes, _bytes(cell, prepared[key]) / 2**20))
+    return estimates, list(prepared.values())
+
+
+def _key(recipe: Recipe) -> str:
+    """What cells share that are prepared alike."""
+    parts = [asdict(recipe.data), asdict(recipe.tokenizer), asdict(recipe.vectors), recipe.model]
+    return json.dumps(parts, default=str)
+
+
+def _steps(cell: Cell, data: Prepared) -> int:
+    """Training steps of a cell: of its base, its twins and the controls of Wiegreffe and Pinter."""
+    train = cell.recipe.train
+    epochs = train.epochs * (1 + len(cell.recipe.wiegreffe_pinter))
+    epochs += sum(settings.epochs for settings, _ in cell.twins)
+    return epochs * math.ceil(len(data.rows["train"]) / train.batch_size)
+
+
+def _bytes(cell: Cell, data: Prepared) -> float:
+    """Disk of a cell: its models, what is kept while one trains, and the tables of the test split."""
+    models = 1 + len(cell.twins)
+    weights = sum(p.numel() for p in new_model(data.config).parameters())
+    values = models * sum(data.rows["test"]["length"])
+    return _WEIGHT_BYTES * weights * (models + _OF_TRAINING) + _VALUE_BYTES * values
 
 
 def _step(data: Prepared, batch_size: int) -> float:
@@ -66,18 +86,28 @@ def _step(data: Prepared, batch_size: int) -> float:
 
 
 def _timed(model: Any, data: Prepared, batch_size: int) -> float:
-    length = max(1, round(float(np.mean(data.rows["train"]["length"]))))
-    ids = torch.randint(0, data.config.vocab_size, (batch_size, length), generator=torch.Generator().manual_seed(0))
-    given = {"sentence_ids": torch.arange(length).expand(batch_size, -1) // _WORDS} if model.reads_sentences else {}
-    if data.config.query:
-        asked = max(1, round(float(np.mean([len(query) for query in data.rows["train"]["query_input_ids"]]))))
-        given["query_input_ids"] = torch.ones(batch_size, asked, dtype=torch.int64)  # (B, Q)
+    batch = _batch_of_mean_length(model, data, batch_size)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     times = []
-    for _ in range(4):
+    for _ in range(_TIMED_STEPS):
         start = time.perf_counter()
         optimizer.zero_grad()
-        model(ids, **given).logits.square().mean().backward()
+        model(**batch).logits.square().mean().backward()
         optimizer.step()
         times.append(time.perf_counter() - start)
-    return float(np.median(times[1:])) + 0.003  # Trainer's own work a step
+    return float(np.median(times[1:])) + _TRAINER_SECONDS
+
+
+def _batch_of_mean_length(model: Any, data: Prepared, batch_size: int) -> dict[str, torch.Tensor]:
+    """Random tokens, as many a text as the training texts have on average."""
+    train = data.rows["train"]
+    length = max(1, round(float(np.mean(train["length"]))))
+    generator = torch.Generator().manual_seed(0)
+    batch = {"input_ids": torch.randint(0, data.config.vocab_size, (batch_size, length), generator=generator)}  # (B, T)
+    if model.reads_sentences:
+        batch["sentence_ids"] = torch.arange(length).expand(batch_size, -1) // _WORDS  # (B, T)
+    if data.config.query:
+        query_lengths = [len(query) for query in train["query_input_ids"]]
+        query_length = max(1, round(float(np.mean(query_lengths))))
+        batch["query_input_ids"] = torch.ones(batch_size, query_length, dtype=torch.int64)  # (B, Q)
+    return batch

@@ -21,7 +21,8 @@ def sample(lengths: list[int], size: int = _SAMPLE) -> list[int]:
     """
     order = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
     size = min(size, len(order))
-    return [order[int((part + 0.5) * len(order) / size - 1e-9)] for part in range(size)]
+    middles = [int((part + 0.5) * len(order) / size - 1e-9) for part in range(size)]
+    return [order[middle] for middle in middles]
 
 
 def seconds_of_tests(task: Task) -> float:
@@ -34,8 +35,11 @@ def seconds_of_tests(task: Task) -> float:
     """
     texts = task.texts.splits[task.split]
     chosen = sample([len(text) for text in Texts.of(texts, "text")])
-    few = replace(task, texts=replace(task.texts, splits={task.split: texts.select(chosen)}))
-    told: list[float] = []
+    few_texts = replace(task.texts, splits={task.split: texts.select(chosen)})
+    times: list[float] = []
     with TemporaryDirectory(prefix="attn-faithful-") as folder:
-        evaluate_task(few, folder, on_progress=lambda done, of: told.append(time.perf_counter()))
-    return (told[-1] - told[0]) * len(texts) / len(chosen) if len(told) > 1 else 0.0
+        few = replace(task, texts=few_texts)
+        evaluate_task(few, folder, on_progress=lambda done, of: times.append(time.perf_counter()))
+    if len(times) < 2:
+        return 0.0
+    return (times[-1] - times[0]) * len(texts) / len(chosen)

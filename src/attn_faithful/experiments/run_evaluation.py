@@ -22,11 +22,12 @@ from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.text_column import Texts
 from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.experiments.data_facts import split_facts
 from attn_faithful.experiments.descriptions import attention_read, kind_and_weights, model_name, trained_on
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.identity import NUMBERS_VERSION, Identity, digest, run_identity
 from attn_faithful.experiments.label_shapes import fit_label_shapes
-from attn_faithful.experiments.prepare import collator, split_facts
+from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.experiments.results import Writer, kept_tables, tidy
 from attn_faithful.experiments.run_tables import hardware, item_finder, queries, token_finder, versions

@@ -19,9 +19,10 @@ from attn_faithful.data.rows import Rows
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData
 from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.data_facts import split_facts
 from attn_faithful.experiments.descriptions import attention_read, kind_and_weights, model_name
 from attn_faithful.experiments.identity import NUMBERS_VERSION, run_identity
-from attn_faithful.experiments.prepare import collator, split_facts
+from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.readable_texts import Split, read_split
 from attn_faithful.experiments.run_cell import quiet

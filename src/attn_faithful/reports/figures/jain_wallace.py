@@ -126,7 +126,7 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
     if not panels and any(cell.sites(TAU) for cell in cells):
         raise Missing(
             "needs the correlation of attention with two importances or more: --set "
-            "'evaluation.settings.correlation.against=[input_x_gradient, leave_one_out]'"
+            "'evaluation.tests.correlation.against=[input_x_gradient, leave_one_out]'"
         )
     return panels
 
