@@ -8,11 +8,13 @@ was stopped or not begun. The two run in turns. One thread, unless OMP_NUM_THREA
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,40 +58,50 @@ WRITTEN = {19: 1000, 180: 200, 2000: 16}  # what writes has costs that do not gr
 def examples_of(stage: str, model: str, mean: int) -> int:
     """How many texts one run does."""
     if stage in ("encode to disk", "report"):
-        return WRITTEN[mean] // (20 if model == "MiniLM" else 5 if stage == "report" else 1) or 1
-    return max(1, (FEW if stage in SLOW else EXAMPLES)[mean] // (8 if model == "MiniLM" else 1))
+        texts, share = WRITTEN[mean], 5 if stage == "report" else 1
+        if model == "MiniLM":
+            share = 20
+    else:
+        texts, share = (FEW if stage in SLOW else EXAMPLES)[mean], 8 if model == "MiniLM" else 1
+    return max(1, texts // share)
 
 
 def make(stage: str, model: str, mean: int, small: bool) -> Case:
     """One stage on one model and some texts; small for a first run."""
-    return STAGES[stage](setup(model, 6, 2) if small else setup(model, mean, examples_of(stage, model, mean)))
+    if small:
+        return STAGES[stage](setup(model, 6, 2))
+    return STAGES[stage](setup(model, mean, examples_of(stage, model, mean)))
 
 
 def rows(models: list[str], means: list[int], stages: list[str], enough: float) -> list[Record]:
     """All combinations, each in a child; what a shorter length says would take too long is not begun."""
     records = []
-    for stage in stages:
-        for model in models:
-            shorter: Record = {}
-            for mean in means:
-                record = {"stage": stage, "model": model, "mean length": mean}
-                count = examples_of(stage, model, mean)
-                # at least in proportion to the tokens
-                foreseen = shorter.get("seconds", 0) * mean / shorter.get("mean length", 1) * count
-                if foreseen > TOO_LONG or shorter.get("skipped", "")[:1] == ">":
-                    record["skipped"] = f"> {max(foreseen, TOO_LONG):.0f} s"
-                elif shorter.get("skipped"):
-                    record["skipped"] = shorter["skipped"]
-                else:
-                    plainly = not _too_slow(shorter, mean, count)
-                    work = partial(measured, partial(make, stage, model, mean), enough=enough, plainly=plainly)
-                    record = in_child(work, record)
-                    if not plainly:
-                        record["note"] = "the baseline would take over half a minute"
-                shorter = record
-                records.append(record)
-                print("  ".join([stage, model, str(mean), cell_text(record)]), file=sys.stderr, flush=True)
+    for stage, model in itertools.product(stages, models):
+        shorter: Record = {}
+        for mean in means:
+            record = row(stage, model, mean, shorter, enough)
+            shorter = record
+            records.append(record)
+            print("  ".join([stage, model, str(mean), cell_text(record)]), file=sys.stderr, flush=True)
     return records
+
+
+def row(stage: str, model: str, mean: int, shorter: Record, enough: float) -> Record:
+    """One combination, unless the record of a shorter length says that it would take too long."""
+    record: Record = {"stage": stage, "model": model, "mean length": mean}
+    count = examples_of(stage, model, mean)
+    # at least in proportion to the tokens
+    foreseen = shorter.get("seconds", 0) * mean / shorter.get("mean length", 1) * count
+    skipped = shorter.get("skipped", "")
+    if foreseen > TOO_LONG or skipped.startswith(">"):
+        return {**record, "skipped": f"> {max(foreseen, TOO_LONG):.0f} s"}
+    if skipped:
+        return {**record, "skipped": skipped}
+    plainly = not _too_slow(shorter, mean, count)
+    record = in_child(partial(measured, partial(make, stage, model, mean), enough=enough, plainly=plainly), record)
+    if not plainly:
+        record["note"] = "the baseline would take over half a minute"
+    return record
 
 
 def _too_slow(shorter: Record, mean: int, count: int) -> bool:
@@ -101,15 +113,16 @@ def _too_slow(shorter: Record, mean: int, count: int) -> bool:
 
 def table(records: list[Record]) -> str:
     """A row a stage and model, a column a mean length: time, ratio, memory; or why there are none."""
-    means = list(dict.fromkeys(r["mean length"] for r in records))
-    found: dict[tuple[str, str], dict[int, str]] = {}
-    for r in records:
-        found.setdefault((r["stage"], r["model"]), {})[r["mean length"]] = cell_text(r)
+    means = list(dict.fromkeys(record["mean length"] for record in records))
+    cells: dict[tuple[str, str], dict[int, str]] = {}
+    for record in records:
+        cells.setdefault((record["stage"], record["model"]), {})[record["mean length"]] = cell_text(record)
     lines = []
-    for key, cells in found.items():
-        texts = [cells.get(mean, "") for mean in means]
-        # what holds for every length is said once
-        lines.append([*key, texts[0], *("" if texts[0][:1].isalpha() and t == texts[0] else t for t in texts[1:])])
+    for (stage, model), by_mean in cells.items():
+        first, *others = [by_mean.get(mean, "") for mean in means]
+        if first[:1].isalpha():  # words: what holds for every length is said once
+            others = ["" if text == first else text for text in others]
+        lines.append([stage, model, first, *others])
     return markdown(["stage", "model", *(f"{mean:,}" for mean in means)], lines)
 
 
@@ -117,32 +130,33 @@ def recurrent_table(records: list[Record]) -> str:
     """The BiLSTM's encoder against packing, and its training step against matrix products."""
     head = ("tokens", "encoder", "packed", "ratio", "training step", "of products of like shape", "of a square product")
     lines = []
-    for r in records:
-        rate = r["operations"] / r["step seconds"]
-        times = [seconds_text(r[f"{name} seconds"]) for name in ("encoder", "packed", "step")]
+    for record in records:
+        encoder, packed, step = (record[f"{name} seconds"] for name in ("encoder", "packed", "step"))
+        rate = record["operations"] / step
         lines.append(
             [
-                str(r["length"]),
-                *times[:2],
-                f"{r['packed seconds'] / r['encoder seconds']:.2f}",
-                times[2],
-                f"{rate / r['rate of like shape']:.2f}",
-                f"{rate / r['rate of a square']:.2f}",
+                str(record["length"]),
+                seconds_text(encoder),
+                seconds_text(packed),
+                f"{packed / encoder:.2f}",
+                seconds_text(step),
+                f"{rate / record['rate of like shape']:.2f}",
+                f"{rate / record['rate of a square']:.2f}",
             ]
         )
     return markdown(head, lines)
 
 
-def told(results: dict[str, Any]) -> str:
+def tables_text(results: dict[str, Any]) -> str:
     """All tables."""
-    over = results["trainer"]
+    trainer = results["trainer"]
     parts = [
         "Stages",
         table(results["stages"]),
         "BiLSTM, hidden 128, batch 32",
         recurrent_table(results["recurrent"]),
-        f"Trainer, MLP of embedding 50: {seconds_text(over['seconds'])} a step with all that is around it, "
-        f"{1 / over['ratio']:.2f} times the bare step",
+        f"Trainer, MLP of embedding 50: {seconds_text(trainer['seconds'])} a step with all that is around it, "
+        f"{1 / trainer['ratio']:.2f} times the bare step",
         "Growth with the length, one text",
         growth.length_table(results["growth by length"]),
     ]
@@ -151,36 +165,63 @@ def told(results: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured.
+
+    Attributes:
+        models, means: of the stages.
+        enough: seconds of repeats of a stage.
+        lengths, recurrent_enough: of the recurrent encoder's benchmark.
+        trainer_texts: texts that the Trainer's benchmark trains on.
+    """
+
+    models: tuple[str, ...] = tuple(MODELS)
+    means: tuple[int, ...] = MEANS
+    enough: float = 0.3
+    lengths: tuple[int, ...] = (19, 180, 200)
+    recurrent_enough: float = 1.5
+    trainer_texts: int = 3200
+
+
+QUICK = Extent(("MLP", "BiLSTM"), (19,), 0.1, (19,), 0.1, 640)
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/bench.json"), help="a JSON file")
     parser.add_argument("--quick", action="store_true", help="two models, short texts, few repeats")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=None)
     parser.add_argument("--means", nargs="+", type=int, choices=MEANS, default=None)
     parser.add_argument("--stages", nargs="+", choices=ORDER, default=None, help="these stages and nothing else")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = arguments()
+    extent = QUICK if options.quick else Extent()
     datasets.disable_progress_bars()
     disable_progress_bar()
     start = time.perf_counter()
     scratch = tempfile.TemporaryDirectory()  # children leave without cleaning up; it goes when this process ends
     tempfile.tempdir = scratch.name
-    models = given.models or (["MLP", "BiLSTM"] if given.quick else list(MODELS))
-    means = given.means or ([19] if given.quick else list(MEANS))
+    models, means = options.models or list(extent.models), options.means or list(extent.means)
     results: dict[str, Any] = {"machine": machine(), "command": ["bench.py", *sys.argv[1:]]}
-    results["stages"] = rows(models, means, given.stages or list(ORDER), 0.1 if given.quick else 0.3)
-    if given.stages:
+    results["stages"] = rows(models, means, options.stages or list(ORDER), extent.enough)
+    if options.stages:
         print(table(results["stages"]))
     else:
-        lengths, enough = ((19,), 0.1) if given.quick else ((19, 180, 200), 1.5)
-        recurrent = [partial(training.recurrent, n, enough=enough) for n in lengths]
-        results["recurrent"] = [in_child(work, {"length": n}) for n, work in zip(lengths, recurrent, strict=True)]
-        results["trainer"] = in_child(partial(training.overhead, count=640 if given.quick else 3200), {})
-        results["growth by length"] = growth.by_length(given.quick)
-        results["growth by examples"] = [] if given.quick else growth.by_examples()
+        results["recurrent"] = []
+        for length in extent.lengths:
+            work = partial(training.recurrent, length, enough=extent.recurrent_enough)
+            results["recurrent"].append(in_child(work, {"length": length}))
+        results["trainer"] = in_child(partial(training.overhead, count=extent.trainer_texts), {})
+        results["growth by length"] = growth.by_length(options.quick)
+        results["growth by examples"] = [] if options.quick else growth.by_examples()
         results["seconds"] = time.perf_counter() - start
-        print(told(results))
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(results, indent=1) + "\n")
+        print(tables_text(results))
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

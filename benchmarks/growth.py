@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
-from measure import Case, Record, in_child, markdown, measured, seconds_text
+from measure import Case, Record, in_child, markdown, measured, megabytes, seconds_text
 from setups import setup
 from stages import STAGES
 
@@ -49,15 +51,14 @@ finally:
 
 def by_length(quick: bool) -> list[Record]:
     """One text of each length."""
+    lengths, few_models = (LENGTHS[:2], 2) if quick else (LENGTHS, None)
     records = []
     for stage in GROWING:
-        for model in ENCODERS[stage][: 2 if quick else None]:
-            for length in LENGTHS[:2] if quick else LENGTHS:
-                record = {"stage": stage, "model": model, "length": length}
-                # a hierarchical model's words are its items here
-                make = partial(_one, stage, model, length, "word" if model == "HAN" else None)
-                work = partial(measured, make, enough=0.3, limit=STOPPED)
-                records.append(in_child(work, record))
+        for model, length in itertools.product(ENCODERS[stage][:few_models], lengths):
+            record = {"stage": stage, "model": model, "length": length}
+            # a hierarchical model's words are its items here
+            make = partial(_one, stage, model, length, "word" if model == "HAN" else None)
+            records.append(in_child(partial(measured, make, enough=0.3, limit=STOPPED), record))
     return records
 
 
@@ -72,18 +73,24 @@ def by_examples() -> list[Record]:
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         data = {n: _texts(where / f"d{n}.jsonl", n) for n, _ in EXAMPLES[:3]}
-        told = _command(
-            where, "train", "--data", data[1000], "--encoder", "mlp", "--epochs", "1", "--output", where / "t"
-        )
-        model = next((where / "t").rglob("model"), None)
+        trained = where / "t"
+        training = _run(where, "train", "--data", data[1000], "--encoder", "mlp", "--epochs", "1", "--output", trained)
+        model = next(trained.rglob("model"), None)
         if model is None:
-            raise SystemExit(f"training failed:\n{told['said']}")
+            raise SystemExit(f"training failed:\n{training.output}")
         for n, tests in EXAMPLES:
-            found = _command(
-                where, "evaluate", model, "--data", data[n], "--tests", tests, "--output", where / f"{n}{tests}"
+            output = where / f"{n}{tests}"
+            run = _run(where, "evaluate", model, "--data", data[n], "--tests", tests, "--output", output)
+            records.append(
+                {
+                    "examples": n,
+                    "tests": tests,
+                    "seconds": run.seconds,
+                    "wall seconds": run.wall,
+                    "bytes": run.resident,
+                    "own bytes": run.unmapped,
+                }
             )
-            record = {"examples": n, "tests": tests, "seconds": found["seconds"], "wall seconds": found["wall"]}
-            records.append({**record, "bytes": found["bytes"], "own bytes": found["own bytes"]})
     return records
 
 
@@ -99,33 +106,47 @@ def _texts(path: Path, count: int) -> Path:
     return path
 
 
-def _command(where: Path, *arguments: Any) -> dict[str, Any]:
-    """Processor seconds, wall seconds and peak memory of a command, the imports included.
+@dataclass(frozen=True)
+class CommandRun:
+    """A command, the imports included.
 
-    "bytes" is all that was resident; "own bytes" leaves out mapped files, which the system may take back.
+    Attributes:
+        seconds, wall: processor time and time that passed.
+        resident: the most bytes in memory.
+        unmapped: the most without mapped files, which the system may take back.
+        output: what it wrote to standard output.
     """
-    start, own = time.perf_counter(), 0
-    with (where / "said").open("w+") as said, (where / "wrong").open("w+") as wrong:
-        # a fresh interpreter says its own peak: that of a child includes what its parent held
-        process = subprocess.Popen(
-            [sys.executable, "-c", _RUN, *map(str, arguments)], cwd=where, env=os.environ, stdout=said, stderr=wrong
-        )
+
+    seconds: float
+    wall: float
+    resident: int
+    unmapped: int
+    output: str
+
+
+def _run(where: Path, *arguments: Any) -> CommandRun:
+    """A command in a fresh interpreter, which says its own peak: that of a child includes what its parent held."""
+    start, unmapped = time.perf_counter(), 0
+    command = [sys.executable, "-c", _RUN, *map(str, arguments)]
+    with (where / "output").open("w+") as output, (where / "errors").open("w+") as errors:
+        process = subprocess.Popen(command, cwd=where, env=os.environ, stdout=output, stderr=errors)
         while process.poll() is None:
-            own = max(own, _own(process.pid))
+            unmapped = max(unmapped, _unmapped(process.pid))
             time.sleep(0.02)
-        told = []
-        for file in (said, wrong):
-            file.seek(0)
-            told.append(file.read())
-    lines = [line for line in told[1].splitlines() if line.startswith("measured ")]
+        output_text, errors_text = _read(output), _read(errors)
+    lines = [line for line in errors_text.splitlines() if line.startswith("measured ")]
     if process.returncode or not lines:
-        raise SystemExit(f"{arguments[0]} failed:\n{told[1][-2000:]}")
-    _, held, seconds = lines[-1].split()
-    wall = time.perf_counter() - start
-    return {"bytes": int(held), "own bytes": own, "seconds": float(seconds), "wall": wall, "said": told[0]}
+        raise SystemExit(f"{arguments[0]} failed:\n{errors_text[-2000:]}")
+    _, resident, seconds = lines[-1].split()
+    return CommandRun(float(seconds), time.perf_counter() - start, int(resident), unmapped, output_text)
 
 
-def _own(pid: int) -> int:
+def _read(file: TextIO) -> str:
+    file.seek(0)
+    return file.read()
+
+
+def _unmapped(pid: int) -> int:
     """Bytes that a process holds now beside mapped files; 0 once it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -139,25 +160,24 @@ def length_table(records: list[Record]) -> str:
     lengths = sorted({record["length"] for record in records})
     cells: dict[tuple[str, str], dict[int, str]] = {}
     for record in records:
-        memory = f"{record.get('bytes', 0) / 2**20:.0f} MB"
-        if "seconds" in record:
-            text = f"{seconds_text(record['seconds'])}, {memory}"
-        else:
-            text = f"> {STOPPED:.0f} s, {memory}" if record.get("bytes") else "-"
-        cells.setdefault((record["stage"], record["model"]), {})[record["length"]] = text
-    rows = [[stage, model, *(own.get(n, "-") for n in lengths)] for (stage, model), own in cells.items()]
-    return markdown(["stage", "model", *(f"{n} tokens" for n in lengths)], rows)
+        cells.setdefault((record["stage"], record["model"]), {})[record["length"]] = _time_and_memory(record)
+    rows = []
+    for (stage, model), by_length in cells.items():
+        rows.append([stage, model, *(by_length.get(length, "-") for length in lengths)])
+    return markdown(["stage", "model", *(f"{length} tokens" for length in lengths)], rows)
+
+
+def _time_and_memory(record: Record) -> str:
+    memory = megabytes(record.get("bytes", 0))
+    if "seconds" in record:
+        return f"{seconds_text(record['seconds'])}, {memory}"
+    return f"> {STOPPED:.0f} s, {memory}" if record.get("bytes") else "-"
 
 
 def examples_table(records: list[Record]) -> str:
     """A row a number of examples and tests."""
-    rows = [
-        [
-            f"{r['examples']:,}",
-            r["tests"],
-            seconds_text(r["seconds"]),
-            *(f"{r[name] / 2**20:.0f} MB" for name in ("own bytes", "bytes")),
-        ]
-        for r in records
-    ]
+    rows = []
+    for record in records:
+        memory = [megabytes(record["own bytes"]), megabytes(record["bytes"])]
+        rows.append([f"{record['examples']:,}", record["tests"], seconds_text(record["seconds"]), *memory])
     return markdown(["examples", "tests", "time", "peak memory", "with mapped files"], rows)

@@ -80,11 +80,11 @@ def spent(work: Callable[[], Any]) -> tuple[float, Any]:
     Some systems count processor time in hundredths of a second: what is shorter is run until the clock has moved.
     """
     start, runs = time.process_time(), 1
-    found = work()
-    while (passed := time.process_time() - start) < COUNTED:
+    result = work()
+    while time.process_time() - start < COUNTED:
         work()
         runs += 1
-    return passed / runs, found
+    return (time.process_time() - start) / runs, result
 
 
 def best(work: Callable[[], Any], repeats: int) -> float:
@@ -101,14 +101,16 @@ def alternating(
     Args:
         first: seconds of a run that each has had; None for none.
     """
-    found = [[time] for time in first] if first is not None else [[spent(work)[0]] for work in works]
+    if first is None:
+        first = [spent(work)[0] for work in works]
+    times = [[seconds] for seconds in first]
     for _ in range(most - 1):
-        left = [i for i, times in enumerate(found) if sum(times) < enough]
-        if not left:
+        unfinished = [i for i, seconds in enumerate(times) if sum(seconds) < enough]
+        if not unfinished:
             break
-        for i in left:
-            found[i].append(spent(works[i])[0])
-    return [min(times) for times in found]
+        for i in unfinished:
+            times[i].append(spent(works[i])[0])
+    return [min(seconds) for seconds in times]
 
 
 def resident() -> int:
@@ -156,34 +158,38 @@ def measured(
         record["examples"] = case.examples
         try:
             with limited(limit):
-                first, found = spent(case.ours)
+                seconds, result = spent(case.ours)
         except TooLongError:
             record["skipped"] = f"> {limit:.0f} s"  # a run of ours
             return
         finally:
             record["bytes"] = max(0, peak() - before)
-        record["seconds"] = first / case.examples
-        works, times = [case.ours], [first]
-        if case.plain is not None and plainly:
-            try:
-                with limited(PLAIN_LIMIT):
-                    slow, theirs = spent(case.plain)
-                works.append(case.plain)
-                if case.check is not None and not case.check(found, theirs):
-                    record["skipped"] = "the two do not give the same"
-                    return
-            except TooLongError:
-                slow = PLAIN_LIMIT
-                record["plain at least"] = True
-            times.append(slow)
-            record["plain share"] = case.share
-        least = [*alternating(works, enough, first=times[: len(works)]), *times[len(works) :]]
-        record["seconds"] = least[0] / case.examples
-        if len(least) > 1:
-            record["plain seconds"] = least[1] / case.share / case.examples
-            record["ratio"] = record["plain seconds"] / record["seconds"]
-    except AbsentError as why:
-        record["skipped"] = str(why)
+        record["seconds"] = seconds / case.examples
+        if case.plain is None or not plainly:
+            (least,) = alternating([case.ours], enough, first=[seconds])
+            record["seconds"] = least / case.examples
+        else:
+            _measure_beside(case, seconds, result, record, enough)
+    except AbsentError as reason:
+        record["skipped"] = str(reason)
+
+
+def _measure_beside(case: Case, seconds: float, result: Any, record: Record, enough: float) -> None:
+    """Fill in the times of ours and of the baseline, run in turns, after a first run of ours."""
+    try:
+        with limited(PLAIN_LIMIT):
+            plain_seconds, plain_result = spent(case.plain)
+        if case.check is not None and not case.check(result, plain_result):
+            record["skipped"] = "the two do not give the same"
+            return
+        ours, plain = alternating([case.ours, case.plain], enough, first=[seconds, plain_seconds])
+    except TooLongError:
+        record["plain at least"] = True
+        (ours,), plain = alternating([case.ours], enough, first=[seconds]), PLAIN_LIMIT
+    record["plain share"] = case.share
+    record["seconds"] = ours / case.examples
+    record["plain seconds"] = plain / case.share / case.examples
+    record["ratio"] = record["plain seconds"] / record["seconds"]
 
 
 def in_child(work: Callable[[Record], None], record: Record, wall: float = 240.0) -> Record:
@@ -255,18 +261,38 @@ def seconds_text(value: float | None) -> str:
 
 def cell_text(record: Mapping[str, Any]) -> str:
     """A record in a cell of the table: "1.2 ms, 3 x, 40 MB", or why it has no time."""
-    memory = f"{record['bytes'] / 2**20:.0f} MB" if record.get("bytes") else ""
+    memory = megabytes(record["bytes"]) if record.get("bytes") else ""
     if "seconds" not in record:
-        return record["skipped"] + (f" ({memory} by then)" if memory else "")
-    ratio = record.get("ratio")
-    times = f"{ratio:.2g}" if ratio is not None and ratio < 10 else f"{ratio or 0:,.0f}"
-    over = "> " if record.get("plain at least") else ""
-    parts = [seconds_text(record["seconds"]), *([] if ratio is None else [f"{over}{times} x"]), memory]
-    return ", ".join([*parts, *([record["skipped"]] if "skipped" in record else [])])
+        return f"{record['skipped']} ({memory} by then)" if memory else record["skipped"]
+    parts = [seconds_text(record["seconds"])]
+    if record.get("ratio") is not None:
+        parts.append(_ratio_text(record["ratio"], "plain at least" in record))
+    parts.append(memory)
+    if "skipped" in record:
+        parts.append(record["skipped"])
+    return ", ".join(parts)
+
+
+def _ratio_text(ratio: float, at_least: bool) -> str:
+    times = f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"
+    return f"> {times} x" if at_least else f"{times} x"
+
+
+def megabytes(size: float) -> str:
+    """Bytes as text.
+
+    Example:
+        >>> megabytes(3 * 2**20)
+        '3 MB'
+    """
+    return f"{size / 2**20:.0f} MB"
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table with columns as wide as they have to be."""
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [head, ["-" * width for width in widths], *rows]
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in lines)
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = []
+    for row in (head, ["-" * width for width in widths], *rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

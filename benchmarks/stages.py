@@ -59,12 +59,9 @@ def gradients(setup: Setup) -> Case:
 
 @stage("leave-one-out")
 def leave_one_out(setup: Setup) -> Case:
-    encoded, model, members = setup.encoded(), setup.plain(), setup.members(setup.encoded())
-    places = encoded.content.nonzero().tolist()
-    most = 64 if setup.batch["input_ids"].shape[1] < 1000 else 8
-    some = [tuple(place) for place in places[:: -(-len(places) // most)]]
-    lengths = encoded.content.sum(1)
-    work = sum(int(lengths[row]) for row, _ in some) / sum(int(lengths[row]) for row, _ in places)
+    encoded, model = setup.encoded(), setup.plain()
+    members = setup.members(encoded)
+    some, work = _sample(encoded.content, 64 if setup.batch["input_ids"].shape[1] < 1000 else 8)
 
     def same(ours: Tensor, theirs: Tensor) -> bool:
         return close(torch.stack([ours[row, item] for row, item in some]), theirs)
@@ -78,15 +75,26 @@ def leave_one_out(setup: Setup) -> Case:
     )
 
 
+def _sample(content: Tensor, most: int) -> tuple[list[tuple[int, int]], float]:
+    """Some items as (text, item), spread over all, and their share of the tokens that all of them would run."""
+    places = [(row, item) for row, item in content.nonzero().tolist()]
+    lengths = content.sum(1).tolist()
+    some = places[:: -(-len(places) // most)]
+    return some, sum(lengths[row] for row, _ in some) / sum(lengths[row] for row, _ in places)
+
+
 @stage("permutations")
 def permutations(setup: Setup) -> Case:
     settings = PermutationSettings(PERMUTATIONS, identity=True)  # as many for every text, as the loop has
     block, model = setup.block(setup.encoded()), setup.plain()
+    run = EVALUATORS["permutation"].run
     if setup.stock:
-        theirs, share = lambda: _forwards(model, setup, 2), 2 / PERMUTATIONS
-    else:
-        theirs, share = lambda: plain.permutations(model, setup.batch, PERMUTATIONS), 1.0
-    return Case(len(setup), lambda: EVALUATORS["permutation"].run(block, settings), theirs, share)
+        return Case(len(setup), lambda: run(block, settings), lambda: _forwards(model, setup, 2), 2 / PERMUTATIONS)
+    return Case(
+        len(setup),
+        lambda: run(block, settings),
+        lambda: plain.permutations(model, setup.batch, PERMUTATIONS),
+    )
 
 
 @torch.no_grad()
@@ -132,13 +140,22 @@ def flips(setup: Setup) -> Case:
     model, rows = setup.plain(), range(len(setup))
 
     def same(ours: Any, theirs: list[int]) -> bool:
-        names = zip(*(ours.scores[name] for name in ("example", "metric", "source", "value")), strict=True)
-        sizes = {e: v for e, metric, ranking, v in names if metric == "flip_size" and ranking == "attention"}
-        ends = block.encoded.content.sum(1).tolist()
-        # one that never flips is NaN here, and goes to the end there
-        return all(sizes[f"t{r}"] == n or n == ends[r] for r, n in zip(rows, theirs, strict=True) if f"t{r}" in sizes)
+        sizes = _flip_sizes(ours.scores)
+        lengths = block.encoded.content.sum(1).tolist()
+        for row, size in zip(rows, theirs, strict=True):
+            # one that never flips is NaN here, and goes to the end there
+            if f"t{row}" in sizes and size not in (sizes[f"t{row}"], lengths[row]):
+                return False
+        return True
 
     return Case(len(setup), lambda: run(block, settings), lambda: plain.flips(model, setup.batch, rows), check=same)
+
+
+def _flip_sizes(scores: Any) -> dict[str, float]:
+    """Items that attention's order removes until the decision flips, of each text."""
+    columns = [scores[name] for name in ("example", "metric", "source", "value")]
+    rows = zip(*columns, strict=True)
+    return {example: value for example, *key, value in rows if key == ["flip_size", "attention"]}
 
 
 @stage("erasure")
@@ -164,10 +181,7 @@ def hidden(setup: Setup) -> Case:
     if setup.name == "HAN":
         return Case(len(setup), lambda: hidden_gradient_importance(setup.model, setup.batch, encoded))
     model = setup.plain()
-    places = encoded.content.nonzero().tolist()
-    some = [tuple(place) for place in places[:: -(-len(places) // 16)]]
-    lengths = encoded.content.sum(1)
-    work = sum(int(lengths[row]) for row, _ in some) / sum(int(lengths[row]) for row, _ in places)
+    some, work = _sample(encoded.content, 16)
     return Case(
         len(setup),
         lambda: hidden_gradient_importance(setup.model, setup.batch, encoded),

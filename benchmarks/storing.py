@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import shutil
+import string
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -27,28 +29,35 @@ from attn_faithful.reports.report import report
 
 def texts_of(setup: Setup) -> tuple[Any, datasets.Dataset]:
     """The tokenizer, and the set-up's texts as words."""
-    lengths = setup.batch["attention_mask"].sum(1).tolist()
-    if setup.stock:
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(minilm_folder())
-        words = [word for word in sorted(tokenizer.get_vocab()) if word.isalpha() and len(word) > 3]
-        lengths = [n - 2 for n in lengths]
-    else:
-        words = [f"w{chr(97 + i // 676 % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i % 26)}" for i in range(VOCABULARY - 3)]
-        tokenizer = train_tokenizer([" ".join([*words, "."])])
+    tokenizer, words = _stock_words() if setup.stock else _made_words()
+    special_tokens = 2 if setup.stock else 0
+    lengths = [n - special_tokens for n in setup.batch["attention_mask"].sum(1).tolist()]
     chosen = torch.randint(len(words), (sum(lengths),), generator=torch.Generator().manual_seed(0)).tolist()
-    texts, at = [], 0
+    stream = (words[i] for i in chosen)
+    texts = []
     for n in lengths:
-        own = [words[i] for i in chosen[at : at + n]]
+        words_of_text = list(itertools.islice(stream, n))
         if setup.name == "HAN":
-            own[5::6] = ["."] * len(own[5::6])
-        texts.append(" ".join(own))
-        at += n
-    names = [f"test-{i}" for i in range(len(texts))]
-    return tokenizer, datasets.Dataset.from_dict(
-        {"example": names, "text": texts, "label": [i % 2 for i in range(len(texts))]}
-    )
+            words_of_text[5::6] = ["."] * len(words_of_text[5::6])
+        texts.append(" ".join(words_of_text))
+    ids = [f"test-{i}" for i in range(len(texts))]
+    labels = [i % 2 for i in range(len(texts))]
+    return tokenizer, datasets.Dataset.from_dict({"example": ids, "text": texts, "label": labels})
+
+
+def _stock_words() -> tuple[Any, list[str]]:
+    """MiniLM's tokenizer, and words that are one token each."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(minilm_folder())
+    return tokenizer, [word for word in sorted(tokenizer.get_vocab()) if word.isalpha() and len(word) > 3]
+
+
+def _made_words() -> tuple[Any, list[str]]:
+    """A tokenizer of words of three letters after a "w"."""
+    letters = itertools.product(string.ascii_lowercase, repeat=3)
+    words = ["w" + "".join(ending) for ending in itertools.islice(letters, VOCABULARY - 3)]
+    return train_tokenizer([" ".join([*words, "."])]), words
 
 
 def task_of(setup: Setup, tests: list[str]) -> Task:
@@ -84,21 +93,32 @@ def _plainly(setup: Setup, model: Any, tokenizer: Any, rows: datasets.Dataset, p
     table: dict[str, list[Any]] = {"example": [], "tokens": [], "attention": [], "probabilities": []}
     for start in range(0, len(rows), plain.ROWS):
         part = encoded[start : start + plain.ROWS]
-        names = [n for n in ("input_ids", "sentence_ids") if n in part]
-        texts = [{n: torch.tensor(part[n][i])[None] for n in names} for i in range(len(part["input_ids"]))]
-        batch = plain.joined([{**text, "attention_mask": torch.ones_like(text["input_ids"])} for text in texts])
-        if setup.stock:
-            inputs = {n: batch[n] for n in ("input_ids", "attention_mask")}
-            found = model.model(**inputs, output_attentions=True)
-            chances, attention = found.logits.softmax(-1)[:, 1], found.attentions[-1].mean(1)[:, 0]
-        else:
-            chances, attention = model.attended(batch)
-        for i, ids in enumerate(part["input_ids"]):
-            table["example"].append(part["example"][i])
-            table["tokens"].append(tokenizer.convert_ids_to_tokens(ids))
-            table["attention"].append(attention[i].tolist())
-            table["probabilities"].append([1 - float(chances[i]), float(chances[i])])
+        probabilities, attention = _run(setup, model, plain.joined(_single_rows(part)))
+        table["example"] += part["example"]
+        table["tokens"] += [tokenizer.convert_ids_to_tokens(ids) for ids in part["input_ids"]]
+        table["attention"] += attention.tolist()
+        table["probabilities"] += [[1 - float(p), float(p)] for p in probabilities]
     pq.write_table(pa.table(table), path)
+
+
+def _single_rows(part: dict[str, list[Any]]) -> list[plain.Batch]:
+    """A batch of one row a text."""
+    names = [name for name in ("input_ids", "sentence_ids") if name in part]
+    texts = []
+    for values in zip(*(part[name] for name in names), strict=True):
+        text = {name: torch.tensor(value)[None] for name, value in zip(names, values, strict=True)}
+        text["attention_mask"] = torch.ones_like(text["input_ids"])
+        texts.append(text)
+    return texts
+
+
+def _run(setup: Setup, model: Any, batch: plain.Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probability of the second class, (B,), and attention (B, items)."""
+    if not setup.stock:
+        return model.attended(batch)
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    outputs = model.model(**inputs, output_attentions=True)
+    return outputs.logits.softmax(-1)[:, 1], outputs.attentions[-1].mean(1)[:, 0]
 
 
 @stage("report")
