@@ -72,9 +72,12 @@ class PlainModel(nn.Module):
         embedded = self.embedding(batch["input_ids"]) if embedded is None else embedded
         mask = batch["attention_mask"].bool()
         if self.hierarchical:
-            rows = [self._vectors(e[m], s[m]) for e, m, s in zip(embedded, mask, batch["sentence_ids"], strict=True)]
-            mask = torch.arange(max(len(row) for row in rows)) < torch.tensor([len(row) for row in rows])[:, None]
-            embedded = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            documents = []
+            for tokens, is_token, sentences in zip(embedded, mask, batch["sentence_ids"], strict=True):
+                documents.append(self._vectors(tokens[is_token], sentences[is_token]))
+            lengths = torch.tensor([len(document) for document in documents])
+            mask = torch.arange(int(lengths.max())) < lengths[:, None]
+            embedded = nn.utils.rnn.pad_sequence(documents, batch_first=True)
         return self.encoder(embedded, mask), mask
 
     def _vectors(self, embedded: Tensor, sentences: Tensor) -> Tensor:
@@ -128,36 +131,38 @@ def parts(batch: Batch) -> Iterator[Batch]:
         yield {name: value[start : start + ROWS] for name, value in batch.items()}
 
 
-def kept(batch: Batch, row: int, keep: Tensor) -> Batch:
+def shortened(batch: Batch, row: int, keep: Tensor) -> Batch:
     """One text with the tokens ``keep`` (T,) alone."""
     return {name: value[row][keep][None] for name, value in batch.items()}
 
 
 def joined(texts: list[Batch]) -> Batch:
     """Texts of one row each as a padded batch."""
-    names = texts[0].keys()
-    return {n: nn.utils.rnn.pad_sequence([t[n][0] for t in texts], batch_first=True) for n in names}
+    batch = {}
+    for name in texts[0]:
+        batch[name] = nn.utils.rnn.pad_sequence([text[name][0] for text in texts], batch_first=True)
+    return batch
 
 
 def gradients(model: Any, batch: Batch) -> Tensor:
     """Algorithm 1: |gradient of the output with respect to each token's embedding, times it|, attention held fixed."""
-    found = []
+    importances = []
     for part in parts(batch):
         embedded = model.embedding(part["input_ids"]).detach().requires_grad_()
         (gradient,) = torch.autograd.grad(model.fixed(part, embedded).sum(), embedded)
-        found.append((gradient * embedded).sum(-1).abs().detach())
-    return torch.cat(found)
+        importances.append((gradient * embedded).sum(-1).abs().detach())
+    return torch.cat(importances)
 
 
 @torch.no_grad()
-def whole(model: Any, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+def outputs_of(model: Any, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
     """The output of some texts as they are: each runs once, 32 a forward."""
-    read = batch["attention_mask"].bool()
+    is_token = batch["attention_mask"].bool()
     outputs = {}
     for start in range(0, len(rows), ROWS):
         some = rows[start : start + ROWS]
-        found = model(joined([kept(batch, row, read[row]) for row in some]))
-        outputs |= dict(zip(some, found, strict=True))
+        texts = [shortened(batch, row, is_token[row]) for row in some]
+        outputs |= dict(zip(some, model(joined(texts)), strict=True))
     return outputs
 
 
@@ -169,102 +174,112 @@ def leave_one_out(model: Any, batch: Batch, members: Tensor, places: list[tuple[
         members: (B, T), the item of each token.
         places: (text, item) of those to leave out.
     """
-    read = batch["attention_mask"].bool()
-    before = whole(model, batch, sorted({row for row, _ in places}))
+    is_token = batch["attention_mask"].bool()
+    before = outputs_of(model, batch, sorted({row for row, _ in places}))
     changes = []
     for start in range(0, len(places), ROWS):
         some = places[start : start + ROWS]
-        after = model(joined([kept(batch, row, read[row] & (members[row] != item)) for row, item in some]))
-        changes += [(after[i] - before[row]).abs() for i, (row, _) in enumerate(some)]
+        texts = [shortened(batch, row, is_token[row] & (members[row] != item)) for row, item in some]
+        for (row, _), after in zip(some, model(joined(texts)), strict=True):
+            changes.append((after - before[row]).abs())
     return torch.stack(changes)
 
 
 @torch.no_grad()
 def permutations(model: PlainModel, batch: Batch, count: int) -> Tensor:
     """Algorithm 2: the median change of the output under so many permutations of a text's weights."""
-    found = []
+    medians = []
     for part in parts(batch):
         states, mask = model.read(part)
         attention = model.pool(states, mask)
-        before, after = model.decode(states, attention), []
-        for _ in range(count):
-            dealt = attention.clone()
-            for row, held in enumerate(mask):
-                n = int(held.sum())
-                dealt[row, :n] = attention[row, torch.randperm(n)]
-            after.append(model.decode(states, dealt))
-        found.append((torch.stack(after, 1) - before[:, None]).abs().median(1).values)
-    return torch.cat(found)
+        before = model.decode(states, attention)
+        after = [model.decode(states, _permuted(attention, mask)) for _ in range(count)]
+        medians.append((torch.stack(after, 1) - before[:, None]).abs().median(1).values)
+    return torch.cat(medians)
+
+
+def _permuted(attention: Tensor, mask: Tensor) -> Tensor:
+    """The weights of each text in another order."""
+    permuted = attention.clone()
+    for row, n in enumerate(mask.sum(1).tolist()):
+        permuted[row, :n] = attention[row, torch.randperm(n)]
+    return permuted
 
 
 def adversary(model: PlainModel, batch: Batch, steps: int, k: int = 5) -> Tensor:
     """Algorithm 3: k alternatives by steps of Adam, decoded through the hidden states."""
-    found = []
+    alternatives = []
     for part in parts(batch):
         with torch.no_grad():
             states, mask = model.read(part)
             attention = model.pool(states, mask)
             before = model.decode(states, attention)[:, None]
-        hidden = ~mask[:, None]
+        padding = ~mask[:, None]
         scores = (3 * torch.randn(len(mask), k, mask.shape[1])).requires_grad_()
         optimizer = torch.optim.Adam([scores], lr=0.01, amsgrad=True)
         for _ in range(steps):
-            other = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+            other = scores.masked_fill(padding, float("-inf")).softmax(-1)
             change = (model.decode(states[:, None], other) - before).abs()
             apart = jsd(other[:, :, None], other[:, None]).sum((1, 2)) / k**2
             loss = (500 * (change - 0.01).relu() - jsd(other, attention[:, None])).sum() - apart.sum()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        found.append(scores.detach().masked_fill(hidden, float("-inf")).softmax(-1))
-    return torch.cat(found)
+        alternatives.append(scores.detach().masked_fill(padding, float("-inf")).softmax(-1))
+    return torch.cat(alternatives)
 
 
 @torch.no_grad()
 def flips(model: PlainModel, batch: Batch, rows: range) -> list[int]:
-    """Items removed, the most attended first and what is left divided by its sum, until the decision changes."""
-    found = []
-    for row in rows:
-        states, mask = model.read(kept(batch, row, batch["attention_mask"][row].bool()))
-        weights = model.pool(states, mask)[0]
-        decision, size = bool(model.decode(states[0], weights) > 0.5), 0
-        for place in weights.argsort(descending=True).tolist():
-            weights[place], size = 0, size + 1
-            left = weights.sum()
-            if bool(model.decode(states[0], weights / left if left > 0 else weights) > 0.5) != decision:
-                break
-        found.append(size)
-    return found
+    """Items removed, the most attended first and what remains divided by its sum, until the decision changes."""
+    return [_removed(model, batch, row) for row in rows]
+
+
+def _removed(model: PlainModel, batch: Batch, row: int) -> int:
+    """All items of a text whose decision never changes."""
+    states, mask = model.read(shortened(batch, row, batch["attention_mask"][row].bool()))
+    weights = model.pool(states, mask)[0]
+    decision = bool(model.decode(states[0], weights) > 0.5)
+    order = weights.argsort(descending=True).tolist()
+    for size, place in enumerate(order, 1):
+        weights[place] = 0
+        total = weights.sum()
+        remaining = weights / total if total > 0 else weights
+        if bool(model.decode(states[0], remaining) > 0.5) != decision:
+            return size
+    return len(order)
 
 
 @torch.no_grad()
 def erasure(model: Any, batch: Batch, members: Tensor, attention: Tensor, shares: list[float], rows: range) -> Tensor:
     """Comprehensiveness and sufficiency of attention: a text without its top items, and of these alone, a share."""
-    shortened: list[Batch] = []
-    of: list[int] = []  # the text that each was made of
+    texts: list[Batch] = []
+    rows_of_texts: list[int] = []  # the text that each was made of
     for row in rows:
-        read, items = batch["attention_mask"][row].bool(), members[row].unique()
+        is_token, items = batch["attention_mask"][row].bool(), members[row].unique()
         items = items[items >= 0]
-        rest = members[row] < 0  # special tokens and padding
+        no_item = members[row] < 0  # special tokens and padding
         order = items[attention[row, items].argsort(descending=True)]
         for share in shares:
             top = torch.isin(members[row], order[: math.ceil(share * len(order))])
-            shortened += [kept(batch, row, read & keep) for keep in (~top, top | rest)]
-            of += [row, row]
-    own = whole(model, batch, list(rows))
-    after = torch.cat([model(joined(shortened[i : i + ROWS])) for i in range(0, len(shortened), ROWS)])
-    return torch.stack([own[row] for row in of]) - after
+            texts.append(shortened(batch, row, is_token & ~top))
+            texts.append(shortened(batch, row, is_token & (top | no_item)))
+            rows_of_texts += [row, row]
+    before = outputs_of(model, batch, list(rows))
+    after = torch.cat([model(joined(texts[start : start + ROWS])) for start in range(0, len(texts), ROWS)])
+    return torch.stack([before[row] for row in rows_of_texts]) - after
 
 
 def hidden(model: PlainModel, batch: Batch, states: list[tuple[int, int]]) -> Tensor:
     """|gradient of a state's length with respect to each token's embedding|, a state at a time."""
-    found = []
+    importances = []
     for row, place in states:
-        part = kept(batch, row, batch["attention_mask"][row].bool())
+        part = shortened(batch, row, batch["attention_mask"][row].bool())
         embedded = model.embedding(part["input_ids"]).detach().requires_grad_()
         length = model.read(part, embedded)[0][0, place].norm()
-        found.append(torch.autograd.grad(length, embedded)[0][0].norm(dim=-1))
-    return torch.cat(found)
+        (gradient,) = torch.autograd.grad(length, embedded)
+        importances.append(gradient[0].norm(dim=-1))
+    return torch.cat(importances)
 
 
 def jsd(p: Tensor, q: Tensor) -> Tensor:

@@ -71,62 +71,64 @@ def plain_step(model: nn.Module, loss: Callable[[], Tensor], fused: bool | None 
 
 
 @stage("training step")
-def training_step(given: Setup) -> Case:
-    if given.stock:
+def training_step(case_setup: Setup) -> Case:
+    if case_setup.stock:
         raise AbsentError("transformers trains it")
-    labels = torch.arange(len(given)) % 2
-    model, theirs = copy.deepcopy(given.model).train(), plain.PlainModel(given.model).train()
-    ours = stepping(trainer_of(AttentionTrainer, model, TrainSettings()), model, {**given.batch, "labels": labels})
+    labels = torch.arange(len(case_setup)) % 2
+    model, theirs = copy.deepcopy(case_setup.model).train(), plain.PlainModel(case_setup.model).train()
+    ours = stepping(trainer_of(AttentionTrainer, model, TrainSettings()), model, {**case_setup.batch, "labels": labels})
 
     def loss() -> Tensor:
-        return nn.functional.binary_cross_entropy(theirs(given.batch), labels.float())
+        return nn.functional.binary_cross_entropy(theirs(case_setup.batch), labels.float())
 
     def same(own: Tensor, other: Tensor) -> bool:
-        return given.name in ("HAN", "Transformer") or abs(float(own) - float(other)) < 1e-4  # those have dropout
+        return case_setup.name in ("HAN", "Transformer") or abs(float(own) - float(other)) < 1e-4  # those have dropout
 
-    return Case(len(given), ours, plain_step(theirs, loss), check=same)
+    return Case(len(case_setup), ours, plain_step(theirs, loss), check=same)
 
 
 @stage("twin training step")
-def twin_step(given: Setup) -> Case:
-    if given.stock:
-        return _stock_twin(given)
+def twin_step(case_setup: Setup) -> Case:
+    if case_setup.stock:
+        return _stock_twin(case_setup)
     with torch.no_grad():
-        told = given.model(**given.batch)
+        outputs = case_setup.model(**case_setup.batch)
     # ours reads the base's outputs from the data; the plain loop runs the base at every step
-    stored = {"base_probabilities": told.logits.softmax(-1), "base_attention": told.attentions}
-    twin = classifier(given.name).train()
-    base, theirs = plain.PlainModel(given.model), plain.PlainModel(twin).train()
-    ours = stepping(trainer_of(TwinTrainer, twin, TwinSettings()), twin, {**given.batch, **stored})
+    stored = {"base_probabilities": outputs.logits.softmax(-1), "base_attention": outputs.attentions}
+    twin = classifier(case_setup.name).train()
+    base, theirs = plain.PlainModel(case_setup.model), plain.PlainModel(twin).train()
+    ours = stepping(trainer_of(TwinTrainer, twin, TwinSettings()), twin, {**case_setup.batch, **stored})
 
     def loss() -> Tensor:
         with torch.no_grad():
-            target, weights = base.attended(given.batch)
-        chance, attention = theirs.attended(given.batch)
+            target, weights = base.attended(case_setup.batch)
+        chance, attention = theirs.attended(case_setup.batch)
         return ((chance - target).abs() - plain.jsd(attention, weights) / np.log(2)).mean()
 
-    return Case(len(given), ours, plain_step(theirs, loss))
+    return Case(len(case_setup), ours, plain_step(theirs, loss))
 
 
-def _stock_twin(given: Setup) -> Case:
-    base: StockModel = given.model
+def _stock_twin(case_setup: Setup) -> Case:
+    base: StockModel = case_setup.model
     twin = StockModel(copy.deepcopy(base.model))
     settings = StockTwinSettings()
-    ours = stepping(trainer_of(StockTwinTrainer, twin.model, settings, base=base, stock=twin), twin.model, given.batch)
+    ours = stepping(
+        trainer_of(StockTwinTrainer, twin.model, settings, base=base, stock=twin), twin.model, case_setup.batch
+    )
     first, theirs = copy.deepcopy(base.model), copy.deepcopy(base.model)
     for model in (first, theirs):
         model.set_attn_implementation("eager")
-    batch = {name: given.batch[name] for name in ("input_ids", "attention_mask")}
+    batch = {name: case_setup.batch[name] for name in ("input_ids", "attention_mask")}
 
     def loss() -> Tensor:
         with torch.no_grad():
-            told = first(**batch, output_attentions=True)
-        found = theirs(**batch, output_attentions=True)
-        pairs = zip(found.attentions, told.attentions, strict=True)
-        apart = torch.stack([plain.jsd(a, b).mean() for a, b in pairs]).mean() / np.log(2)
-        return output_tvd(found.logits.softmax(-1), told.logits.softmax(-1), False).mean() - apart
+            of_base = first(**batch, output_attentions=True)
+        of_twin = theirs(**batch, output_attentions=True)
+        layers = zip(of_twin.attentions, of_base.attentions, strict=True)
+        apart = torch.stack([plain.jsd(a, b).mean() for a, b in layers]).mean() / np.log(2)
+        return output_tvd(of_twin.logits.softmax(-1), of_base.logits.softmax(-1), False).mean() - apart
 
-    return Case(len(given), ours, plain_step(theirs, loss))
+    return Case(len(case_setup), ours, plain_step(theirs, loss))
 
 
 def recurrent(length: int, record: Record, enough: float = 1.5) -> None:
@@ -136,41 +138,31 @@ def recurrent(length: int, record: Record, enough: float = 1.5) -> None:
     forward once, backward twice (inputs and weights), 2 directions, 4 gates; all else is left out of the count and
     is in the time.
     """
-    made = setup("BiLSTM", length, 1)
-    batch = {name: value.expand(BATCH, -1).contiguous() for name, value in made.batch.items()}
-    model, labels = copy.deepcopy(made.model).train(), torch.arange(BATCH) % 2
+    of_length = setup("BiLSTM", length, 1)
+    batch = {name: value.expand(BATCH, -1).contiguous() for name, value in of_length.batch.items()}
+    model, labels = copy.deepcopy(of_length.model).train(), torch.arange(BATCH) % 2
     step = stepping(trainer_of(AttentionTrainer, model, TrainSettings()), model, {**batch, "labels": labels})
-    ours, packed = made.model.encoder, plain.Recurrent(made.model.encoder)
+    ours, packed = of_length.model.encoder, plain.Recurrent(of_length.model.encoder)
     inputs, mask = torch.randn(BATCH, length, EMBEDDING, requires_grad=True), batch["attention_mask"].bool()
     states, inner = torch.randn(BATCH, HIDDEN), torch.randn(HIDDEN, 4 * HIDDEN)
     tokens, outer = torch.randn(BATCH * length, EMBEDDING), torch.randn(EMBEDDING, 4 * HIDDEN)
     square = torch.randn(1024, 1024)
-    found = alternating(
-        [
-            step,
-            lambda: ours(inputs, mask).sum().backward(),
-            lambda: packed(inputs, mask).sum().backward(),
-            lambda: [states @ inner for _ in range(100)],
-            lambda: tokens @ outer,
-            lambda: square @ square,
-        ],
-        enough,
-        10,
-    )
-    whole, own, theirs, of_states, of_tokens, of_square = found
-    operations = 3 * 2 * 2 * BATCH * length * 4 * HIDDEN * (EMBEDDING + HIDDEN)
-    per_states = 2 * BATCH * HIDDEN * 4 * HIDDEN * 100 / of_states
-    per_tokens = 2 * BATCH * length * EMBEDDING * 4 * HIDDEN / of_tokens
-    # of like shape: the tokens' products at their rate, the states' at theirs
-    like = (EMBEDDING + HIDDEN) / (EMBEDDING / per_tokens + HIDDEN / per_states)
-    record |= {
-        "step seconds": whole,
-        "encoder seconds": own,
-        "packed seconds": theirs,
-        "operations": operations,
-        "rate of like shape": like,
-        "rate of a square": 2 * 1024**3 / of_square,
+    works = {
+        "step": step,
+        "encoder": lambda: ours(inputs, mask).sum().backward(),
+        "packed": lambda: packed(inputs, mask).sum().backward(),
+        "products of states": lambda: [states @ inner for _ in range(100)],
+        "products of tokens": lambda: tokens @ outer,
+        "square product": lambda: square @ square,
     }
+    times = dict(zip(works, alternating(list(works.values()), enough, 10), strict=True))
+    rate_of_states = 2 * BATCH * HIDDEN * 4 * HIDDEN * 100 / times["products of states"]
+    rate_of_tokens = 2 * BATCH * length * EMBEDDING * 4 * HIDDEN / times["products of tokens"]
+    record |= {f"{name} seconds": times[name] for name in ("step", "encoder", "packed")}
+    record["operations"] = 3 * 2 * 2 * BATCH * length * 4 * HIDDEN * (EMBEDDING + HIDDEN)
+    # of like shape: the tokens' products at their rate, the states' at theirs
+    record["rate of like shape"] = (EMBEDDING + HIDDEN) / (EMBEDDING / rate_of_tokens + HIDDEN / rate_of_states)
+    record["rate of a square"] = 2 * 1024**3 / times["square product"]
 
 
 def overhead(record: Record, count: int = 3200) -> None:
