@@ -94,10 +94,12 @@ def _plainly(setup: Setup, model: Any, tokenizer: Any, rows: datasets.Dataset, p
     for start in range(0, len(rows), plain.ROWS):
         part = encoded[start : start + plain.ROWS]
         probabilities, attention = _run(setup, model, plain.joined(_single_rows(part)))
-        table["example"] += part["example"]
-        table["tokens"] += [tokenizer.convert_ids_to_tokens(ids) for ids in part["input_ids"]]
-        table["attention"] += attention.tolist()
-        table["probabilities"] += [[1 - float(p), float(p)] for p in probabilities]
+        texts = zip(part["example"], part["input_ids"], attention, probabilities, strict=True)
+        for example, ids, weights, probability in texts:
+            table["example"].append(example)
+            table["tokens"].append(tokenizer.convert_ids_to_tokens(ids))
+            table["attention"].append(weights.tolist())
+            table["probabilities"].append([1 - float(probability), float(probability)])
     pq.write_table(pa.table(table), path)
 
 
