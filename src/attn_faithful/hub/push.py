@@ -115,13 +115,13 @@ def _pinned(requirements: Path) -> str:
 
 def _stamped(script: Path) -> str:
     """The code of a metric that leaves the package: with another version of it the code says so and stops."""
-    own = version("attn-faithful")
+    release = version("attn-faithful")
     check = f"""import attn_faithful
 
-if attn_faithful.__version__.split(".")[:2] != "{own}".split(".")[:2]:
+if attn_faithful.__version__.split(".")[:2] != "{release}".split(".")[:2]:
     raise ImportError(
-        f"The metric {script.stem} was made with attn-faithful {own}, but {{attn_faithful.__version__}} is installed: "
-        "pip install attn-faithful~={own}, or attn-faithful install-metrics for the metric that fits."
+        f"The metric {script.stem} was made with attn-faithful {release}, but {{attn_faithful.__version__}} is installed: "
+        "pip install attn-faithful~={release}, or attn-faithful install-metrics for the metric that fits."
     )
 """
     head, first_import, rest = script.read_text(encoding="utf-8").partition("import attn_faithful.")
