@@ -120,7 +120,8 @@ def _stamped(script: Path) -> str:
 
 if attn_faithful.__version__.split(".")[:2] != "{release}".split(".")[:2]:
     raise ImportError(
-        f"The metric {script.stem} was made with attn-faithful {release}, but {{attn_faithful.__version__}} is installed: "
+        f"The metric {script.stem} was made with attn-faithful {release}, "
+        f"but {{attn_faithful.__version__}} is installed: "
         "pip install attn-faithful~={release}, or attn-faithful install-metrics for the metric that fits."
     )
 """
