@@ -43,7 +43,7 @@ def test_leaving_out_what_is_known_changes_nothing(name):
     model = wrapped(name)
     assert model.skips
     assert model.single
-    assert model.alone(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
+    assert model.needs_one_token(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
     for site in model.sites[1:-1:2] if FAMILIES[name].encoder else model.sites[1:-1]:
         logits, slope = gradient(model, site)
         with whole_forwards(model):

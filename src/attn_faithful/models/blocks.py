@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-TOLD = ("input_ids", "sentence_ids", "query_input_ids", "candidates")  # what tells texts apart
-READ = (*TOLD, "special_tokens_mask", "token_type_ids", "word_ids")  # all that a model reads of one
+CONTENT = ("input_ids", "sentence_ids", "query_input_ids", "candidates")  # what tells texts apart
+READ = (*CONTENT, "special_tokens_mask", "token_type_ids", "word_ids")  # all that a model reads of one
 ROWS = 64
 CELLS = 32 * 1024  # rows times tokens: what bounds the memory of a block
 
@@ -26,7 +27,7 @@ def content_keys(dataset: Any) -> list[str]:
     Args:
         dataset: columns ``input_ids`` and where they are there ``sentence_ids``, ``query_input_ids``, ``candidates``.
     """
-    return _digests(dataset, TOLD)
+    return _digests(dataset, CONTENT)
 
 
 def _digests(dataset: Any, names: Sequence[str]) -> list[str]:
@@ -65,12 +66,15 @@ class Block:
     @property
     def places(self) -> list[int]:
         """All of its places in the data, text after text."""
-        return [place for places in self.copies for place in places]
+        return list(chain.from_iterable(self.copies))
 
     @property
     def row(self) -> list[int]:
         """Of each of these places, which of the texts stands there."""
-        return [row for row, places in enumerate(self.copies) for _ in places]
+        rows: list[int] = []
+        for row, places in enumerate(self.copies):
+            rows += [row] * len(places)
+        return rows
 
     def alone(self) -> list[Block]:
         """Each text as a block of its own."""
@@ -93,13 +97,17 @@ def distinct_blocks(dataset: Any, cost: Callable[[int], int] = lambda length: le
     for place, reading in enumerate(_digests(dataset, READ)):
         copies.setdefault(reading, []).append(place)
     texts = sorted(copies.items())  # of texts that differ in what no key tells, the order must not be the data's
-    keys, ids = content_keys(dataset), dataset["input_ids"]
-    first = [places[0] for _, places in texts]
-    found = blocks([len(ids[i]) for i in first], [keys[i] for i in first], cost)
-    return [
-        Block(number, [texts[t][1] for t in index], [keys[first[t]] for t in index])
-        for number, index in enumerate(found)
-    ]
+    places_of = [places for _, places in texts]
+    keys = content_keys(dataset)
+    ids = dataset["input_ids"]
+    first = [places[0] for places in places_of]
+    first_keys = [keys[place] for place in first]
+    lengths = [len(ids[place]) for place in first]
+    distinct = []
+    for number, members in enumerate(blocks(lengths, first_keys, cost)):
+        copies_of_members = [places_of[text] for text in members]
+        distinct.append(Block(number, copies_of_members, [first_keys[text] for text in members]))
+    return distinct
 
 
 def blocks(
@@ -117,10 +125,11 @@ def blocks(
         [[1, 2, 0]]
     """
     order = sorted(range(len(lengths)), key=lambda i: (lengths[i], keys[i]), reverse=True)
-    found: list[list[int]] = []
+    members: list[list[int]] = []
     start = 0
     while start < len(order):
-        size = max(1, min(ROWS, CELLS // max(1, cost(lengths[order[start]]))))
-        found.append(order[start : start + size])
+        longest = lengths[order[start]]
+        size = max(1, min(ROWS, CELLS // max(1, cost(longest))))
+        members.append(order[start : start + size])
         start += size
-    return found
+    return members

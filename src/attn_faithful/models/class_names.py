@@ -32,42 +32,50 @@ def class_names(id2label: Any, label2id: Any, count: int | None = None) -> Names
     for names, which in ((by_index, "id2label"), (by_name, "label2id")):
         if names is not None and count is not None and len(names) != count:
             raise InputError(f"num_labels is {count}, but {which} names {len(names)} labels; give one of them.")
-    if by_index is None or by_name is None:
-        return by_name if by_index is None else by_index
+    if by_index is None:
+        return by_name
+    if by_name is None:
+        return by_index
     if by_index != by_name and not (_numbered(by_index) or _numbered(by_name)):
         raise InputError(
             f"id2label says {by_index}, but label2id says {by_name}; give one of them, the other follows from it."
         )
-    return by_name if _numbered(by_index) and len(by_index) == len(by_name) else by_index
+    if _numbered(by_index) and len(by_index) == len(by_name):
+        return by_name
+    return by_index
 
 
-def _by_index(given: Any) -> Names:
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        given = dict(enumerate(given))
-    if not isinstance(given, Mapping):
-        raise InputError(f"Expected id2label to map 0, 1, ... to names, but got {given!r}.")
+def _by_index(id2label: Any) -> Names:
+    if isinstance(id2label, Sequence) and not isinstance(id2label, str):
+        id2label = dict(enumerate(id2label))
+    if not isinstance(id2label, Mapping):
+        raise InputError(f"Expected id2label to map 0, 1, ... to names, but got {id2label!r}.")
     try:
-        return _checked({int(index): str(name) for index, name in given.items()}, "id2label", given)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"Expected id2label to map 0, 1, ... to names, but got {given!r}.") from None
+        names = {int(index): str(name) for index, name in id2label.items()}
+    except (TypeError, ValueError):
+        raise InputError(f"Expected id2label to map 0, 1, ... to names, but got {id2label!r}.") from None
+    return _checked(names, "id2label", id2label)
 
 
-def _by_name(given: Any) -> Names:
-    whole = isinstance(given, Mapping) and all(isinstance(i, int) and not isinstance(i, bool) for i in given.values())
-    if not whole:
-        raise InputError(f"Expected label2id to map names to 0, 1, ..., but got {given!r}.")
-    names = {index: str(name) for name, index in given.items()}
-    return _checked(names if len(names) == len(given) else {}, "label2id", given)
+def _by_name(label2id: Any) -> Names:
+    if not isinstance(label2id, Mapping) or not all(map(_is_index, label2id.values())):
+        raise InputError(f"Expected label2id to map names to 0, 1, ..., but got {label2id!r}.")
+    names = {index: str(name) for name, index in label2id.items()}
+    if len(names) < len(label2id):  # two names of one class
+        names = {}
+    return _checked(names, "label2id", label2id)
 
 
-def _checked(names: Names, which: str, given: Any) -> Names:
+def _is_index(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _checked(names: Names, which: str, mapping: Any) -> Names:
     """The names in order, where indices run from 0 and no two are the same."""
     if not names or sorted(names) != list(range(len(names))):
-        raise InputError(f"Expected {which} to name each of the classes 0, 1, ... once, but got {given!r}.")
+        raise InputError(f"Expected {which} to name each of the classes 0, 1, ... once, but got {mapping!r}.")
     if len(set(names.values())) < len(names):
-        raise InputError(f"Expected {which} to name every class differently, but got {given!r}.")
+        raise InputError(f"Expected {which} to name every class differently, but got {mapping!r}.")
     return {index: names[index] for index in sorted(names)}
 
 

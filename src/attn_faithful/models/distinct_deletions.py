@@ -45,36 +45,29 @@ class Naming:
         shape = batch["inputs_embeds" if "inputs_embeds" in batch else "input_ids"].shape[:2]
         mask = batch.get("attention_mask")
         read = np.ones(shape, dtype=bool) if mask is None else mask.bool().cpu().numpy()
-        columns = [read.astype(np.int64)]
-        columns += [_numbers(batch[name]) for name in BY_TOKEN if batch.get(name) is not None]
-        if batch.get("inputs_embeds") is not None:
-            columns.append(_vectors(batch["inputs_embeds"]))
-        codes = _codes(np.stack(columns, axis=-1).reshape(-1, len(columns))).reshape(shape)
-        given = [batch[name].reshape(shape[0], -1) for name in BY_TEXT if batch.get(name) is not None]
-        texts = [b""] * shape[0]
-        if given:
-            numbers = _codes(np.concatenate([_numbers(values) for values in given], axis=1))
-            texts = [number.tobytes() for number in numbers]
+        codes = _token_codes(batch, read)  # (B, T)
         order = sentences = None
         if batch.get("sentence_ids") is not None:
-            own = _numbers(batch["sentence_ids"])
-            sentences = np.unique(own, return_inverse=True)[1].reshape(shape)
+            numbers = _numbers(batch["sentence_ids"])
+            sentences = np.unique(numbers, return_inverse=True)[1].reshape(shape)
         elif not ordered:
             order = codes.argsort(axis=1, kind="stable")
             codes = np.take_along_axis(codes, order, axis=1)
-        return cls(codes, order, texts, read, sentences)
+        return cls(codes, order, _text_codes(batch, shape[0]), read, sentences)
 
     def names(self, keep: Tensor) -> list[list[bytes]]:
         """A name for each of the texts that ``keep`` (B, K, T) leaves."""
         kept = keep.cpu().numpy() & self.read[:, None]  # (B, K, T)
         if self.order is not None and len(kept):
             kept = np.stack([masks[:, order] for masks, order in zip(kept, self.order, strict=True)])
-        left = np.broadcast_to(self.codes[:, None], kept.shape)[kept]  # (L,), text after text
+        codes = np.broadcast_to(self.codes[:, None], kept.shape)[kept]  # (L,), text after text
         counts = np.count_nonzero(kept, axis=2)  # (B, K)
         if self.sentences is not None:
-            left = np.stack([left.astype(np.int32), _renumbered(self.sentences, kept, counts)], axis=1)  # (L, 2)
-        cut = iter(_cut(left, counts.ravel()))
-        return [[text + next(cut) for _ in range(kept.shape[1])] for text in self.texts]
+            sentences = _renumbered(self.sentences, kept, counts)
+            codes = np.stack([codes.astype(np.int32), sentences], axis=1)  # (L, 2)
+        parts = iter(_cut(codes, counts.ravel()))
+        alternatives = range(kept.shape[1])
+        return [[text + next(parts) for _ in alternatives] for text in self.texts]
 
 
 def alike(batch: Mapping[str, Tensor]) -> Tensor:
@@ -85,11 +78,11 @@ def alike(batch: Mapping[str, Tensor]) -> Tensor:
         tensor([[0, 1, 0]])
     """
     naming = Naming.of(batch)
-    found = np.zeros(naming.codes.shape, dtype=np.int64)
+    places = np.zeros(naming.codes.shape, dtype=np.int64)
     for row, codes in enumerate(naming.codes):
         _, first, number = np.unique(codes, return_index=True, return_inverse=True)
-        found[row] = first[number.reshape(codes.shape)]
-    return torch.from_numpy(found)
+        places[row] = first[number.reshape(codes.shape)]
+    return torch.from_numpy(places)
 
 
 def first_equal(batch: Mapping[str, Tensor], keep: Tensor, ordered: bool = True) -> Tensor:
@@ -123,9 +116,27 @@ def from_first(logits: Tensor, first: Tensor) -> Tensor:
     return logits.flatten(0, 1)[first]
 
 
+def _token_codes(batch: Mapping[str, Tensor], read: np.ndarray) -> np.ndarray:
+    """A number for all that is read of a token, (B, T): equal numbers, equal tokens."""
+    columns = [read.astype(np.int64)]
+    columns += [_numbers(batch[name]) for name in BY_TOKEN if batch.get(name) is not None]
+    if batch.get("inputs_embeds") is not None:
+        columns.append(_vectors(batch["inputs_embeds"]))
+    rows = np.stack(columns, axis=-1).reshape(-1, len(columns))
+    return _codes(rows).reshape(read.shape)
+
+
+def _text_codes(batch: Mapping[str, Tensor], texts: int) -> list[bytes]:
+    """For each text what is read of it beside its tokens."""
+    columns = [_numbers(batch[name].reshape(texts, -1)) for name in BY_TEXT if batch.get(name) is not None]
+    if not columns:
+        return [b""] * texts
+    return [code.tobytes() for code in _codes(np.concatenate(columns, axis=1))]
+
+
 def _numbers(values: Tensor) -> np.ndarray:
-    found: np.ndarray = values.detach().long().cpu().numpy()
-    return found
+    numbers: np.ndarray = values.detach().long().cpu().numpy()
+    return numbers
 
 
 def _renumbered(sentences: np.ndarray, kept: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -138,12 +149,12 @@ def _renumbered(sentences: np.ndarray, kept: np.ndarray, counts: np.ndarray) -> 
     """
     size = int(sentences.max(initial=0)) + 1
     texts = np.arange(counts.size, dtype=np.int64)
-    own = np.broadcast_to(sentences[:, None], kept.shape)[kept]  # (L,)
-    place = np.repeat(texts * size, counts.ravel()) + own  # (L,)
-    there = np.zeros((counts.size, size), dtype=bool)
-    there.ravel()[place] = True
-    found: np.ndarray = there.cumsum(axis=1, dtype=np.int32).ravel()[place]
-    return found
+    old_numbers = np.broadcast_to(sentences[:, None], kept.shape)[kept]  # (L,)
+    place = np.repeat(texts * size, counts.ravel()) + old_numbers  # (L,)
+    present = np.zeros((counts.size, size), dtype=bool)
+    present.ravel()[place] = True
+    numbers: np.ndarray = present.cumsum(axis=1, dtype=np.int32).ravel()[place]
+    return numbers
 
 
 def _vectors(values: Tensor) -> np.ndarray:
@@ -155,13 +166,15 @@ def _vectors(values: Tensor) -> np.ndarray:
 def _codes(rows: np.ndarray) -> np.ndarray:
     """A number for each row, from 0, equal for equal rows, in the smallest type that holds them."""
     seen: dict[bytes, int] = {}
-    found = [seen.setdefault(row, len(seen)) for row in _cut(rows, np.ones(len(rows), dtype=np.int64))]
-    return np.asarray(found, dtype=np.min_scalar_type(len(seen)))
+    codes = []
+    for row in _cut(rows, np.ones(len(rows), dtype=np.int64)):
+        codes.append(seen.setdefault(row, len(seen)))
+    return np.asarray(codes, dtype=np.min_scalar_type(len(seen)))
 
 
 def _cut(rows: np.ndarray, counts: np.ndarray) -> list[bytes]:
     """Rows that lie end to end as bytes, so many (N,) for each of N texts."""
     size = rows.itemsize * int(np.prod(rows.shape[1:]))
     ends = (counts.cumsum() * size).tolist()
-    held = rows.tobytes()
-    return [held[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    buffer = rows.tobytes()
+    return [buffer[start:end] for start, end in zip([0, *ends], ends, strict=False)]

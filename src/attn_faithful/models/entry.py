@@ -45,8 +45,9 @@ def _defines(model: Any, name: str) -> bool:
     """Whether a model or its class has a member, apart from the defaults of the base."""
     if name in getattr(model, "__dict__", {}):
         return True
-    default = getattr(AttentionModel, name, None)
-    return getattr(type(model), name, default) is not default
+    if not hasattr(type(model), name):
+        return False
+    return name not in vars(AttentionModel) or getattr(type(model), name) is not getattr(AttentionModel, name)
 
 
 def as_stock_model(model: Any) -> StockModel:
@@ -74,23 +75,23 @@ def check_vocabulary(model: Any, tokenizer: Any) -> None:
         )
 
 
-def is_pipeline(given: Any) -> bool:
+def is_pipeline(model: Any) -> bool:
     """Whether it is a pipeline of transformers."""
-    return all(hasattr(given, name) for name in ("model", "tokenizer", "task", "preprocess"))
+    return all(hasattr(model, name) for name in ("model", "tokenizer", "task", "preprocess"))
 
 
-def of_pipeline(given: Any) -> tuple[Any, Any]:
+def of_pipeline(pipeline: Any) -> tuple[Any, Any]:
     """The model and the tokenizer of a pipeline.
 
     Raises:
         InputError: its answers are not the model's own classes.
     """
-    if given.task == "zero-shot-classification":
+    if pipeline.task == "zero-shot-classification":
         raise InputError(
             "A zero-shot pipeline asks its model once for each of the labels that you name; give the model itself, "
             "pipeline.model, with pairs of texts and hypotheses (query_column)."
         )
-    return given.model, given.tokenizer
+    return pipeline.model, pipeline.tokenizer
 
 
 def in_full(model: Any) -> tuple[Any, dict[str, str]]:
@@ -99,20 +100,20 @@ def in_full(model: Any) -> tuple[Any, dict[str, str]]:
     Weights of half precision are copied into float32, so that numbers are those of float32 up to the weights' own
     rounding; the model itself stays as it is.
     """
-    kinds = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
-    stored = getattr(getattr(model, "model", model), "_stored_dtype", None)
-    stored = stored or _named(kinds)
+    loaded = getattr(model, "model", model)
+    stored = getattr(loaded, "_stored_dtype", None) or _dtypes(model)
     model = adapted(model.in_full())
-    measured = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
-    return model, {"stored": stored, "measured": _named(measured)}
+    return model, {"stored": stored, "measured": _dtypes(model)}
 
 
-def _named(kinds: set[Any]) -> str:
-    return " and ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds)) or "float32"
+def _dtypes(model: Any) -> str:
+    """The types of a model's weights, in words."""
+    dtypes = {str(weight.dtype) for weight in model.parameters() if weight.is_floating_point()}
+    return " and ".join(sorted(dtype.removeprefix("torch.") for dtype in dtypes)) or "float32"
 
 
 def explained_sources(model: Any) -> list[str]:
-    """The sources of importance that explanations show where none are named: of a model of one's own what it gives."""
+    """The sources of importance that explanations show where none are named: those that the model can answer."""
     if model.embedding_gradients:
         return ["input_x_gradient", "leave_one_out"]
     return ["leave_one_out"] if model.deletes else ["attention_gradient"]
@@ -141,11 +142,11 @@ def stored_type(path: str | Path, trust_remote_code: bool) -> str | None:
     except Exception as error:  # whatever transformers or the file raise: told with the path
         raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
     for architecture in getattr(config, "architectures", None) or []:
-        why = refusal(architecture)
-        if why is not None:
-            raise InputError(f"{path} cannot be tested: {why}")
-    kind = getattr(config, "dtype", None)
-    return None if kind is None else str(kind).removeprefix("torch.")
+        reason = refusal(architecture)
+        if reason is not None:
+            raise InputError(f"{path} cannot be tested: {reason}")
+    dtype = getattr(config, "dtype", None)
+    return None if dtype is None else str(dtype).removeprefix("torch.")
 
 
 def shown(error: Exception) -> str:

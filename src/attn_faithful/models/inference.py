@@ -38,8 +38,9 @@ class Outputs:
     def of(cls, rows: list[Row], classes: int) -> Outputs:
         """Outputs of the rows in the order of their places."""
         rows = sorted(rows, key=lambda row: row[0])
-        chances = np.stack([row[1] for row in rows]) if rows else np.zeros((0, classes))
-        return cls(chances, [row[2] for row in rows])
+        probabilities = [row[1] for row in rows]
+        attention = [row[2] for row in rows]
+        return cls(np.stack(probabilities) if rows else np.zeros((0, classes)), attention)
 
 
 def planned(model: AttentionModel, dataset: Any) -> list[Block]:
@@ -72,14 +73,14 @@ def encode_block(
 
 def output_rows(copies: Sequence[Sequence[int]], encoded: Encoded) -> list[Row]:
     """The outputs of one block: what came out of a text goes to all places where it stands."""
-    chances = encoded.probabilities.double().cpu().numpy()
-    weights = encoded.over_items.double().cpu().numpy()
+    probabilities = encoded.probabilities.double().cpu().numpy()  # (B, C)
+    weights = encoded.over_items.double().cpu().numpy()  # (B, T)
     content = encoded.content.cpu().numpy()
-    found: list[Row] = []
-    for row, places in enumerate(copies):
-        own = weights[row][content[row]]
-        found += [(i, chances[row], own) for i in places]
-    return found
+    rows: list[Row] = []
+    for text, places in enumerate(copies):
+        attention = weights[text][content[text]]
+        rows += [(place, probabilities[text], attention) for place in places]
+    return rows
 
 
 def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: int = 1) -> list[Row]:
@@ -87,11 +88,11 @@ def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: 
 
     Every world-th block is this process's.
     """
-    found: list[Row] = []
+    rows: list[Row] = []
     for block in planned(model, dataset)[rank::world]:
         _, encoded = encode_block(model, dataset, collate, block, model.sites[0])
-        found += output_rows(block.copies, encoded)
-    return found
+        rows += output_rows(block.copies, encoded)
+    return rows
 
 
 def run_over(model: Any, dataset: Any, collate: Collate) -> Outputs:

@@ -24,8 +24,8 @@ def no_and_yes(logits: Tensor, label: int) -> Tensor:
         >>> no_and_yes(torch.tensor([[1.5, -2.0]]), 1)
         tensor([[ 0., -2.]])
     """
-    own = logits[..., label]
-    return torch.stack([torch.zeros_like(own), own], dim=-1)
+    yes = logits[..., label]
+    return torch.stack([torch.zeros_like(yes), yes], dim=-1)
 
 
 def label_view(encoded: Encoded, label: int, decode: Decode | None = None) -> Encoded:
@@ -36,14 +36,14 @@ def label_view(encoded: Encoded, label: int, decode: Decode | None = None) -> En
         label: the index of the one that is asked.
         decode: in place of that of `encoded`, such as `Remembered` of it, which several labels share.
     """
-    given = encoded.decode if decode is None else decode
+    decode_all = encoded.decode if decode is None else decode
     affine = encoded.affine
     if affine is not None:
         affine = Affine(no_and_yes(affine.token_logits, label), no_and_yes(affine.bias, label))
     return replace(
         encoded,
         logits=no_and_yes(encoded.logits, label),
-        decode=lambda attention: no_and_yes(given(attention), label),
+        decode=lambda attention: no_and_yes(decode_all(attention), label),
         affine=affine,
         multi_label=False,
     )
@@ -63,11 +63,16 @@ class Remembered:
     def __call__(self, attention: Tensor) -> Tensor:
         if torch.is_grad_enabled() and attention.requires_grad:
             return self._decode(attention)
-        held = attention.detach().cpu().contiguous()
-        name = hashlib.sha256(repr((held.shape, held.dtype)).encode())
-        name.update(held.view(-1).view(torch.uint8).numpy().tobytes() if held.numel() else b"")
-        key = name.digest()
+        key = _digest(attention.detach().cpu().contiguous())
         if key not in self._known:
             with torch.no_grad():
                 self._known[key] = self._decode(attention)
         return self._known[key]
+
+
+def _digest(values: Tensor) -> bytes:
+    """A digest of the shape, type and bits of a tensor."""
+    digest = hashlib.sha256(repr((values.shape, values.dtype)).encode())
+    if values.numel():
+        digest.update(values.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.digest()

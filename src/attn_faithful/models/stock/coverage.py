@@ -77,12 +77,12 @@ class Coverage:
     def check(self, trace: Trace) -> None:
         """Raise where attention passes by the interface, with the names of its layers."""
         asking = [f"{self.names[call.module]}." for call in trace.seen.values() if call.module in self.names]
-        found = dict.fromkeys([*self.weighed, *reversed(self.silent)])  # of the silent the outermost first
+        suspects = dict.fromkeys([*self.weighed, *reversed(self.silent)])  # of the silent the outermost first
         outside: list[str] = []
-        for module in found:
+        for module in suspects:
             name = self.names[module]
-            inside = name.startswith(tuple(asking)) or any(f"{name}.".startswith(f"{each}.") for each in outside)
-            if not inside and name not in outside:
+            known = name in outside or any(name.startswith(f"{each}.") for each in outside)
+            if not known and not name.startswith(tuple(asking)):
                 outside.append(name)
         if outside:
             shown = ", ".join(f"{name} ({type(self.model.get_submodule(name)).__name__})" for name in outside[:3])
@@ -102,12 +102,17 @@ class _Weighing(TorchFunctionMode):
         self.coverage, self.trace = coverage, trace
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        coverage = self.coverage
-        if not self.trace.inside and coverage.path and getattr(func, "__name__", "") in _WEIGHING:
-            size = coverage.tokens
-            tensors = [value for value in (*args, found) if isinstance(value, Tensor) and value.dim() > 2]
-            square = isinstance(found, Tensor) and found.dim() > 2 and found.shape[-2:] == (size, size)
-            if square or ("softmax" not in func.__name__ and any(value.shape[-2] == size for value in tensors)):
-                coverage.weighed.append(coverage.path[-1])
-        return found
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        outside = bool(self.coverage.path) and not self.trace.inside
+        if outside and name in _WEIGHING and self._weighs_tokens(name, args, result):
+            self.coverage.weighed.append(self.coverage.path[-1])
+        return result
+
+    def _weighs_tokens(self, name: str, args: Any, result: Any) -> bool:
+        """Whether a call of torch gave weights of the tokens for each token, or used some."""
+        size = self.coverage.tokens
+        tensors = [value for value in (*args, result) if isinstance(value, Tensor) and value.dim() > 2]
+        if any(value is result and value.shape[-2:] == (size, size) for value in tensors):
+            return True
+        return "softmax" not in name and any(value.shape[-2] == size for value in tensors)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,89 +12,124 @@ from torch.utils.checkpoint import checkpoint
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.layers import repeated, taken
 from attn_faithful.models.stock.slots import Slots
 
-if TYPE_CHECKING:
-    from attn_faithful.models.stock.model import StockModel
+
+@dataclass(frozen=True)
+class Reading:
+    """One forward whose attention was read at some layers.
+
+    Attributes:
+        inputs: of the model.
+        logits: (B, C).
+        calls: the layers that were read, by number, in order.
+        count: how many blocks had run before the first of them.
+        outputs: of each stack the output of the last of these blocks.
+    """
+
+    inputs: dict[str, Tensor]
+    logits: Tensor
+    calls: dict[int, Call]
+    count: int
+    outputs: dict[int, Any]
 
 
 class Decoder:
-    """Logits that follow from other attention at some layers: only what comes after them is run again."""
+    """Logits that follow from other attention at some layers: only what comes after them is run again.
+
+    Args:
+        model: that was read.
+        reading: the forward with its own attention.
+        slots: of each layer.
+        place: (B,), the position of the one token that is needed after the layer's attention; None for all tokens.
+        cost: of `AttentionModel`.
+    """
 
     def __init__(
         self,
-        model: StockModel,
-        inputs: dict[str, Tensor],
-        calls: Sequence[int],
+        model: StockForward,
+        reading: Reading,
         slots: list[Slots],
-        count: int,
-        kept: dict[int, Any],
-        seen: dict[int, Call],
+        place: Tensor | None,
+        cost: Callable[[int], int],
     ) -> None:
-        self.model, self.inputs, self.calls, self.slots = model, inputs, calls, slots
-        self.count, self.kept = count, kept
-        last = calls[-1]
-        alone = len(calls) == 1 and model.alone(last)
-        self.place = model.probe.place(inputs, model.config) if alone else None
-        self.call = seen[last] if alone else None
+        self.model = model
+        self.reading = reading
+        self.slots = slots
+        self.place = place
+        self.cost = cost
 
     def __call__(self, weights: Tensor) -> Tensor:
         """(B, K, S, T) -> (B, K, C)."""
         check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
-        (b, t), k = self.inputs["input_ids"].shape, weights.shape[1]
-        expected = (b, k, sum(each.count for each in self.slots), t)
+        texts, length = self.reading.inputs["input_ids"].shape
+        alternatives = weights.shape[1]
+        expected = (texts, alternatives, sum(each.count for each in self.slots), length)
         if weights.shape != expected:
             raise InputError(f"Expected `attention` of shape {expected}, but got {tuple(weights.shape)}.")
-        if b * k == 0:
-            return weights.new_zeros(b, k, self.model.config.num_labels)
-        texts, flat = torch.arange(b, device=weights.device).repeat_interleave(k), weights.flatten(0, 1)
-        if torch.is_grad_enabled() and weights.requires_grad:  # memory of one part at a time, in the backward pass too
-            run = lambda part, rows: checkpoint(self._run, part, rows, use_reentrant=False)  # noqa: E731
-            return self._parts(run, flat, texts).view(b, k, -1)
-        first, back = _once(texts, flat)
-        return self._parts(self._run, flat[first], texts[first])[back].view(b, k, -1)
+        if texts * alternatives == 0:
+            return weights.new_zeros(texts, alternatives, self.model.config.num_labels)
+        text = torch.arange(texts, device=weights.device).repeat_interleave(alternatives)  # (B * K,)
+        flat = weights.flatten(0, 1)  # (B * K, S, T)
+        if torch.is_grad_enabled() and weights.requires_grad:
+            return self._parts(self._checkpointed, flat, text).view(texts, alternatives, -1)
+        first, back = _distinct(text, flat)
+        return self._parts(self._run, flat[first], text[first])[back].view(texts, alternatives, -1)
 
-    def _parts(self, run: Callable[[Tensor, Tensor], Tensor], weights: Tensor, texts: Tensor) -> Tensor:
+    def _parts(self, run: Callable[[Tensor, Tensor], Tensor], weights: Tensor, text: Tensor) -> Tensor:
         """Logits of weights (R, S, T) for some texts (R,), as many together as their cost allows."""
         length = weights.shape[-1]
-        size = max(1, CELLS // (length if self.place is not None else self.model.cost(length)))
-        return torch.cat([run(*part) for part in zip(weights.split(size), texts.split(size), strict=True)])
+        cost = length if self.place is not None else self.cost(length)
+        size = max(1, CELLS // cost)
+        parts = zip(weights.split(size), text.split(size), strict=True)
+        return torch.cat([run(*part) for part in parts])
 
-    def _run(self, weights: Tensor, rows: Tensor) -> Tensor:
-        model, texts = self.model, len(self.inputs["input_ids"])
-        with model.analysing():
+    def _checkpointed(self, weights: Tensor, text: Tensor) -> Tensor:
+        """As `_run`, with the memory of one part at a time in the backward pass too."""
+        logits: Tensor = checkpoint(self._run, weights, text, use_reentrant=False)
+        return logits
+
+    def _run(self, weights: Tensor, text: Tensor) -> Tensor:
+        with self.model.analysing():
             if self.place is not None:
-                return self._at_one(weights, rows)
-            parts = weights.split([s.count for s in self.slots], dim=1)
-            trace = Trace(
-                alter={n: s.altered(part, rows) for n, s, part in zip(self.calls, self.slots, parts, strict=True)}
-            )
-            known = {stack: taken(output, rows, texts) for stack, output in self.kept.items()}
-            with model.blocks.skipping(self.count, known, trace):
-                return model.run(repeated(self.inputs, rows), trace)
+                return self._at_one_token(weights, text, self.place[text])
+            alter = {}
+            parts = weights.split([each.count for each in self.slots], dim=1)
+            for number, slots, part in zip(self.reading.calls, self.slots, parts, strict=True):
+                alter[number] = slots.altered(part, text)
+            return self._continued(Trace(alter=alter), text)
 
-    def _at_one(self, weights: Tensor, rows: Tensor) -> Tensor:
+    def _at_one_token(self, weights: Tensor, text: Tensor, place: Tensor) -> Tensor:
         """At the last layer, of other tokens the one that the classifier reads needs no more than their values."""
-        model, call, n = self.model, self.call, self.calls[-1]
-        place = self.place[rows]
-        whole = self.slots[0].whole(weights, rows)[:, :, None]  # (R, H, 1, T)
-        trace = Trace(values={n: lambda: (whole.to(call.value.dtype) @ call.value[rows]).transpose(1, 2)})
-        texts = len(self.inputs["input_ids"])
-        known = {stack: taken(output, rows, texts, place) for stack, output in self.kept.items()}
-        with model.blocks.skipping(self.count, known, trace):
-            return model.run(repeated(self.inputs, rows, place), trace)
+        ((number, call),) = self.reading.calls.items()
+        row = self.slots[0].whole(weights, text)[:, :, None]  # (R, H, 1, T)
+
+        def output() -> Tensor:
+            return (row.to(call.value.dtype) @ call.value[text]).transpose(1, 2)  # (R, 1, H, D)
+
+        return self._continued(Trace(values={number: output}), text, place)
+
+    def _continued(self, trace: Trace, text: Tensor, place: Tensor | None = None) -> Tensor:
+        """Logits (R, C) of some texts (R,), or of one position of each, from the known blocks on."""
+        texts = len(self.reading.inputs["input_ids"])
+        known = {stack: taken(output, text, texts, place) for stack, output in self.reading.outputs.items()}
+        with self.model.blocks.skipping(self.reading.count, known, trace):
+            return self.model.run(repeated(self.reading.inputs, text, place), trace)
 
 
-def _once(texts: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def _distinct(text: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """The rows (R, S, T) that no earlier row of their text equals, and for each row which of these it equals."""
     seen: dict[tuple[int, bytes], int] = {}
-    first, back = [], []
-    for row, (text, values) in enumerate(zip(texts.tolist(), weights.detach().cpu().numpy(), strict=True)):
-        name = (text, values.tobytes())
-        if name not in seen:
-            seen[name] = len(first)
+    first = []
+    back = []
+    rows = weights.detach().cpu().numpy()
+    for row, (number, values) in enumerate(zip(text.tolist(), rows, strict=True)):
+        key = (number, values.tobytes())
+        if key not in seen:
+            seen[key] = len(first)
             first.append(row)
-        back.append(seen[name])
+        back.append(seen[key])
     return torch.tensor(first, device=weights.device), torch.tensor(back, device=weights.device)

@@ -23,14 +23,18 @@ def embedding(model: nn.Module, ids: Tensor, embedded: Tensor | None) -> Iterato
         yield
         return
     own = model.get_input_embeddings()
-    tied = [m for m in model.modules() if getattr(m, "weight", None) is own.weight and m is not own]
+    tables = [own]
+    for module in model.modules():
+        tied = getattr(module, "weight", None) is own.weight and module is not own
+        if tied and isinstance(module, nn.Embedding):
+            tables.append(module)
     used = [False]
 
-    def given(table: nn.Module) -> Callable[..., Tensor]:
+    def in_place(table: nn.Module) -> Callable[..., Tensor]:
         scale = getattr(table, "embed_scale", 1.0) / getattr(own, "embed_scale", 1.0)
         return _looked_up(table.forward, ids, embedded, scale, used)
 
-    with patched([own, *(m for m in tied if isinstance(m, nn.Embedding))], given):
+    with patched(tables, in_place):
         yield
         if not used[0]:
             raise InputError(f"{type(model).__name__} never looks up the texts' ids in its input embeddings.")
@@ -39,13 +43,13 @@ def embedding(model: nn.Module, ids: Tensor, embedded: Tensor | None) -> Iterato
 def _looked_up(
     forward: Callable[..., Tensor], ids: Tensor, embedded: Tensor, scale: float, used: list[bool]
 ) -> Callable[..., Tensor]:
-    def looked_up(asked: Tensor) -> Tensor:
-        if asked.shape == ids.shape and torch.equal(asked, ids):
+    def looked_up(numbers: Tensor) -> Tensor:
+        if numbers.shape == ids.shape and torch.equal(numbers, ids):
             used[0] = True
             return embedded * scale
-        if asked.shape == ids.shape and torch.equal(asked[:, 1:], ids[:, :-1]):
+        if numbers.shape == ids.shape and torch.equal(numbers[:, 1:], ids[:, :-1]):
             # a decoder's input: the same text, one position later
-            return torch.cat([forward(asked[:, :1]), embedded[:, :-1] * scale], dim=1)
-        return forward(asked)  # what is no text, such as the types of GPT-2's tokens
+            return torch.cat([forward(numbers[:, :1]), embedded[:, :-1] * scale], dim=1)
+        return forward(numbers)  # what is no text, such as the types of GPT-2's tokens
 
     return looked_up

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.projections import PROJECTIONS, project
-from attn_faithful.models.stock.thread_local import told
+from attn_faithful.models.stock.thread_local import overriding
 
 TRACED = "attn_faithful"
 KEYWORD = "attention_trace"
@@ -79,9 +79,8 @@ def register() -> None:
 
     for name in (TRACED, *SPARSE):
         AttentionInterface.register(name, partial(_attend, projection=None if name == TRACED else name))
-        AttentionMaskInterface.register(
-            name, partial(_always, sdpa_mask)
-        )  # without a mask of its own padding would be read
+        # without a mask of its own padding would be read
+        AttentionMaskInterface.register(name, partial(_always, sdpa_mask))
 
 
 def _always(mask: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
@@ -119,30 +118,23 @@ def _weighed(
     projection: str | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    call, trace.count = trace.count, trace.count + 1
+    call = trace.count
+    trace.count += 1
     if call in trace.values:
         output = trace.values[call]()
         return output.to(value.dtype), output.new_empty(0)
     groups = getattr(module, "num_key_value_groups", 1)
     if groups > 1:
-        key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
+        key = key.repeat_interleave(groups, dim=1)
+        value = value.repeat_interleave(groups, dim=1)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     projection = projection or trace.projection
-    read, altered = trace.read is None or call in trace.read, call in trace.alter
-    if (
-        not (read or altered)
-        and projection == "softmax"
-        and softcap is None
-        and not torch.is_grad_enabled()
-        and not dropout
-    ):
+    read = trace.read is None or call in trace.read
+    altered = call in trace.alter
+    plain = projection == "softmax" and softcap is None and not dropout
+    if plain and not (read or altered) and not torch.is_grad_enabled():
         return _unseen(query, key, value, attention_mask, position_bias, scale), query.new_empty(0)
-    scores = query @ key.transpose(-1, -2) * scale
-    scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
-    if softcap is not None:
-        scores = (scores / softcap).tanh() * softcap
-    if position_bias is not None:
-        scores = scores + position_bias
+    scores = _scores(query, key, scale, softcap, position_bias)  # (B, H, Q, T)
     allowed = _allowed(attention_mask, scores)
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         scores = scores + torch.where(allowed, attention_mask[..., : scores.shape[-1]], 0.0)
@@ -156,20 +148,33 @@ def _weighed(
     return (used @ value).transpose(1, 2).contiguous(), weights
 
 
+def _scores(query: Tensor, key: Tensor, scale: float, softcap: float | None, position_bias: Tensor | None) -> Tensor:
+    """Scores (B, H, Q, T) before the mask, in float32 at least."""
+    scores = query @ key.transpose(-1, -2) * scale
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    if softcap is not None:
+        scores = (scores / softcap).tanh() * softcap
+    if position_bias is not None:
+        scores = scores + position_bias
+    return scores
+
+
 def _unseen(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, scale: float
 ) -> Tensor:
     """The output (B, Q, H, D) of attention that nobody looks at, by torch's own kernel, several times as fast."""
     every = query.new_empty(len(query), 1, query.shape[2], key.shape[2])
     allowed = _allowed(mask, every)
-    none = ~allowed.any(-1, keepdim=True)  # such rows give zeros, of which kernels say different things
-    added: Tensor = allowed | none
+    empty = ~allowed.any(-1, keepdim=True)  # rows that give zeros, of which kernels say different things
+    added: Tensor = allowed | empty
     if mask is not None and mask.dtype != torch.bool:
-        bias = mask[..., : key.shape[2]] if bias is None else bias + mask[..., : key.shape[2]]
+        mask = mask[..., : key.shape[2]]
+        bias = mask if bias is None else bias + mask
     if bias is not None:
         added = torch.where(added, bias.to(query.dtype), -torch.inf)
     output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=added, scale=scale)
-    return output.masked_fill(none, 0.0).transpose(1, 2).contiguous()
+    return output.masked_fill(empty, 0.0).transpose(1, 2).contiguous()
 
 
 def _allowed(mask: Tensor | None, scores: Tensor) -> Tensor:
@@ -181,10 +186,12 @@ def _allowed(mask: Tensor | None, scores: Tensor) -> Tensor:
 
 
 def parameters_of(projection: str, config: Any) -> dict[str, float]:
-    """What a projection is told by a model's config: `sparsegen_lambda` (0) and `entmax_alpha` (1.5)."""
+    """The parameters of a projection in a model's config: `sparsegen_lambda` (0) and `entmax_alpha` (1.5)."""
     if projection == "sparsegen":
         return {"lam": getattr(config, SPARSEGEN_LAMBDA, 0.0)}
-    return {"alpha": getattr(config, ENTMAX_ALPHA, 1.5)} if projection == "entmax" else {}
+    if projection == "entmax":
+        return {"alpha": getattr(config, ENTMAX_ALPHA, 1.5)}
+    return {}
 
 
 def projection_of(implementation: str | None) -> str:
@@ -194,17 +201,19 @@ def projection_of(implementation: str | None) -> str:
 
 def configs_of(model: nn.Module) -> list[Any]:
     """Every config in a model that names an attention implementation, each once."""
-    found: dict[int, Any] = {}
-    waiting = [m.config for m in model.modules() if hasattr(m, "config")]
+    configs: dict[int, Any] = {}
+    waiting = [module.config for module in model.modules() if hasattr(module, "config")]
     while waiting:
         config = waiting.pop()
-        if id(config) not in found and hasattr(config, "_attn_implementation"):
-            found[id(config)] = config
-            waiting += [c for key in getattr(config, "sub_configs", {}) if (c := getattr(config, key, None))]
-    return list(found.values())
+        if id(config) in configs or not hasattr(config, "_attn_implementation"):
+            continue
+        configs[id(config)] = config
+        inner = [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
+        waiting += [part for part in inner if part]
+    return list(configs.values())
 
 
 def traced(configs: list[Any]) -> AbstractContextManager[None]:
     """The traced function in place of the configs' own implementations inside, for this thread alone."""
     # the private name: the public one passes a value on to every config below, and would not give each its own back
-    return told(configs, _attn_implementation_internal=TRACED)
+    return overriding(configs, _attn_implementation_internal=TRACED)

@@ -55,9 +55,9 @@ class Blocks:
         def wrapped(stack: int, forward: Callable[..., Any]) -> Callable[..., Any]:
             def called(*args: Any, **kwargs: Any) -> Any:
                 first = trace.count
-                found = forward(*args, **kwargs)
+                output = forward(*args, **kwargs)
                 steps.append(Step(stack, first, trace.count))
-                return found
+                return output
 
             return called
 
@@ -67,12 +67,14 @@ class Blocks:
 
     def before(self, call: int) -> int:
         """How many steps are over when an attention call is made; 0 where a step's calls are not one after another."""
-        over = [step.last <= call for step in self.steps]
-        return over.index(False) if False in over else 0
+        for number, step in enumerate(self.steps):
+            if step.last > call:
+                return number
+        return 0
 
     @contextmanager
-    def keeping(self, count: int, kept: dict[int, Any]) -> Iterator[None]:
-        """Keep of each stack the output of its last block among the first ``count`` steps, in the forward inside."""
+    def keeping(self, count: int, outputs: dict[int, Any]) -> Iterator[None]:
+        """Note of each stack the output of its last block among the first ``count`` steps, in the forward inside."""
         wanted = {step.stack: place for place, step in enumerate(self.steps[:count])}
         place = -1
 
@@ -80,10 +82,10 @@ class Blocks:
             def called(*args: Any, **kwargs: Any) -> Any:
                 nonlocal place
                 place += 1
-                found = forward(*args, **kwargs)
+                output = forward(*args, **kwargs)
                 if place == wanted.get(stack):
-                    kept[stack] = found
-                return found
+                    outputs[stack] = output
+                return output
 
             return called
 
@@ -119,30 +121,31 @@ def patched(modules: Iterable[nn.Module], wrapped: Callable[[nn.Module], Callabl
 
     Other threads that run the modules meanwhile meet their own forwards.
     """
-    held = [(module, module.__dict__.get("forward")) for module in modules]
+    before = [(module, module.__dict__.get("forward")) for module in modules]
     try:
-        for module, _ in held:
+        for module, _ in before:
             module.forward = _for_this_thread(wrapped(module), module.forward)
         yield
     finally:
-        for module, own in held:
+        for module, own in before:
             if own is None:
                 module.__dict__.pop("forward", None)
             else:
                 module.forward = own
 
 
-def _for_this_thread(given: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+def _for_this_thread(patch: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
     thread = get_ident()
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        return given(*args, **kwargs) if get_ident() == thread else own(*args, **kwargs)
+        function = patch if get_ident() == thread else own
+        return function(*args, **kwargs)
 
     return called
 
 
 def taken(output: Any, rows: Tensor, texts: int, place: Tensor | None = None) -> Any:
-    """What of a block's output belongs to some texts (R,) of the batch, or to one position ``place`` (R,) of each.
+    """What a block's output holds of some texts (R,) of the batch, or of one position ``place`` (R,) of each.
 
     Args:
         output: tensors, in tuples perhaps; those without an axis of the batch stay as they are.
@@ -163,7 +166,7 @@ def taken(output: Any, rows: Tensor, texts: int, place: Tensor | None = None) ->
 
 def repeated(inputs: dict[str, Tensor], rows: Tensor, place: Tensor | None = None) -> dict[str, Tensor]:
     """The forward's inputs (B, T) for some rows (R,) of the batch, or for one position of each, (R, 1)."""
-    found = {name: values[rows] for name, values in inputs.items()}
+    chosen = {name: values[rows] for name, values in inputs.items()}
     if place is None:
-        return found
-    return {name: values.gather(1, place[:, None]) for name, values in found.items()}
+        return chosen
+    return {name: values.gather(1, place[:, None]) for name, values in chosen.items()}

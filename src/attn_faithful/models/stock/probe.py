@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.stock.coverage import Coverage
-from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.forward import StockForward
+from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.supported import SUPPORTED, WORKING
-
-if TYPE_CHECKING:
-    from attn_faithful.models.stock.model import StockModel
 
 LENGTHS = (5, 7)
 LONG = 96  # a text beside which a short one has more padding than a window of local attention is wide
@@ -30,7 +28,7 @@ class Probe:
         encoder: of each call, whether it stands in the encoder of a model whose decoder classifies.
         shifted: of each call, whether its keys are the decoder's input: the text one position later.
         reads: which rows of the last call the classifier reads: "first", "last" (of each text), "every" or "other".
-        texts: the inputs that told.
+        texts: the inputs that it was found out with.
         left: whether texts padded on the left are read as the model itself reads them.
     """
 
@@ -51,21 +49,24 @@ class Probe:
         Raises:
             InputError: it reads none alone.
         """
-        ids, rows = inputs["input_ids"], inputs["attention_mask"].bool()
+        ids = inputs["input_ids"]
         if self.reads == "first":
             return torch.zeros(len(ids), dtype=torch.long, device=ids.device)
-        if self.reads == "last":
-            padding = config.get_text_config().pad_token_id
-            if any(self.encoder):
-                rows = ids == config.eos_token_id
-            elif padding is not None:  # by ids, whatever the mask says
-                rows = ids != padding
-            return (torch.arange(ids.shape[1], device=ids.device) * rows).argmax(1)
-        raise InputError("The classifier reads no single token, so there is no row of it; choose queries mean or all.")
+        if self.reads != "last":
+            raise InputError(
+                "The classifier reads no single token, so there is no row of it; choose queries mean or all."
+            )
+        padding = config.get_text_config().pad_token_id
+        rows = inputs["attention_mask"].bool()  # (B, T)
+        if any(self.encoder):
+            rows = ids == config.eos_token_id
+        elif padding is not None:  # by ids, whatever the mask says
+            rows = ids != padding
+        return (torch.arange(ids.shape[1], device=ids.device) * rows).argmax(1)
 
 
-def tried(model: StockModel, outer: Any) -> Probe:
-    """What :func:`probe` finds; what a model itself raises on short texts is told with its name.
+def tried(model: StockForward, outer: Any) -> Probe:
+    """What :func:`probe` finds; an error that the model itself raises on short texts is raised with its name.
 
     Raises:
         InputError: see :func:`probe`; or the model cannot be run.
@@ -82,7 +83,7 @@ def tried(model: StockModel, outer: Any) -> Probe:
         ) from error
 
 
-def probe(model: StockModel, outer: Any) -> Probe:
+def probe(model: StockForward, outer: Any) -> Probe:
     """Run short texts, see what the attention function is asked for, and compare with the model left to itself.
 
     Args:
@@ -95,30 +96,15 @@ def probe(model: StockModel, outer: Any) -> Probe:
     """
     texts = _texts(model)
     with model.analysing(), torch.no_grad():
-        trace = Trace(read=None)
-        coverage = Coverage(model.model, list(model.blocks.members), max(LENGTHS))
-        with coverage.watching(trace), model.blocks.learning(trace):
-            model.run(texts, trace)
-        if not trace.seen:
-            raise InputError(
-                f"{type(model.model).__name__} never called the attention interface, so its attention cannot be "
-                f"replaced; {WORKING}"
-            )
-        coverage.check(trace)
+        calls = _calls(model, texts)
         left = _says_the_same(model, outer)
-        calls = [trace.seen[n] for n in sorted(trace.seen)]
-        last = calls[-1].attention.clone().requires_grad_()
-        again = Trace(alter={len(calls) - 1: lambda own, allowed: last})
-        with torch.enable_grad():
-            logits = model.run(texts, again)
-            weights = torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device, dtype=logits.dtype)
-            gradient = torch.autograd.grad((logits.log_softmax(-1) * weights).sum(), last)[0]
+        gradient = _gradient_of_last(model, texts, calls)  # (B, H, Q, T)
     decoded = bool(getattr(model.config, "is_encoder_decoder", False))
     causal = [decoded and not bool(call.allowed[0, 0, 0, 1]) for call in calls]
-    first = causal.index(True) if any(causal) else 0
+    first_of_decoder = causal.index(True) if any(causal) else 0
     return Probe(
         heads=[call.attention.shape[1] for call in calls],
-        encoder=[n < first for n in range(len(calls))],
+        encoder=[number < first_of_decoder for number in range(len(calls))],
         shifted=causal,
         reads=_reads(gradient.abs().amax((1, 3)) > 0, texts["attention_mask"].bool()),
         texts=texts,
@@ -126,7 +112,37 @@ def probe(model: StockModel, outer: Any) -> Probe:
     )
 
 
-def _no_numbers(model: StockModel) -> str:
+def _calls(model: StockForward, texts: dict[str, Tensor]) -> list[Call]:
+    """All attention calls of a forward, in order; the model's blocks learn their steps on the way.
+
+    Raises:
+        InputError: there are none, or attention passes by the interface.
+    """
+    trace = Trace(read=None)
+    coverage = Coverage(model.model, list(model.blocks.members), max(LENGTHS))
+    with coverage.watching(trace), model.blocks.learning(trace):
+        model.run(texts, trace)
+    if not trace.seen:
+        raise InputError(
+            f"{type(model.model).__name__} never called the attention interface, so its attention cannot be "
+            f"replaced; {WORKING}"
+        )
+    coverage.check(trace)
+    return [trace.seen[number] for number in sorted(trace.seen)]
+
+
+def _gradient_of_last(model: StockForward, texts: dict[str, Tensor], calls: list[Call]) -> Tensor:
+    """The gradient of the logits with respect to the attention of the last call, (B, H, Q, T)."""
+    last = calls[-1].attention.clone().requires_grad_()
+    trace = Trace(alter={len(calls) - 1: lambda own, allowed: last})
+    with torch.enable_grad():
+        logits = model.run(texts, trace)
+        weights = torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device, dtype=logits.dtype)
+        outcome = (logits.log_softmax(-1) * weights).sum()
+        return torch.autograd.grad(outcome, last)[0]
+
+
+def _no_numbers(model: StockForward) -> str:
     """What to say of a model that gives NaN or infinity for ordinary texts."""
     broken = [name for name, weight in model.model.named_parameters() if not bool(weight.isfinite().all())]
     what = f"{type(model.model).__name__} gives logits that are no finite numbers for ordinary texts"
@@ -136,7 +152,7 @@ def _no_numbers(model: StockModel) -> str:
     return f"{what}: its weights {broken[0]}{more} hold NaN or infinity; take another checkpoint."
 
 
-def _says_the_same(model: StockModel, outer: Any) -> bool:
+def _says_the_same(model: StockForward, outer: Any) -> bool:
     """Compare logits of padded texts with those of the model left to itself.
 
     Returns:
@@ -147,56 +163,74 @@ def _says_the_same(model: StockModel, outer: Any) -> bool:
         InputError: they differ under padding on the right, or are no numbers there.
     """
     lengths = (2, 7, min(LONG, model.max_tokens or LONG))
-    equal = {}
-    for left in (False, True):
-        texts = _texts(model, lengths, left)
-        own = model.left_to_itself(texts, outer)
-        if not left and not bool(own.isfinite().all()):
-            raise InputError(_no_numbers(model))
-        found = [model.run(texts, Trace(read=read)) for read in (set(), None)]
-        allowed = _tolerance(own) * float(own.abs().max())
-        equal[left] = all(bool(((each - own).abs() <= allowed).all()) for each in found)
-        if not left and not equal[left]:
-            gap = max(float((each - own).abs().max()) for each in found)
-            raise InputError(
-                f"{type(model.model).__name__} gives other logits for padded texts when its attention is read through "
-                f"transformers' attention interface (by up to {gap:.2g} of {float(own.abs().max()):.2g}): part of it "
-                f"reads the padding mask in a way of its own. {SUPPORTED}."
-            )
-    return equal[True]
+    texts = _texts(model, lengths)
+    own = model.left_to_itself(texts, outer)
+    if not bool(own.isfinite().all()):
+        raise InputError(_no_numbers(model))
+    both_ways = _both_ways(model, texts)
+    if not _equal(both_ways, own):
+        gap = max(float((logits - own).abs().max()) for logits in both_ways)
+        raise InputError(
+            f"{type(model.model).__name__} gives other logits for padded texts when its attention is read through "
+            f"transformers' attention interface (by up to {gap:.2g} of {float(own.abs().max()):.2g}): part of it "
+            f"reads the padding mask in a way of its own. {SUPPORTED}."
+        )
+    texts = _texts(model, lengths, left=True)
+    own = model.left_to_itself(texts, outer)
+    return _equal(_both_ways(model, texts), own)
 
 
-def _tolerance(logits: Tensor) -> float:
-    """How far two ways to the same logits may be apart, of their size: rounding, and no more."""
-    coarse = logits.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-    return 1e-2 if coarse else 1e-4
+def _both_ways(model: StockForward, texts: dict[str, Tensor]) -> list[Tensor]:
+    """Logits with no attention read, and with all of it read."""
+    return [model.run(texts, Trace(read=read)) for read in (set(), None)]
 
 
-def _reads(found: Tensor, rows: Tensor) -> str:
+def _equal(both_ways: list[Tensor], own: Tensor) -> bool:
+    """Whether logits are the model's own but for rounding."""
+    coarse = own.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+    tolerance = 1e-2 if coarse else 1e-4  # of their size
+    allowed = tolerance * float(own.abs().max())
+    return all(bool(((logits - own).abs() <= allowed).all()) for logits in both_ways)
+
+
+def _reads(changing: Tensor, rows: Tensor) -> str:
+    """Which rows of the last attention change the logits.
+
+    Args:
+        changing: bool (B, Q), rows whose attention changes the logits.
+        rows: bool (B, Q), rows of the text.
+    """
     last = torch.nn.functional.one_hot(rows.sum(1) - 1, rows.shape[1]).bool()
     first = torch.zeros_like(rows)
     first[:, 0] = True
-    known = {"first": first, "last": last, "every": rows}
-    return next((name for name, pattern in known.items() if torch.equal(found, pattern)), "other")
+    for name, pattern in (("first", first), ("last", last), ("every", rows)):
+        if torch.equal(changing, pattern):
+            return name
+    return "other"
 
 
-def _texts(model: StockModel, lengths: Sequence[int] = LENGTHS, left: bool = False) -> dict[str, Tensor]:
+def _texts(model: StockForward, lengths: Sequence[int] = LENGTHS, left: bool = False) -> dict[str, Tensor]:
     """Texts of different length, of ids that mean nothing special, padded on one side."""
     config = model.config.get_text_config()
-    taken = {config.pad_token_id, *_ids(config.eos_token_id), *_ids(config.bos_token_id)}
-    free = [i for i in range(min(config.vocab_size, 64)) if i not in taken]
+    ends = _ids(config.eos_token_id)
+    special = {config.pad_token_id, *ends, *_ids(config.bos_token_id)}
+    free = [number for number in range(min(config.vocab_size, 64)) if number not in special]
     if len(free) < 2:
         raise InputError(f"A vocabulary of {config.vocab_size} leaves no ids to try the model with.")
-    ids = torch.full((len(lengths), max(lengths)), model.pad_token_id)
+    ids = torch.full((len(lengths), max(lengths)), model.pad_token_id)  # (B, T)
     mask = torch.zeros_like(ids)
     for row, length in enumerate(lengths):
         start = max(lengths) - length if left else 0
-        ids[row, start : start + length] = torch.tensor([free[(3 * row + 5 * t) % len(free)] for t in range(length)])
+        words = [free[(3 * row + 5 * place) % len(free)] for place in range(length)]
+        ids[row, start : start + length] = torch.tensor(words)
         mask[row, start : start + length] = 1
-        if getattr(model.config, "is_encoder_decoder", False) and _ids(config.eos_token_id):
-            ids[row, start + length - 1] = _ids(config.eos_token_id)[0]
+        if getattr(model.config, "is_encoder_decoder", False) and ends:
+            ids[row, start + length - 1] = ends[0]
     return {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
 
 
-def _ids(given: int | Sequence[int] | None) -> list[int]:
-    return [] if given is None else [given] if isinstance(given, int) else list(given)
+def _ids(numbers: int | Sequence[int] | None) -> list[int]:
+    """A configuration's ids of a special token: none, one or several."""
+    if numbers is None:
+        return []
+    return [numbers] if isinstance(numbers, int) else list(numbers)

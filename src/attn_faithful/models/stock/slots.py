@@ -34,17 +34,21 @@ class Slots:
     def __init__(
         self, call: Call, rows: Tensor, reading: str, heads: Sequence[int], shifted: bool, projection: str
     ) -> None:
-        self.rows, self.reading = rows, reading
+        self.rows = rows
+        self.reading = reading
         self.keys = keys_of_text(rows) if shifted else None
         self.heads = torch.tensor(list(heads), device=rows.device)
-        self.parameters, self.projection = call.parameters, projection
+        self.parameters = call.parameters
+        self.projection = projection
         self.size = call.attention.shape[1]  # heads of the layer
-        attention = self._to_text(call.attention)
+        attention = self._to_text(call.attention)  # (B, H, Q, T)
         allowed = self._to_text(call.allowed).expand_as(attention)
         if reading == "token":
-            text, place = torch.arange(len(rows), device=rows.device), rows.int().argmax(1)
+            text = torch.arange(len(rows), device=rows.device)
+            place = rows.int().argmax(1)
             self.own = attention[text, :, place]  # (B, H, T)
-            self.attention, self.allowed = self.own[:, self.heads], allowed[text, :, place][:, self.heads]
+            self.attention = self.own[:, self.heads]
+            self.allowed = allowed[text, :, place][:, self.heads]
             self.scores = self._to_text(call.scores)[text, :, place][:, self.heads]
         elif reading == "mean":
             self.attention = self._mean(attention[:, self.heads])
@@ -56,7 +60,8 @@ class Slots:
             self.allowed = (allowed & read)[:, self.heads].flatten(1, 2)
             self.scores = self._to_text(call.scores)[:, self.heads].flatten(1, 2)
         self.count = self.attention.shape[1]
-        self.pooled = (self._mean(attention[:, self.heads]) if reading == "all" else self.attention).mean(1)
+        by_head = self._mean(attention[:, self.heads]) if reading == "all" else self.attention  # (B, H, T)
+        self.pooled = by_head.mean(1)
 
     def project(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """Weights of scores (..., T)."""
@@ -68,7 +73,9 @@ class Slots:
 
     def _to_text(self, values: Tensor) -> Tensor:
         """(B, H, Q, T) by key -> by position in the text."""
-        return values if self.keys is None else values.gather(-1, self.keys[:, None, None].expand_as(values))
+        if self.keys is None:
+            return values
+        return values.gather(-1, self.keys[:, None, None].expand_as(values))
 
     def _to_layer(self, values: Tensor, texts: Tensor) -> Tensor:
         """(R, H, T) by position in some texts (R,) -> by key."""
@@ -89,7 +96,8 @@ class Slots:
         rows = self.rows[texts][:, None, :, None]  # (R, 1, Q, 1)
 
         def alter(own: Tensor, allowed: Tensor) -> Tensor:
-            chosen, new = own[:, self.heads], weights.to(own.dtype)
+            chosen = own[:, self.heads]  # (R, S, Q, T)
+            new = weights.to(own.dtype)
             if self.reading == "token":
                 new = new[:, :, None].expand_as(chosen)
             elif self.reading == "all":
@@ -104,9 +112,9 @@ class Slots:
     @staticmethod
     def _dealt(own: Tensor, new: Tensor, mean: Tensor, allowed: Tensor) -> Tensor:
         """Rows (R, H, Q, T) of which each weight changes in the proportion in which its mean does."""
-        there = mean > 0
-        rows = own * torch.where(there, new / torch.where(there, mean, 1.0), 1.0)
-        rows = rows + torch.where(there, 0.0, new) * allowed
+        positive = mean > 0
+        rows = own * torch.where(positive, new / torch.where(positive, mean, 1.0), 1.0)
+        rows = rows + torch.where(positive, 0.0, new) * allowed
         total = rows.sum(-1, keepdim=True)
         return rows / torch.where(total > 0, total, 1.0)
 

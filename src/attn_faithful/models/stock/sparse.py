@@ -16,7 +16,7 @@ from attn_faithful.models.supported import WORKING
 PROJECTION = "attention_projection"  # of a model's config, where it is saved
 BASE = "transformers.modeling_utils"
 PARAMETERS = {"sparsegen": SPARSEGEN_LAMBDA, "entmax": ENTMAX_ALPHA}
-TOLD = {SPARSEGEN_LAMBDA: "lam", ENTMAX_ALPHA: "alpha"}  # as the projections call them
+ARGUMENTS = {SPARSEGEN_LAMBDA: "lam", ENTMAX_ALPHA: "alpha"}  # as the projections call them
 
 
 def use_projection(model: Any, name: str, **parameters: float) -> Any:
@@ -48,14 +48,14 @@ def use_projection(model: Any, name: str, **parameters: float) -> Any:
         'sparsegen'
     """
     check_choice("projection", name, ("softmax", *SPARSE))
-    takes = PARAMETERS.get(name)
+    known = PARAMETERS.get(name)
     for parameter in parameters:
-        if parameter != takes:
-            hint = " It takes none." if takes is None else did_you_mean(parameter, [takes])
+        if parameter != known:
+            hint = " It takes none." if known is None else did_you_mean(parameter, [known])
             raise InputError(f"Unknown parameter {parameter!r} of projection {name!r}.{hint}")
     check_asks(model)
-    told = {TOLD[parameter]: value for parameter, value in parameters.items()}
-    project(name, torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool), **told)  # raises for a value out of range
+    arguments = {ARGUMENTS[parameter]: value for parameter, value in parameters.items()}
+    project(name, torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool), **arguments)  # raises for a value out of range
     register()
     for config in configs_of(model):
         setattr(config, PROJECTION, name)
@@ -88,7 +88,7 @@ def check_asks(model: Any) -> None:
         raise InputError(f"Expected a transformers model, but got {name}; ours take projection= in their config.")
     sources = {cls.__module__ for module in model.modules() for cls in type(module).__mro__}
     # the base of all models names the interface too, and transformers' own test takes a model without attention for one
-    asks = any(hasattr(sys.modules.get(s), "ALL_ATTENTION_FUNCTIONS") for s in sources - {BASE})
+    asks = any(hasattr(sys.modules.get(source), "ALL_ATTENTION_FUNCTIONS") for source in sources - {BASE})
     if not asks or not type(model)._can_set_attn_implementation():
         raise InputError(
             f"{name} does not use transformers' attention interface, so its projection cannot be replaced; {WORKING}"

@@ -21,59 +21,60 @@ def lock_of(model: nn.Module) -> Any:
         return _LOCKS.setdefault(model, threading.RLock())
 
 
-class _Here(threading.local):
+class _OfThread(threading.local):
     """Of this thread: configuration (by identity) -> attributes that it reads otherwise."""
 
     def __init__(self) -> None:
-        self.told: dict[int, dict[str, Any]] = {}
+        self.overrides: dict[int, dict[str, Any]] = {}
 
 
-_HERE = _Here()
-_USERS: dict[int, int] = {}  # configuration -> contexts in which it is told something
+_OF_THREAD = _OfThread()
+_USERS: dict[int, int] = {}  # configuration -> contexts in which some of its attributes are overridden
 
 
-class _Told:
-    """Put before a configuration's class: attributes that some thread was told stand before its own."""
+class _Overridden:
+    """Put before a configuration's class: attributes that a thread overrides stand before its own."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Nothing to set up: what the configuration's class set up holds."""
 
     def __getattribute__(self, name: str) -> Any:
-        told = _HERE.told.get(id(self))
-        if told is not None and name in told:
-            return told[name]
+        overrides = _OF_THREAD.overrides.get(id(self))
+        if overrides is not None and name in overrides:
+            return overrides[name]
         return super().__getattribute__(name)
 
 
 @cache
-def _told_class(own: type) -> type:
-    return type(own.__name__, (_Told, own), {"__module__": own.__module__})
+def _overridden_class(own: type) -> type:
+    return type(own.__name__, (_Overridden, own), {"__module__": own.__module__})
 
 
 @contextmanager
-def told(configs: Iterable[Any], **values: Any) -> Iterator[None]:
+def overriding(configs: Iterable[Any], **values: Any) -> Iterator[None]:
     """Configurations that this thread reads otherwise inside, and every other thread as they are.
 
     Args:
         configs: of transformers.
         values: attribute -> what stands in its place.
     """
+    overrides = _OF_THREAD.overrides
     configs = list(configs)
-    before = {id(config): _HERE.told.get(id(config)) for config in configs}
+    before = {id(config): overrides.get(id(config)) for config in configs}
     begun: list[Any] = []
     try:
         for config in configs:
             begun.append(config)
             _begin(config)
-            _HERE.told[id(config)] = {**(before[id(config)] or {}), **values}
+            overrides[id(config)] = {**(before[id(config)] or {}), **values}
         yield
     finally:
         for config in begun:
             earlier = before[id(config)]
             if earlier is None:
-                _HERE.told.pop(id(config), None)
+                overrides.pop(id(config), None)
             else:
-                _HERE.told[id(config)] = earlier
+                overrides[id(config)] = earlier
             _end(config)
 
 
@@ -81,15 +82,15 @@ def _begin(config: Any) -> None:
     with _GUARD:
         _USERS[id(config)] = _USERS.get(id(config), 0) + 1
         if _USERS[id(config)] == 1:
-            object.__setattr__(config, "__class__", _told_class(type(config)))
+            object.__setattr__(config, "__class__", _overridden_class(type(config)))
 
 
 def _end(config: Any) -> None:
     with _GUARD:
-        left = _USERS.get(id(config), 0) - 1
-        if left > 0:
-            _USERS[id(config)] = left
+        users = _USERS.get(id(config), 0) - 1
+        if users > 0:
+            _USERS[id(config)] = users
             return
         _USERS.pop(id(config), None)
-        if issubclass(type(config), _Told):
+        if issubclass(type(config), _Overridden):
             object.__setattr__(config, "__class__", type(config).__mro__[2])

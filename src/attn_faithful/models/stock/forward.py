@@ -1,0 +1,125 @@
+"""Forwards of a transformers classifier with a trace: its attention is read or replaced, all else stays as it is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attn_faithful._checks import InputError
+from attn_faithful.models.protocol import AttentionModel, evaluating
+from attn_faithful.models.stock.interface import KEYWORD, Trace, configs_of, projection_of, traced
+from attn_faithful.models.stock.layers import Blocks
+from attn_faithful.models.stock.thread_local import lock_of, overriding
+from attn_faithful.models.supported import check_logits
+
+
+class StockForward(nn.Module, AttentionModel):
+    """A transformers classifier whose forwards can be given a `Trace`.
+
+    Args:
+        model: as `supported.check_model` takes it.
+
+    Attributes:
+        configs: all of its configurations that name an attention implementation.
+        takes: the names of its forward's arguments.
+        blocks: the members of its stacks.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.config = model.config
+        self.configs = configs_of(model)
+        self.takes = set(inspect.signature(model.forward).parameters)
+        self.blocks = Blocks(model)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def multi_label(self) -> bool:
+        return self.config.problem_type == "multi_label_classification"
+
+    @property
+    def projection(self) -> str:
+        """What makes its attention of scores."""
+        return projection_of(self.configs[0]._attn_implementation)
+
+    @property
+    def pad_token_id(self) -> int:
+        """What padding is filled with."""
+        padding = self.config.get_text_config().pad_token_id
+        return 0 if padding is None else int(padding)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest text that it can read, in tokens; None for any."""
+        limit = getattr(self.config.get_text_config(), "max_position_embeddings", None)
+        if limit is None:
+            return None
+        before_text = [0]  # positions that no token of a text has
+        for name, module in self.model.named_modules():
+            if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+                before_text.append(module.padding_idx + 1)
+        return limit - max(before_text)
+
+    @property
+    def training_texts(self) -> Any:
+        """The texts that it was trained on; None where unknown."""
+        return getattr(self.model, "training_texts", None)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.model.get_input_embeddings()
+
+    @contextmanager
+    def analysing(self) -> Iterator[None]:
+        """Eval mode and full precision inside, for one thread at a time."""
+        with lock_of(self.model), evaluating(self.model), torch.autocast(self.device.type, enabled=False):
+            yield
+
+    def run(self, inputs: dict[str, Tensor], trace: Trace) -> Tensor:
+        """Logits (B, C) of one forward with a trace."""
+        trace.projection = self.projection
+        with lock_of(self.model), traced(self.configs):
+            return self._logits(self.model, inputs, {KEYWORD: trace})
+
+    def left_to_itself(self, inputs: dict[str, Tensor], outer: Any) -> Tensor:
+        """Logits (B, C) of one forward as the user's model has it, under its own attention implementation."""
+        with lock_of(self.model):
+            return self._logits(outer, inputs, {})
+
+    def _logits(self, model: Any, inputs: dict[str, Tensor], arguments: dict[str, Any]) -> Tensor:
+        if "use_cache" in self.takes:
+            arguments["use_cache"] = False
+        with overriding(self.configs, return_dict=True), self.padded(inputs) as padded, self._uncompiled():
+            output = model(**padded, **arguments)
+        logits = check_logits(self.model, output, len(inputs["input_ids"]))
+        return logits if logits.dtype == torch.float64 else logits.float()
+
+    def _uncompiled(self) -> AbstractContextManager[Any]:
+        """What was compiled in place (model.compile()) runs as it was written, where it can be read."""
+        compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in self.model.modules())
+        return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
+
+    @contextmanager
+    def padded(self, inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+        """A padding id for models without one, which would refuse several texts: one that no text holds."""
+        config = self.config.get_text_config()
+        if config.pad_token_id is not None:
+            yield inputs
+            return
+        ids = inputs["input_ids"]
+        read = inputs["attention_mask"].bool()
+        used = torch.zeros(config.vocab_size + 1, dtype=torch.bool, device=ids.device)
+        used[ids[read]] = True
+        free = int((~used).int().argmax())
+        if free >= config.vocab_size:
+            raise InputError("The model has no padding id, and the texts leave no other to stand for it.")
+        with overriding([config], pad_token_id=free):
+            yield {**inputs, "input_ids": torch.where(read, ids, free)}
