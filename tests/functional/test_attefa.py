@@ -207,9 +207,9 @@ def test_bootstrap_is_joint():
 
 def test_bootstrap_does_not_depend_on_chunks(monkeypatch):
     values = [np.random.default_rng(1).random(64)]
-    whole = F.bootstrap_mean(values)
+    whole = resampling.bootstrap_mean(values)
     monkeypatch.setattr(resampling, "_CHUNK", 64 * 100)
-    assert F.bootstrap_mean(values) == whole
+    assert resampling.bootstrap_mean(values) == whole
 
 
 def test_bootstrap_leaves_undefined_out():
@@ -220,15 +220,19 @@ def test_bootstrap_leaves_undefined_out():
     still = np.zeros(50)
     skipped = F.bootstrap_attefa([tvd, tvd], [jsd, still])
     assert skipped == expected
-    for undefined in (F.bootstrap_attefa([tvd], [still]), F.bootstrap_mean([[nan]]), F.bootstrap_mean([])):
+    for undefined in (
+        F.bootstrap_attefa([tvd], [still]),
+        resampling.bootstrap_mean([[nan]]),
+        resampling.bootstrap_mean([]),
+    ):
         assert all(math.isnan(end) for end in undefined)
-    low, high = F.bootstrap_mean([[1.0, 2.0, 3.0, nan], [1.0, 2.0, 3.0]])
+    low, high = resampling.bootstrap_mean([[1.0, 2.0, 3.0, nan], [1.0, 2.0, 3.0]])
     assert 1 < low < 2 < high < 3
 
 
 def test_bootstrap_interval_has_the_size_of_theory():
     values = np.random.default_rng(4).normal(size=10_000)
-    low, high = F.bootstrap_mean([values])
+    low, high = resampling.bootstrap_mean([values])
     # Standard error 0.01, 1,000 resamples: the width is within 15% of 2 * 1.96 * 0.01.
     assert high - low == pytest.approx(0.0392, rel=0.15)
 
@@ -237,11 +241,11 @@ def test_bootstrap_bad_input():
     with pytest.raises(InputError, match="as many seeds"):
         F.bootstrap_attefa([[0.1]], [])
     with pytest.raises(InputError, match="`level`"):
-        F.bootstrap_mean([[0.1]], level=95)
+        resampling.bootstrap_mean([[0.1]], level=95)
     with pytest.raises(InputError, match="`n_resamples`"):
-        F.bootstrap_mean([[0.1]], n_resamples=0)
+        resampling.bootstrap_mean([[0.1]], n_resamples=0)
     with pytest.raises(InputError, match="for each seed"):
-        F.bootstrap_mean([[[0.1]]])
+        resampling.bootstrap_mean([[[0.1]]])
 
 
 def ragged_lists(n=600, seed=0):

@@ -14,6 +14,7 @@ from attn_faithful.evaluators.base import MetricSpec, PublishedTest
 from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional.ragged import per_example_divergences
 from attn_faithful.functional.reasons import NAN_ATTENTION, NO_EXAMPLE, NO_TOKEN, or_else
+from attn_faithful.functional.resampling import bootstrap_mean
 from attn_faithful.records.twins import Measured
 
 ATTEFA = MetricSpec(
@@ -132,7 +133,7 @@ def _tvd_of_constant_twin(base_probabilities: np.ndarray, multi_label: bool) -> 
 def _mean(values: np.ndarray) -> Measured:
     if not len(values):
         return Measured(math.nan, std=math.nan, low=math.nan, high=math.nan, reason=NO_EXAMPLE)
-    low, high = faithfulness.bootstrap_mean([values])
+    low, high = bootstrap_mean([values])
     return Measured(float(values.mean()), std=float(values.std()), low=low, high=high)
 
 

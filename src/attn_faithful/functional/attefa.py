@@ -41,20 +41,25 @@ class AtteFa:
 
 
 def _columns(tvd: ArrayLike, jsd: ArrayLike) -> tuple[Array, Array]:
-    tvd, jsd = np.asarray(tvd, dtype=np.float64), np.asarray(jsd, dtype=np.float64)
+    tvd = np.asarray(tvd, dtype=np.float64)
+    jsd = np.asarray(jsd, dtype=np.float64)
     if tvd.ndim != 1 or tvd.shape != jsd.shape:
         raise InputError(
             f"Expected `tvd` and `jsd` of one shape (B,), but got {tvd.shape} and {jsd.shape}; "
             "they must hold one value an example."
         )
-    for name, values, top in (("tvd", tvd, 1.0), ("jsd", jsd, LN2)):
-        outside = np.flatnonzero((values < -1e-6) | (values > top + 1e-6))
-        if outside.size:
-            raise InputError(
-                f"Expected `{name}` in 0 to {top:.6g}, but got {values[outside[0]]:.6g} in example {outside[0]}; "
-                "pass half the L1 distance as TVD and the divergence in nats as JSD."
-            )
+    _check_range("tvd", tvd, 1.0)
+    _check_range("jsd", jsd, LN2)
     return tvd, jsd
+
+
+def _check_range(name: str, values: Array, top: float) -> None:
+    outside = np.flatnonzero((values < -1e-6) | (values > top + 1e-6))
+    if outside.size:
+        raise InputError(
+            f"Expected `{name}` in 0 to {top:.6g}, but got {values[outside[0]]:.6g} in example {outside[0]}; "
+            "pass half the L1 distance as TVD and the divergence in nats as JSD."
+        )
 
 
 def attefa(tvd: ArrayLike, jsd: ArrayLike) -> AtteFa:
@@ -85,13 +90,22 @@ def attefa(tvd: ArrayLike, jsd: ArrayLike) -> AtteFa:
     """
     tvd, jsd = _columns(tvd, jsd)
     defined = ~(np.isnan(tvd) | np.isnan(jsd))
-    n, n_undefined = int(defined.sum()), int((~defined).sum())
+    n = int(defined.sum())
+    n_undefined = len(defined) - n
     if n == 0:
         return AtteFa(math.nan, math.nan, math.nan, math.nan, 0, n_undefined, NO_EXAMPLE)
-    mean_tvd, mean_jsd = float(tvd[defined].mean()), float(jsd[defined].mean())
+    mean_tvd = float(tvd[defined].mean())
+    mean_jsd = float(jsd[defined].mean())
     ratio = float(_ratio(np.array(mean_tvd), np.array(mean_jsd)))
-    reason = NEVER_MOVED if math.isnan(ratio) else None
-    return AtteFa(ratio, mean_tvd, mean_jsd, mean_jsd / LN2, n, n_undefined, reason)
+    return AtteFa(
+        attefa=ratio,
+        tvd=mean_tvd,
+        jsd=mean_jsd,
+        s_jsd=mean_jsd / LN2,
+        n=n,
+        n_undefined=n_undefined,
+        reason=NEVER_MOVED if math.isnan(ratio) else None,
+    )
 
 
 def attefa_per_example(tvd: ArrayLike, jsd: ArrayLike) -> tuple[Array, list[str | None]]:
@@ -122,18 +136,22 @@ def attefa_per_example(tvd: ArrayLike, jsd: ArrayLike) -> tuple[Array, list[str 
 
 
 def _ratio(tvd: Array, jsd: Array) -> Array:
+    """``min(TVD / (JSD / ln 2), 1)``, NaN where the attention did not move."""
     moved = jsd > STILL_JSD
-    share = np.where(moved, jsd, 1.0) / LN2
-    return np.where(moved, np.minimum(np.maximum(tvd, 0.0) / share, 1.0), np.nan)
+    scaled_jsd = np.where(moved, jsd, 1.0) / LN2
+    ratio = np.maximum(tvd, 0.0) / scaled_jsd
+    return np.where(moved, np.minimum(ratio, 1.0), np.nan)
 
 
 def _probabilities(probabilities: ArrayLike, letters: str) -> Array:
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 2 or 0 in p.shape:
         raise InputError(f"Expected `probabilities` of shape ({letters}) with at least one example, but got {p.shape}.")
-    wrong = np.flatnonzero(~((p >= 0) & (p <= 1 + 1e-3)).all(-1))
-    if wrong.size:
-        raise InputError(f"Expected probabilities between 0 and 1, but row {wrong[0]} holds {p[wrong[0]].tolist()}.")
+    legal = (p >= 0) & (p <= 1 + 1e-3)
+    wrong_rows = np.flatnonzero(~legal.all(-1))
+    if wrong_rows.size:
+        row = wrong_rows[0]
+        raise InputError(f"Expected probabilities between 0 and 1, but row {row} holds {p[row].tolist()}.")
     return p
 
 
@@ -163,21 +181,26 @@ def constant_twin(probabilities: ArrayLike) -> tuple[Array, float]:
         ([0.6, 0.4], 0.2667)
     """
     p = _probabilities(probabilities, "B, C")
-    off = np.flatnonzero(np.abs(p.sum(-1) - 1) > 1e-3)
-    if off.size:
+    wrong_rows = np.flatnonzero(np.abs(p.sum(-1) - 1) > 1e-3)
+    if wrong_rows.size:
+        row = wrong_rows[0]
         raise InputError(
-            f"Expected class probabilities that sum to 1, but row {off[0]} sums to {p[off[0]].sum():.6g}; "
+            f"Expected class probabilities that sum to 1, but row {row} sums to {p[row].sum():.6g}; "
             "use multilabel_constant_twin for independent labels."
         )
-    levels = np.sort(p, axis=0)
-    total = levels.sum(-1)
-    upper = int(np.clip(np.searchsorted(total, 1.0), 0, len(p) - 1))
+    quantiles = np.sort(p, axis=0)  # (B, C), each column ascending
+    sums = quantiles.sum(-1)
+    # the two levels between which the quantiles sum to 1
+    upper = int(np.clip(np.searchsorted(sums, 1.0), 0, len(p) - 1))
     lower = max(upper - 1, 0)
-    gap = total[upper] - total[lower]
-    share = float(np.clip((1.0 - total[lower]) / gap, 0.0, 1.0)) if gap > 0 else 1.0
-    q: Array = (1 - share) * levels[lower] + share * levels[upper]
+    gap = sums[upper] - sums[lower]
+    share = 1.0
+    if gap > 0:
+        share = float(np.clip((1.0 - sums[lower]) / gap, 0.0, 1.0))
+    q: Array = (1 - share) * quantiles[lower] + share * quantiles[upper]
     q = q / q.sum()  # rows may sum to 1 only within float32 rounding
-    return q, float(0.5 * np.abs(p - q).sum(-1).mean())
+    mean_tvd = float(0.5 * np.abs(p - q).sum(-1).mean())
+    return q, mean_tvd
 
 
 def multilabel_constant_twin(probabilities: ArrayLike) -> tuple[Array, float]:
@@ -277,38 +300,5 @@ def bootstrap_attefa(
         )
     twins = [np.stack(_columns(tvd, jsd)) for tvd, jsd in zip(tvd_by_seed, jsd_by_seed, strict=True)]
     means = resampled_means(twins, examples_by_seed, n_resamples, level, seed)
-    return percentiles([_ratio(tvd, jsd) for tvd, jsd in means], level)
-
-
-def bootstrap_mean(
-    values_by_seed: Sequence[ArrayLike],
-    n_resamples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-    examples_by_seed: Sequence[Sequence[Hashable]] | None = None,
-) -> tuple[float, float]:
-    r"""Percentile interval for a mean over examples, averaged over seeds; resampled as in :func:`bootstrap_attefa`.
-
-    Args:
-        values_by_seed: for each seed (B,), any unit; NaN examples are left out.
-        n_resamples: at least 1.
-        level: coverage, between 0 and 1.
-        seed: of the resampling.
-        examples_by_seed: as there.
-
-    Returns:
-        (low, high), in the unit of the values; (NaN, NaN) if no seed has a defined example.
-
-    Raises:
-        InputError: other shapes, a wrong level or number of resamples.
-
-    Reference:
-        Efron and Tibshirani (1993), section 13.3 (percentile interval).
-
-    Example:
-        >>> bootstrap_mean([[2.0, 2.0, 2.0]])
-        (2.0, 2.0)
-    """
-    seeds = [np.asarray(values, dtype=np.float64)[None] for values in values_by_seed]
-    means = resampled_means(seeds, examples_by_seed, n_resamples, level, seed)
-    return percentiles([columns[0] for columns in means], level)
+    ratios = [_ratio(mean_tvd, mean_jsd) for mean_tvd, mean_jsd in means]
+    return percentiles(ratios, level)

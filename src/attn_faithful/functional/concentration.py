@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.distributions import check_distributions
+from attn_faithful.functional.readout import defined_rows
 from attn_faithful.functional.reasons import NAN_SCORES, NO_MASS, NO_TOKEN, TOO_SHORT, first_reasons
 
 
@@ -42,7 +43,7 @@ def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | No
     magnitude = torch.where(allowed, scores.double().abs(), 0.0)
     mass = magnitude.sum(-1)
     reasons = first_reasons({NO_TOKEN: ~allowed.any(-1), NAN_SCORES: ~mass.isfinite(), NO_MASS: mass == 0})
-    defined = torch.tensor([reason is None for reason in reasons], dtype=torch.bool, device=scores.device)[:, None]
+    defined = defined_rows(reasons, scores)[:, None]
     shares = magnitude / torch.where(defined, mass[:, None], 1.0)
     return torch.where(defined, shares, math.nan), reasons
 
@@ -69,8 +70,8 @@ def entropy(shares: Tensor) -> Tensor:
     if not shares.shape[-1]:
         return shares.double().sum(-1) * math.nan
     check_distributions("shares", shares)
-    found: Tensor = -torch.special.xlogy(shares, shares).sum(-1) + 0.0
-    return found
+    nats: Tensor = -torch.special.xlogy(shares, shares).sum(-1) + 0.0  # -0.0 becomes 0.0
+    return nats
 
 
 def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
@@ -113,9 +114,10 @@ def support_size(shares: Tensor) -> Tensor:
         tensor(2., dtype=torch.float64)
     """
     check_distributions("shares", shares)
-    counted = (shares > 0).sum(-1).double()
-    undefined = shares.isnan().any(-1) if shares.shape[-1] else torch.ones_like(counted, dtype=torch.bool)
-    return torch.where(undefined, math.nan, counted)
+    size = (shares > 0).sum(-1).double()
+    if not shares.shape[-1]:
+        return torch.full_like(size, math.nan)
+    return torch.where(shares.isnan().any(-1), math.nan, size)
 
 
 def gini(shares: Tensor, allowed: Tensor) -> Tensor:
@@ -137,12 +139,13 @@ def gini(shares: Tensor, allowed: Tensor) -> Tensor:
     """
     _check_shares(shares, allowed)
     n = allowed.sum(-1).double()
-    values = torch.where(allowed, shares.double(), -1.0).sort(-1, descending=True).values.clamp(min=0.0)
+    descending = torch.where(allowed, shares.double(), -1.0).sort(-1, descending=True).values
+    descending = descending.clamp(min=0.0)
     rank = torch.arange(1, shares.shape[-1] + 1, device=shares.device, dtype=torch.float64)
     # of values in descending order: sum_i (n + 1 - 2 i) p_i / n
-    found = ((n[:, None] + 1 - 2 * rank) * values).sum(-1) / n.clamp(min=1)
-    undefined = (n == 0) | torch.where(allowed, shares, 0.0).isnan().any(-1)
-    return torch.where(undefined, math.nan, found.clamp(min=0.0))
+    value = ((n[:, None] + 1 - 2 * rank) * descending).sum(-1) / n.clamp(min=1)
+    with_nan = torch.where(allowed, shares, 0.0).isnan().any(-1)
+    return torch.where((n == 0) | with_nan, math.nan, value.clamp(min=0.0))
 
 
 def _check_shares(shares: Tensor, allowed: Tensor) -> None:

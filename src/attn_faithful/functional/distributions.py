@@ -43,13 +43,20 @@ def check_distributions(name: str, values: Tensor, zero_rows: bool = False) -> N
         if not bool(wrong.any()):
             return
         row = tuple(wrong.nonzero()[0].tolist())
-        below = float(least[row]) < 0
-        came = f"holds {float(least[row]):.6g}" if below else f"sums to {float(sums[row]):.6g}"
-    place = f"row {row[0] if len(row) == 1 else row} " if row else "it "
+        came = f"sums to {float(sums[row]):.6g}"
+        if float(least[row]) < 0:
+            came = f"holds {float(least[row]):.6g}"
     raise InputError(
-        f"Expected rows of `{name}` that are distributions (at least 0, sum 1), but {place}{came}; pass probabilities, "
-        "not logits or scores, over all items, or divide by the sum."
+        f"Expected rows of `{name}` that are distributions (at least 0, sum 1), but {_place(row)} {came}; pass "
+        "probabilities, not logits or scores, over all items, or divide by the sum."
     )
+
+
+def _place(row: tuple[int, ...]) -> str:
+    """A row in words; the empty place is that of a single distribution."""
+    if not row:
+        return "it"
+    return f"row {row[0]}" if len(row) == 1 else f"row {row}"
 
 
 def check_probabilities(name: str, values: Tensor) -> None:
@@ -79,12 +86,15 @@ def check_part(name: str, values: Tensor, allowed: Tensor) -> None:
         >>> check_part("attention", torch.tensor([0.3, 0.2, 0.5]), torch.tensor([True, True, False]))
     """
     with torch.no_grad():
-        held = torch.where(allowed, values, torch.zeros((), dtype=values.dtype, device=values.device)).double()
-        sums = held.sum(-1)
-        wrong = (held < 0).any(-1) | (sums > 1 + SUM_TOLERANCE + _rounding(values))
+        zero = torch.zeros((), dtype=values.dtype, device=values.device)
+        weights = torch.where(allowed, values, zero).double()
+        sums = weights.sum(-1)
+        wrong = (weights < 0).any(-1) | (sums > 1 + SUM_TOLERANCE + _rounding(values))
         if not bool(wrong.any()):
             return
-        came = f"one that sums to {float(sums[wrong][0]):.6g} with a least weight of {float(held[wrong][0].min()):.6g}"
+        first_sum = float(sums[wrong][0])
+        first_least = float(weights[wrong][0].min())
+        came = f"one that sums to {first_sum:.6g} with a least weight of {first_least:.6g}"
     raise InputError(
         f"Expected rows of `{name}` of at least 0 that sum to at most 1, but got {came}; pass probabilities, not "
         "logits or scores."
@@ -93,4 +103,6 @@ def check_part(name: str, values: Tensor, allowed: Tensor) -> None:
 
 def _rounding(values: Tensor) -> float:
     """What half precision may be off by."""
-    return torch.finfo(values.dtype).eps if values.dtype in (torch.float16, torch.bfloat16) else 0.0
+    if values.dtype in (torch.float16, torch.bfloat16):
+        return torch.finfo(values.dtype).eps
+    return 0.0

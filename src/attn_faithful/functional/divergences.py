@@ -35,7 +35,9 @@ def _pair(p: Tensor, q: Tensor, double: bool) -> tuple[Tensor, Tensor]:
         raise InputError(
             f"Expected distributions of shapes that broadcast, but got {tuple(p.shape)} and {tuple(q.shape)}."
         ) from None
-    dtype = torch.float64 if double else torch.promote_types(torch.promote_types(p.dtype, q.dtype), torch.float32)
+    dtype = torch.float64
+    if not double:
+        dtype = torch.promote_types(torch.promote_types(p.dtype, q.dtype), torch.float32)
     return p.to(dtype), q.to(dtype)
 
 
@@ -51,9 +53,10 @@ def _checked(p: Tensor, q: Tensor, double: bool, validate_args: bool) -> tuple[T
 
 def _check_zeros(p: Tensor, q: Tensor) -> None:
     """Raise where a row of one is zeros, and of the other neither zeros nor undefined."""
-    empty, other = ((x == 0).all(-1) for x in (p, q))
+    p_empty = (p == 0).all(-1)
+    q_empty = (q == 0).all(-1)
     undefined = p.isnan().any(-1) | q.isnan().any(-1)
-    if bool(((empty != other) & ~undefined).any()):
+    if bool(((p_empty != q_empty) & ~undefined).any()):
         raise InputError(
             "Expected two distributions (at least 0, sum 1), or zeros in both for a text without items, but a row of "
             "one is zeros and of the other is not; leave undefined rows out."
@@ -177,11 +180,16 @@ def jsd(p: Tensor, q: Tensor, eps: float = 0.0, validate_args: bool = True) -> T
     """
     _check_eps(eps)
     p, q = _checked(p, q, eps == 0, validate_args)
-    if eps == 0:  # half of the smallest number is 0, and an infinite divergence of a weight that is none
-        p, q = (torch.where(x.abs() < _SMALLEST, 0.0, x) for x in (p, q))
+    if eps == 0:  # half of the smallest number is 0, and would give an infinite divergence
+        p = torch.where(p.abs() < _SMALLEST, 0.0, p)
+        q = torch.where(q.abs() < _SMALLEST, 0.0, q)
     middle = 0.5 * (p + q)
-    value = 0.5 * (kl(p, middle, eps, validate_args=False) + kl(q, middle, eps, validate_args=False))
-    return value if eps > 0 else value.clamp(max=LN2)
+    from_p = kl(p, middle, eps, validate_args=False)
+    from_q = kl(q, middle, eps, validate_args=False)
+    value = 0.5 * (from_p + from_q)
+    if eps > 0:
+        return value
+    return value.clamp(max=LN2)
 
 
 def scaled_jsd(p: Tensor, q: Tensor, eps: float = 0.0, validate_args: bool = True) -> Tensor:
@@ -243,9 +251,9 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
     if weights.shape[-1] == 0:
         return weights.sum(-1) * math.nan
     mass = torch.where(allowed, weights, 0.0).sum(-1)
-    least = weights.amin(-1)
-    least = torch.where(allowed.any(-1), least, math.nan)
+    least = torch.where(allowed.any(-1), weights.amin(-1), math.nan)
     both = torch.where(mass > 0, mass + least, 1.0)
-    moved = torch.special.xlogy(mass, 2 * mass / both) + torch.special.xlogy(least, 2 * least / both)
-    found: Tensor = 0.5 * (moved + (mass - least) * LN2)
-    return found.clamp(min=0.0, max=LN2) + 0.0
+    of_mass = torch.special.xlogy(mass, 2 * mass / both)
+    of_least = torch.special.xlogy(least, 2 * least / both)
+    largest: Tensor = 0.5 * (of_mass + of_least + (mass - least) * LN2)
+    return largest.clamp(min=0.0, max=LN2) + 0.0

@@ -89,8 +89,9 @@ def top_masks(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tens
     order = torch.where(content, importance, 0).argsort(dim=-1, descending=True, stable=True)
     order = order.gather(-1, (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True))
     place = order.argsort(-1)  # (B, T)
-    chosen = (place[:, None] < counts[:, :, None]) & (content & ~with_nan[:, None])[:, None]
-    return chosen, reasons
+    selectable = content & ~with_nan[:, None]
+    masks = (place[:, None] < counts[:, :, None]) & selectable[:, None]  # (B, K, T)
+    return masks, reasons
 
 
 def comprehensiveness(p_full: Tensor, p_without: Tensor) -> Tensor:

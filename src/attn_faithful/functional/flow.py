@@ -61,43 +61,49 @@ def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
         )
     if bool(((start < 0) | (start > 1 + _ROUNDING)).any()) or bool((attention < 0).any()):
         raise InputError("Expected `start` of shares, 0 to 1, and `attention` of at least 0, but got others.")
-    maps, given = with_residual(attention).cpu().numpy(), start.double().cpu().numpy()
-    known = np.isfinite(maps).all((1, 2, 3)) & np.isfinite(given).all(1)
-    found = torch.full(sinks.shape, math.nan, dtype=torch.float64)
-    for row in np.flatnonzero(known).tolist():
-        network = _Network(maps[row], given[row])
+    layers = with_residual(attention).cpu().numpy()  # (B, L, T, T)
+    shares = start.double().cpu().numpy()
+    finite = np.isfinite(layers).all((1, 2, 3)) & np.isfinite(shares).all(1)
+    flows = torch.full(sinks.shape, math.nan, dtype=torch.float64)
+    for row in np.flatnonzero(finite).tolist():
+        network = _Network(layers[row], shares[row])
         for token in sinks[row].nonzero()[:, 0].tolist():
-            found[row, token] = network.into(token)
-    return found
+            flows[row, token] = network.into(token)
+    return flows
 
 
 class _Network:
     """Layers (L, T, T) of capacities below a source of (T,); node T l + t is the token t before layer l, from 0."""
 
     def __init__(self, layers: Array, start: Array) -> None:
-        self.layers, self.start = layers, start
+        self.layers = layers
+        self.start = start
         depth, self.size = layers.shape[:2]
         self.source = (depth + 1) * self.size
-        there = start > 0
-        ends = [(np.full(int(there.sum()), self.source), depth * self.size + there.nonzero()[0], start[there])]
+        reached = start > 0  # (T,), of the tokens above a layer those that anything flows to
+        tails = [np.full(int(reached.sum()), self.source)]
+        heads = [depth * self.size + reached.nonzero()[0]]
+        capacities = [start[reached]]
         for below in reversed(range(depth)):
-            tail, head = (layers[below] * there[:, None]).nonzero()
-            ends.append(((below + 1) * self.size + tail, below * self.size + head, layers[below][tail, head]))
-            there = np.isin(np.arange(self.size), head)
-        tails, heads, capacities = (np.concatenate(part) for part in zip(*ends, strict=True))
-        whole = np.rint(capacities * UNIT).astype(np.int32)
-        self.graph = csr_matrix((whole, (tails, heads)), shape=(self.source + 1, self.source + 1))
+            upper, lower = (layers[below] * reached[:, None]).nonzero()
+            tails.append((below + 1) * self.size + upper)
+            heads.append(below * self.size + lower)
+            capacities.append(layers[below][upper, lower])
+            reached = np.isin(np.arange(self.size), lower)
+        edges = (np.concatenate(tails), np.concatenate(heads))
+        whole_capacities = np.rint(np.concatenate(capacities) * UNIT).astype(np.int32)
+        self.graph = csr_matrix((whole_capacities, edges), shape=(self.source + 1, self.source + 1))
 
     def into(self, token: int) -> float:
         """The maximum flow to a token before the first layer."""
         flow = maximum_flow(self.graph, self.source, token, method="dinic").flow
-        left = self.graph - flow
-        left.eliminate_zeros()
-        near = np.zeros(self.source + 1, dtype=bool)
-        near[breadth_first_order(left, self.source, return_predecessors=False)] = True
+        residual = self.graph - flow
+        residual.eliminate_zeros()
+        reached = np.zeros(self.source + 1, dtype=bool)
+        reached[breadth_first_order(residual, self.source, return_predecessors=False)] = True
         # the flow is as large as the cut between what the source still reaches and the rest
-        level = near[:-1].reshape(-1, self.size)
-        cut = self.start @ ~level[-1]
+        reached_by_level = reached[:-1].reshape(-1, self.size)  # (L + 1, T)
+        cut = self.start @ ~reached_by_level[-1]
         for below, capacities in enumerate(self.layers):
-            cut += level[below + 1] @ capacities @ ~level[below]
+            cut += reached_by_level[below + 1] @ capacities @ ~reached_by_level[below]
         return float(cut)

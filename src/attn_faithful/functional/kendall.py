@@ -35,19 +35,21 @@ def tau_b(x: Ranks, y: Ranks) -> tuple[float, float]:
     """
     n = len(x)
     if n > _PAIRS:
-        found = stats.kendalltau(x, y)
-        return float(found.statistic), float(found.pvalue)
+        result = stats.kendalltau(x, y)
+        return float(result.statistic), float(result.pvalue)
     signs = np.sign(x[:, None] - x) * np.sign(y[:, None] - y)
     score = int(signs.sum()) // 2  # C - D
     pairs = n * (n - 1) // 2
-    (x_tied, x0, x1), (y_tied, y0, y1) = _ties(x), _ties(y)
+    x_tied, x0, x1 = _ties(x)
+    y_tied, y0, y1 = _ties(y)
     value = score / math.sqrt((pairs - x_tied) * (pairs - y_tied))
     if not x_tied and not y_tied:
         against = min((pairs - score) // 2, (pairs + score) // 2)
         if n <= EXACT or against <= 1:
             return value, _exact(n, against)
     m = n * (n - 1)
-    variance = (m * (2 * n + 5) - x1 - y1) / 18 + 2 * x_tied * y_tied / m + x0 * y0 / (9 * m * max(n - 2, 1))
+    without_ties = (m * (2 * n + 5) - x1 - y1) / 18
+    variance = without_ties + 2 * x_tied * y_tied / m + x0 * y0 / (9 * m * max(n - 2, 1))
     return value, math.erfc(abs(score) / math.sqrt(2 * variance))
 
 
@@ -61,8 +63,13 @@ def _ties(ranks: Ranks) -> tuple[int, int, int]:
 
 def _exact(n: int, against: int) -> float:
     """Twice the share of permutations of n with at most so many inversions."""
-    few = 1 if against == 0 else n if against == 1 else sum(_inversions(n)[: against + 1])
-    return min(1.0, 2 * few / math.factorial(n))
+    if against == 0:
+        count = 1
+    elif against == 1:
+        count = n
+    else:
+        count = sum(_inversions(n)[: against + 1])
+    return min(1.0, 2 * count / math.factorial(n))
 
 
 @cache

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.erasure import top_masks
+from attn_faithful.functional.readout import defined_rows
 from attn_faithful.functional.reasons import NAN_SCORES, NO_RATIONALE, NO_TOKEN, NOTHING_SELECTED, first_reasons
 
 
@@ -66,15 +67,27 @@ def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tenso
     with_nan = (importance.isnan() & content).any(-1)
     reasons = first_reasons({NO_TOKEN: ~content.any(-1), NAN_SCORES: with_nan, NO_RATIONALE: ~positive.any(-1)})
     order = importance.argsort(-1, descending=True)
-    order = order.gather(-1, (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True))  # content tokens first
-    ranked, found, inside = (x.gather(-1, order) for x in (importance, positive, content))
+    content_first = (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True)
+    order = order.gather(-1, content_first)
+    ranked = importance.gather(-1, order)
+    is_content = content.gather(-1, order)
+    hits = positive.gather(-1, order)
+
     place = torch.arange(content.shape[-1], device=content.device)
-    ends = inside.clone()  # the last token of each run of equal importance
-    ends[:, :-1] &= (ranked[:, 1:] != ranked[:, :-1]) | ~inside[:, 1:]
-    end = torch.where(ends, place, content.shape[-1]).flip(-1).cummin(-1).values.flip(-1)
-    precision = (found.cumsum(-1) / (place + 1.0).double()).gather(-1, end.clamp(max=max(content.shape[-1] - 1, 0)))
-    value = (precision * found).sum(-1) / positive.sum(-1).clamp(min=1)
-    return torch.where(_defined(reasons, value), value, math.nan), reasons
+    precision_at = hits.cumsum(-1) / (place + 1.0).double()  # (B, T), of the tokens up to each place
+    precision = precision_at.gather(-1, _ends_of_ties(ranked, is_content))
+    value = (precision * hits).sum(-1) / positive.sum(-1).clamp(min=1)
+    return torch.where(defined_rows(reasons, value), value, math.nan), reasons
+
+
+def _ends_of_ties(ranked: Tensor, is_content: Tensor) -> Tensor:
+    """Of ranked importances (B, T), content tokens first: the last place of the tie that each place belongs to."""
+    length = ranked.shape[-1]
+    place = torch.arange(length, device=ranked.device)
+    ends_tie = is_content.clone()
+    ends_tie[:, :-1] &= (ranked[:, 1:] != ranked[:, :-1]) | ~is_content[:, 1:]
+    end = torch.where(ends_tie, place, length).flip(-1).cummin(-1).values.flip(-1)
+    return end.clamp(max=max(length - 1, 0))
 
 
 def random_auprc(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
@@ -103,11 +116,12 @@ def random_auprc(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str |
         0.75
     """
     share, reasons = rationale_share(rationale, content)
-    n, m = content.sum(-1).double(), (rationale & content).sum(-1).double()
+    n = content.sum(-1).double()
+    m = (rationale & content).sum(-1).double()
     harmonic = torch.digamma(n + 1) - torch.digamma(torch.ones_like(n))
     value = ((m - 1) + (n - m) * harmonic / n) / (n - 1).clamp(min=1)
     value = torch.where(n == 1, share, value)
-    return torch.where(_defined(reasons, value), value, math.nan), reasons
+    return torch.where(defined_rows(reasons, value), value, math.nan), reasons
 
 
 def rationale_share(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
@@ -129,10 +143,11 @@ def rationale_share(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[st
         0.5
     """
     _check_masks(content, rationale=rationale, content=content)
-    n, m = content.sum(-1), (rationale & content).sum(-1)
+    n = content.sum(-1)
+    m = (rationale & content).sum(-1)
     reasons = first_reasons({NO_TOKEN: n == 0, NO_RATIONALE: m == 0})
     share = m.double() / n.clamp(min=1)
-    return torch.where(_defined(reasons, share), share, math.nan), reasons
+    return torch.where(defined_rows(reasons, share), share, math.nan), reasons
 
 
 def select_top(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tensor, list[str | None]]:
@@ -187,7 +202,8 @@ def token_f1(selected: Tensor, rationale: Tensor) -> Agreement:
         (0.5, 1.0, 0.666667)
     """
     _check_masks(selected, selected=selected, rationale=rationale)
-    return _agreement((selected & rationale).sum(-1), selected.sum(-1), rationale.sum(-1))
+    hits = (selected & rationale).sum(-1)
+    return _agreement(hits, selected.sum(-1), rationale.sum(-1))
 
 
 def iou_f1(selected: Tensor, rationale: Tensor, threshold: float = 0.5) -> Agreement:
@@ -220,34 +236,56 @@ def iou_f1(selected: Tensor, rationale: Tensor, threshold: float = 0.5) -> Agree
     _check_masks(selected, selected=selected, rationale=rationale)
     if not 0.5 <= threshold <= 1:
         raise InputError(f"Expected `threshold` of 0.5 to 1, but got {threshold}; below it one span could hit two.")
-    (mine, first), (theirs, their_first), (both, common_first) = (
-        _spans(mask) for mask in (selected, rationale, selected & rationale)
-    )  # what two spans share is one run, and belongs to no other two
-    sizes, their_sizes, common = (torch.bincount(run[run >= 0]) for run in (mine, theirs, both))
-    union = sizes[mine[common_first]] + their_sizes[theirs[common_first]] - common
+    selected_spans = _Spans.of(selected)
+    rationale_spans = _Spans.of(rationale)
+    # what two spans share is one run, and belongs to no other two
+    shared = _Spans.of(selected & rationale)
+    sizes = selected_spans.sizes[selected_spans.number[shared.first]]
+    rationale_sizes = rationale_spans.sizes[rationale_spans.number[shared.first]]
+    union = sizes + rationale_sizes - shared.sizes
     overlap = torch.zeros(selected.shape, dtype=torch.float64, device=selected.device)
-    overlap[common_first] = common / union.double()
-    return _agreement((overlap >= threshold).sum(-1), first.sum(-1), their_first.sum(-1))
+    overlap[shared.first] = shared.sizes / union.double()
+    hits = (overlap >= threshold).sum(-1)
+    return _agreement(hits, selected_spans.first.sum(-1), rationale_spans.first.sum(-1))
 
 
-def _spans(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Which run of all texts each position (B, T) belongs to, -1 for none; and the first position of each run."""
-    first = mask.clone()
-    first[:, 1:] &= ~mask[:, :-1]
-    run = (first.flatten().cumsum(0) - 1).view(mask.shape)
-    return torch.where(mask, run, -1), first
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """The runs of consecutive positions of all texts.
+
+    Attributes:
+        number: (B, T), which run a position belongs to, counted over all texts; -1 for none.
+        first: (B, T), bool, the first position of each run.
+        sizes: (R,), positions of each run.
+    """
+
+    number: Tensor
+    first: Tensor
+    sizes: Tensor
+
+    @classmethod
+    def of(cls, mask: Tensor) -> _Spans:
+        first = mask.clone()
+        first[:, 1:] &= ~mask[:, :-1]
+        number = (first.flatten().cumsum(0) - 1).view(mask.shape)
+        number = torch.where(mask, number, -1)
+        return cls(number, first, torch.bincount(number[number >= 0]))
 
 
 def _agreement(hits: Tensor, selected: Tensor, marked: Tensor) -> Agreement:
+    """From how many tokens or spans (B,) hit, are selected and are marked."""
     reasons = first_reasons({NO_RATIONALE: marked == 0, NOTHING_SELECTED: selected == 0})
-    defined, hits = _defined(reasons, hits), hits.double()
-    values = (hits / selected.clamp(min=1), hits / marked.clamp(min=1), 2 * hits / (selected + marked).clamp(min=1))
-    precision, recall, f1 = (torch.where(defined, value, math.nan) for value in values)
-    return Agreement(precision, recall, f1, reasons)
-
-
-def _defined(reasons: list[str | None], like: Tensor) -> Tensor:
-    return torch.tensor([reason is None for reason in reasons], dtype=torch.bool, device=like.device)
+    defined = defined_rows(reasons, hits)
+    hits = hits.double()
+    precision = hits / selected.clamp(min=1)
+    recall = hits / marked.clamp(min=1)
+    f1 = 2 * hits / (selected + marked).clamp(min=1)
+    return Agreement(
+        precision=torch.where(defined, precision, math.nan),
+        recall=torch.where(defined, recall, math.nan),
+        f1=torch.where(defined, f1, math.nan),
+        reasons=reasons,
+    )
 
 
 def _check_masks(importance: Tensor, **masks: Tensor) -> None:

@@ -103,8 +103,12 @@ def softmax(scores: Tensor, allowed: Tensor, temperature: float = 1.0) -> Tensor
     gaps, allowed = _gaps(scores, allowed)
     lowest = torch.finfo(gaps.dtype).min
     temperature = max(temperature, torch.finfo(gaps.dtype).tiny)  # less would be 0 in this type
-    # torch.softmax subtracts the row's log-sum-exp, so that rows far below 0 keep their ratios.
-    return _guarded(gaps, allowed, lambda g: torch.softmax(torch.where(allowed, g / temperature, lowest), -1))
+
+    def solve(g: Tensor) -> Tensor:
+        # torch.softmax subtracts the row's log-sum-exp, so that rows far below 0 keep their ratios.
+        return torch.softmax(torch.where(allowed, g / temperature, lowest), -1)
+
+    return _guarded(gaps, allowed, solve)
 
 
 @PROJECTIONS.register("sparsemax")
@@ -159,8 +163,11 @@ def sparsegen(scores: Tensor, allowed: Tensor, lam: float | Tensor = 0.0) -> Ten
     """
     _check_range("lam", lam, -math.inf, 1.0, "(-inf, 1)")
     gaps, allowed = _gaps(scores, allowed)
-    widest = torch.finfo(gaps.dtype).max / 2
-    width = 1 - _one_a_row("lam", lam, gaps) if isinstance(lam, Tensor) else min(1 - lam, widest)
+    width: Tensor | float
+    if isinstance(lam, Tensor):
+        width = 1 - _one_a_row("lam", lam, gaps)
+    else:
+        width = min(1 - lam, torch.finfo(gaps.dtype).max / 2)
 
     def solve(g: Tensor) -> Tensor:
         # The threshold is at least -1 after the shift, so -2 is outside any support: extreme scores stay finite.
@@ -284,12 +291,19 @@ def _one_a_row(name: str, value: Tensor, gaps: Tensor) -> Tensor:
 
 
 def _check_range(name: str, value: float | Tensor, low: float, high: float, text: str, closed: bool = False) -> None:
-    ends: tuple[float, ...] = () if isinstance(value, Tensor) else (value,)
-    if isinstance(value, Tensor) and value.numel():
-        ends = float(value.detach().min()), float(value.detach().max())
-    for end in ends:
-        if not ((low < end or (closed and low == end)) and end < high):
+    for end in _ends(value):
+        above = low < end or (closed and low == end)
+        if not (above and end < high):
             raise InputError(f"Expected `{name}` in {text}, but got {end}.")
+
+
+def _ends(value: float | Tensor) -> tuple[float, ...]:
+    """The smallest and the largest of a tensor's numbers, or the number itself."""
+    if not isinstance(value, Tensor):
+        return (value,)
+    if not value.numel():
+        return ()
+    return float(value.detach().min()), float(value.detach().max())
 
 
 def project(name: str, scores: Tensor, allowed: Tensor, **params: float | Tensor) -> Tensor:

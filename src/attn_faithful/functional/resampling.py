@@ -1,4 +1,4 @@
-"""Resamples of the texts that several seeds answered: one draw for all of them."""
+"""Bootstrap over the texts that several seeds answered: one draw of the texts for all of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from attn_faithful._checks import InputError
 
 Array = NDArray[np.float64]
 
-# Resampled indices held at once: 16 MB, whatever the number of examples.
+# Resampled indices in memory at once: 16 MB, whatever the number of examples.
 _CHUNK = 2_000_000
 
 
@@ -28,7 +28,7 @@ def resampled_means(
     Args:
         seeds: for each seed (columns, B); a text that is NaN in one column is left out of all columns of that seed.
         examples_by_seed: for each seed the ids of its B texts; without, seeds of equally many texts share them.
-        n_resamples, level, seed: as for `faithfulness.bootstrap_attefa`, which says what is resampled and why.
+        n_resamples, level, seed: as for `attefa.bootstrap_attefa`, which says what is resampled and why.
 
     Returns:
         for each seed (columns, n_resamples); NaN where a resample holds no text that is defined for the seed.
@@ -48,27 +48,29 @@ def resampled_means(
     for columns in seeds:
         if columns.ndim != 2:
             raise InputError(f"Expected for each seed values of shape (B,), but got {columns.shape[1:]}.")
-    placed, defined = _by_text(seeds, _places(seeds, examples_by_seed))
+    columns_by_seed, defined_by_seed = _by_text(seeds, _places(seeds, examples_by_seed))
+    means = [np.full((len(columns), n_resamples), np.nan) for columns in columns_by_seed]
+    n = len(defined_by_seed[0]) if defined_by_seed else 0
+    if n == 0:
+        return means
     generator = np.random.default_rng(seed)
-    means = [np.full((len(columns), n_resamples), np.nan) for columns in placed]
-    n = len(defined[0]) if defined else 0
-    step = max(1, _CHUNK // max(n, 1))
-    for start in range(0, n_resamples if n else 0, step):
-        picks = generator.integers(0, n, size=(min(step, n_resamples - start), n))
-        stop = start + len(picks)
-        for columns, known, mean in zip(placed, defined, means, strict=True):
-            counts = known[picks].sum(-1, dtype=np.float64)
-            for column, out in zip(columns, mean, strict=True):
+    step = max(1, _CHUNK // n)
+    for start in range(0, n_resamples, step):
+        stop = min(start + step, n_resamples)
+        picks = generator.integers(0, n, size=(stop - start, n))
+        for columns, defined, out in zip(columns_by_seed, defined_by_seed, means, strict=True):
+            counts = defined[picks].sum(-1, dtype=np.float64)
+            for column, column_means in zip(columns, out, strict=True):
                 with np.errstate(invalid="ignore"):
-                    out[start:stop] = column[picks].sum(-1) / counts  # 0 / 0 where no defined text was drawn
+                    column_means[start:stop] = column[picks].sum(-1) / counts  # 0 / 0 where no defined text was drawn
     return means
 
 
 def _places(seeds: list[Array], examples_by_seed: Sequence[Sequence[Hashable]] | None) -> list[NDArray[np.int64]]:
     """For each seed which text (B,) each of its values belongs to, texts numbered over all seeds."""
-    if examples_by_seed is None:  # equally many texts are the same ones
-        examples_by_seed = [[(columns.shape[1], i) for i in range(columns.shape[1])] for columns in seeds]
-    found: list[NDArray[np.int64]] = []
+    if examples_by_seed is None:
+        examples_by_seed = [_ids_by_number(columns.shape[1]) for columns in seeds]
+    places: list[NDArray[np.int64]] = []
     numbers: dict[Hashable, int] = {}
     for columns, examples in zip(seeds, examples_by_seed, strict=True):
         if len(examples) != columns.shape[1] or len(set(examples)) != len(examples):
@@ -76,8 +78,14 @@ def _places(seeds: list[Array], examples_by_seed: Sequence[Sequence[Hashable]] |
                 f"Expected for each seed as many different ids in `examples_by_seed` as values, but got "
                 f"{len(examples)} ids, {len(set(examples))} of them different, for {columns.shape[1]} values."
             )
-        found.append(np.array([numbers.setdefault(example, len(numbers)) for example in examples], dtype=np.int64))
-    return found
+        numbered = [numbers.setdefault(example, len(numbers)) for example in examples]
+        places.append(np.array(numbered, dtype=np.int64))
+    return places
+
+
+def _ids_by_number(n: int) -> list[Hashable]:
+    """Ids under which equally many texts are the same ones."""
+    return [(n, i) for i in range(n)]
 
 
 def _by_text(seeds: list[Array], places: list[NDArray[np.int64]]) -> tuple[list[Array], list[NDArray[np.bool_]]]:
@@ -86,24 +94,68 @@ def _by_text(seeds: list[Array], places: list[NDArray[np.int64]]) -> tuple[list[
     Texts without a value in any seed are no texts: nothing is drawn for them.
     """
     n = max((int(place.max(initial=-1)) + 1 for place in places), default=0)
-    placed, defined = [], []
+    columns_by_seed, defined_by_seed = [], []
     for columns, place in zip(seeds, places, strict=True):
         known = ~np.isnan(columns).any(0)
-        whole = np.zeros((len(columns), n))
-        whole[:, place[known]] = columns[:, known]
-        placed.append(whole)
-        defined.append(np.isin(np.arange(n), place[known]))
-    somewhere = np.any(defined, axis=0) if defined else np.zeros(0, dtype=bool)
-    return [columns[:, somewhere] for columns in placed], [known[somewhere] for known in defined]
+        over_texts = np.zeros((len(columns), n))
+        over_texts[:, place[known]] = columns[:, known]
+        columns_by_seed.append(over_texts)
+        defined_by_seed.append(np.isin(np.arange(n), place[known]))
+    if not seeds:
+        return [], []
+    somewhere = np.any(defined_by_seed, axis=0)
+    columns_by_seed = [columns[:, somewhere] for columns in columns_by_seed]
+    defined_by_seed = [defined[somewhere] for defined in defined_by_seed]
+    return columns_by_seed, defined_by_seed
 
 
 def percentiles(by_seed: list[Array], level: float) -> tuple[float, float]:
-    """The interval of the mean over seeds, each (n_resamples,); NaN where no seed is defined in any resample."""
+    """The interval of the mean over seeds, each (n_resamples,); NaN where no seed is defined in any resample.
+
+    Example:
+        >>> percentiles([np.array([0.0, 1.0]), np.array([np.nan, 2.0])], 1.0)
+        (0.0, 1.5)
+    """
     values = np.stack(by_seed) if by_seed else np.full((1, 1), np.nan)
     defined = ~np.isnan(values)
     counts = defined.sum(0)
-    means = np.where(defined, values, 0.0).sum(0)[counts > 0] / counts[counts > 0]
+    some = counts > 0
+    means = np.where(defined, values, 0.0).sum(0)[some] / counts[some]
     if means.size == 0:
         return math.nan, math.nan
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def bootstrap_mean(
+    values_by_seed: Sequence[ArrayLike],
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    examples_by_seed: Sequence[Sequence[Hashable]] | None = None,
+) -> tuple[float, float]:
+    r"""Percentile interval for a mean over examples, averaged over seeds; resampled as in `attefa.bootstrap_attefa`.
+
+    Args:
+        values_by_seed: for each seed (B,), any unit; NaN examples are left out.
+        n_resamples: at least 1.
+        level: coverage, between 0 and 1.
+        seed: of the resampling.
+        examples_by_seed: as there.
+
+    Returns:
+        (low, high), in the unit of the values; (NaN, NaN) if no seed has a defined example.
+
+    Raises:
+        InputError: other shapes, a wrong level or number of resamples.
+
+    Reference:
+        Efron and Tibshirani (1993), section 13.3 (percentile interval).
+
+    Example:
+        >>> bootstrap_mean([[2.0, 2.0, 2.0]])
+        (2.0, 2.0)
+    """
+    seeds = [np.asarray(values, dtype=np.float64)[None] for values in values_by_seed]  # each (1, B)
+    means = resampled_means(seeds, examples_by_seed, n_resamples, level, seed)
+    return percentiles([columns[0] for columns in means], level)

@@ -24,7 +24,9 @@ def over_heads(weights: Tensor, heads: str = "mean") -> Tensor:
     check_choice("heads", heads, HEADS)
     if heads == "mean":
         return weights.mean(-3)
-    return weights.amax(-3) if heads == "max" else weights.amin(-3)
+    if heads == "max":
+        return weights.amax(-3)
+    return weights.amin(-3)
 
 
 def with_residual(attention: Tensor) -> Tensor:
@@ -50,7 +52,8 @@ def with_residual(attention: Tensor) -> Tensor:
         raise InputError(f"Expected `attention` of shape (..., T, T), but got {tuple(attention.shape)}.")
     if bool((attention < 0).any()):
         raise InputError("Expected `attention` of weights of at least 0, but one is below; pass attention, not scores.")
-    mixed = (attention.double() + torch.eye(attention.shape[-1], dtype=torch.float64, device=attention.device)) / 2
+    identity = torch.eye(attention.shape[-1], dtype=torch.float64, device=attention.device)
+    mixed = (attention.double() + identity) / 2
     return mixed / mixed.sum(-1, keepdim=True)
 
 
@@ -138,7 +141,8 @@ def _through(steps: Tensor, start: Tensor, keep: bool = False) -> Tensor:
     """The row ``start`` (B, T) times the layers' matrices (B, L, T, T), last first; each added to the row, to keep."""
     row = start.double()[:, None]
     for step in reversed(steps.double().unbind(1)):
-        row = row + row @ step if keep else row @ step
+        moved = row @ step
+        row = row + moved if keep else moved
     return row[:, 0]
 
 

@@ -2,7 +2,7 @@
 
 numpy and scipy only, so that reports of stored columns need no torch. There is one implementation of each statistic in
 the package, and it is here: bootstrap intervals of means, Wilson's interval, Wilcoxon's signed-rank test, Holm's
-correction. The interval of AtteFa, a ratio of means, is in `faithfulness`.
+correction. The bootstrap over several seeds is in `resampling`, the interval of AtteFa, a ratio of means, in `attefa`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attn_faithful._checks import InputError
 
 Array = NDArray[np.float64]
 
-_CELLS = 4_000_000  # resampled counts held at once: 32 MB, whatever the number of examples
+_CELLS = 4_000_000  # resampled counts in memory at once: 32 MB, whatever the number of examples
 
 EXACT_PAIRS = 50  # pairs that differ, up to which every choice of signs is counted
 _EXACT_RANK = 10_000  # pairs in all, up to which it is: the table of sums grows with the ranks
@@ -57,7 +57,7 @@ def summarize(
 
     Args:
         values: (n, M), NaN where undefined.
-        reasons: M rows of n: why a value is undefined, else None; none at all where nobody asks.
+        reasons: M rows of n: why a value is undefined, else None. Without, no reasons are counted.
         n_resamples: draws of n examples with replacement; all columns share them.
         level: of the interval.
         seed: of the draws.
@@ -69,8 +69,8 @@ def summarize(
         InputError: other shapes, or a level outside 0 to 1.
 
     Example:
-        >>> found = summarize(np.array([[1.0], [np.nan], [0.0]]), [[None, "n<2", None]])[0]
-        >>> found.mean, found.std, found.n, found.n_undefined, found.reasons
+        >>> (summary,) = summarize(np.array([[1.0], [np.nan], [0.0]]), [[None, "n<2", None]])
+        >>> summary.mean, summary.std, summary.n, summary.n_undefined, summary.reasons
         (0.5, 0.5, 2, 1, {'n<2': 1})
     """
     rows: Sequence[Sequence[str | None]] = [()] * values.shape[-1] if reasons is None else reasons
@@ -82,28 +82,34 @@ def summarize(
     if not 0 < level < 1:
         raise InputError(f"Expected `level` between 0 and 1, but got {level}.")
     defined = np.isfinite(values)
-    counts = defined.sum(0)
     filled = np.where(defined, values, 0.0)
     low, high = _intervals(filled, defined.astype(np.float64), n_resamples, level, seed)
-    found = []
+    summaries = []
     for column in range(values.shape[1]):
-        kept = values[defined[:, column], column]
-        why = Counter(reason for reason in rows[column] if reason is not None)
-        found.append(
-            Summary(
-                float(kept.mean()) if len(kept) else math.nan,
-                float(kept.std()) if len(kept) else math.nan,
-                float(low[column]) if len(kept) > 1 else math.nan,
-                float(high[column]) if len(kept) > 1 else math.nan,
-                int(counts[column]),
-                int(len(values) - counts[column]),
-                dict(sorted(why.items())),
-            )
-        )
-    return found
+        defined_values = values[defined[:, column], column]
+        interval = float(low[column]), float(high[column])
+        summaries.append(_summary(defined_values, interval, len(values), rows[column]))
+    return summaries
+
+
+def _summary(defined: Array, interval: tuple[float, float], n_examples: int, reasons: Sequence[str | None]) -> Summary:
+    """The summary of one column from its defined values (n,)."""
+    n = len(defined)
+    low, high = interval if n > 1 else (math.nan, math.nan)
+    counted = Counter(reason for reason in reasons if reason is not None)
+    return Summary(
+        mean=float(defined.mean()) if n else math.nan,
+        std=float(defined.std()) if n else math.nan,
+        low=low,
+        high=high,
+        n=n,
+        n_undefined=n_examples - n,
+        reasons=dict(sorted(counted.items())),
+    )
 
 
 def _intervals(filled: Array, defined: Array, n_resamples: int, level: float, seed: int) -> tuple[Array, Array]:
+    """Lower and upper ends (M,) of the columns' intervals; NaN for a column without a value."""
     n, columns = filled.shape
     if n == 0 or columns == 0:
         return np.full(columns, math.nan), np.full(columns, math.nan)
@@ -188,16 +194,17 @@ def paired(differences: Array, n_resamples: int = 1000, seed: int = 0) -> list[P
         Wilcoxon (1945), with Pratt's (1959) treatment of zeros; Kerby (2014) for the effect size.
 
     Example:
-        >>> (found,) = paired(np.array([[1.0], [2.0], [-1.0], [np.nan]]))
-        >>> found.n, round(found.mean, 6), found.effect, found.p
+        >>> (comparison,) = paired(np.array([[1.0], [2.0], [-1.0], [np.nan]]))
+        >>> comparison.n, round(comparison.mean, 6), comparison.effect, comparison.p
         (3, 0.666667, 0.5, 0.75)
     """
     differences = np.asarray(differences, dtype=np.float64)
-    found = []
-    for column, summary in zip(differences.T, summarize(differences, None, n_resamples, seed=seed), strict=True):
+    summaries = summarize(differences, None, n_resamples, seed=seed)
+    comparisons = []
+    for column, summary in zip(differences.T, summaries, strict=True):
         effect, p = signed_rank(column[np.isfinite(column)])
-        found.append(Paired(summary.mean, summary.low, summary.high, effect, p, summary.n))
-    return found
+        comparisons.append(Paired(summary.mean, summary.low, summary.high, effect, p, summary.n))
+    return comparisons
 
 
 def signed_rank(differences: Array) -> tuple[float, float]:
@@ -236,15 +243,17 @@ def signed_rank(differences: Array) -> tuple[float, float]:
     n = len(differences)
     if n == 0:
         return math.nan, math.nan
-    ranks = _midranks(np.abs(differences))
-    differs = ranks > 0
-    kept = ranks[differs]
-    if len(kept) == 0:
+    all_ranks = _midranks(np.abs(differences))
+    differs = all_ranks > 0
+    ranks = all_ranks[differs]
+    if len(ranks) == 0:
         return 0.0, math.nan
-    above = float(kept[differences[differs] > 0].sum())
-    effect = (2 * above - float(kept.sum())) / float(kept.sum())
-    exact = len(kept) <= EXACT_PAIRS and n <= _EXACT_RANK
-    return effect, _exact_p(kept, above) if exact else _normal_p(kept, above)
+    sum_above = float(ranks[differences[differs] > 0].sum())
+    sum_all = float(ranks.sum())
+    effect = (2 * sum_above - sum_all) / sum_all
+    exact = len(ranks) <= EXACT_PAIRS and n <= _EXACT_RANK
+    p = _exact_p(ranks, sum_above) if exact else _normal_p(ranks, sum_above)
+    return effect, p
 
 
 def _midranks(sizes: Array) -> Array:
@@ -262,22 +271,23 @@ def _midranks(sizes: Array) -> Array:
     return ranks
 
 
-def _exact_p(ranks: Array, above: float) -> float:
+def _exact_p(ranks: Array, sum_above: float) -> float:
     """Two-sided p of a sum of ranks whose signs are all as likely: the sums of all choices of signs are counted."""
     doubled = np.rint(2 * ranks).astype(int)  # tied ranks end in .5
     counts = np.zeros(int(doubled.sum()) + 1)
     counts[0] = 1.0
     for rank in doubled:
         counts[rank:] = counts[rank:] + counts[: len(counts) - rank]
-    place = round(2 * above)
+    place = round(2 * sum_above)
     tail = min(counts[: place + 1].sum(), counts[place:].sum())
     return float(min(1.0, 2 * tail / counts.sum()))
 
 
-def _normal_p(ranks: Array, above: float) -> float:
+def _normal_p(ranks: Array, sum_above: float) -> float:
+    """Two-sided p of the same sum by the normal approximation."""
     expected = float(ranks.sum()) / 2
     variance = float((ranks**2).sum()) / 4
-    return math.erfc(abs(above - expected) / math.sqrt(2 * variance))
+    return math.erfc(abs(sum_above - expected) / math.sqrt(2 * variance))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -292,10 +302,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
         >>> holm([0.01, float("nan"), 0.04, 0.03])
         [0.03, nan, 0.06, 0.06]
     """
-    tested = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
+    ascending = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
     corrected = [math.nan] * len(p_values)
-    least = 0.0
-    for rank, (p, i) in enumerate(tested):
-        least = max(least, min(1.0, p * (len(tested) - rank)))
-        corrected[i] = least
+    largest_before = 0.0
+    for rank, (p, i) in enumerate(ascending):
+        remaining = len(ascending) - rank
+        largest_before = max(largest_before, min(1.0, p * remaining))
+        corrected[i] = largest_before
     return corrected

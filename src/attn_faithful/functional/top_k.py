@@ -69,7 +69,8 @@ def overlap(
     k = min(k, n)
     if reason:
         return TopK(math.nan, reason, k, n)
-    return TopK(float(np.minimum(_share_in(x_ranks, k), _share_in(y_ranks, k)).sum() / k), None, k, n)
+    in_both = np.minimum(_share_in(x_ranks, k), _share_in(y_ranks, k))
+    return TopK(float(in_both.sum() / k), None, k, n)
 
 
 def top_k_kendall(
@@ -112,19 +113,20 @@ def top_k_kendall(
         >>> top_k_kendall([0.4, 0.3, 0.2, 0.1], [1, 4, 3, 2], k=2).value
         0.1111111111111111
     """
-    both = _lists(x, y, k, p, tie_tolerance, names, example)
-    if isinstance(both, TopK):
-        return both
-    x_ranks, y_ranks, in_x, in_y, k = both
-    common = in_x & in_y
+    lists = _two_lists(x, y, k, p, tie_tolerance, names, example)
+    if isinstance(lists, TopK):
+        return lists
+    common = lists.x.members & lists.y.members
     c = int(common.sum())
-    distinct = min(len(np.unique(ranks[common])) for ranks in (x_ranks, y_ranks))
-    tau = tau_b(x_ranks[common], y_ranks[common])[0] if distinct > 1 else 1.0
-    below = sum(
-        int((ranks[common][:, None] < ranks[own & ~common]).sum()) for ranks, own in ((x_ranks, in_x), (y_ranks, in_y))
-    )
-    cost = (1 - tau) / 2 * c**2 + below + 2 * p * math.comb(k - c, 2)
-    return TopK(cost / int((in_x | in_y).sum()) ** 2, None, k, len(x_ranks))
+    x_common, y_common = lists.x.ranks[common], lists.y.ranks[common]
+    tau = 1.0
+    if len(np.unique(x_common)) > 1 and len(np.unique(y_common)) > 1:
+        tau, _ = tau_b(x_common, y_common)
+    below = lists.x.pairs_below(common) + lists.y.pairs_below(common)
+    unordered = math.comb(lists.k - c, 2)
+    cost = (1 - tau) / 2 * c**2 + below + 2 * p * unordered
+    in_either = int((lists.x.members | lists.y.members).sum())
+    return TopK(cost / in_either**2, None, lists.k, len(common))
 
 
 def top_k_tau(
@@ -166,25 +168,62 @@ def top_k_tau(
         >>> round(top_k_tau([0.4, 0.3, 0.2, 0.1], [1, 2, 3, 4], k=2).value, 6)  # no common token
         -0.666667
     """
-    both = _lists(x, y, k, p, tie_tolerance, names, example)
-    if isinstance(both, TopK):
-        return both
-    x_ranks, y_ranks, in_x, in_y, k = both
-    either = in_x | in_y
-    x_order, y_order = (_order(np.where(own, r, -1)[either]) for own, r in ((in_x, x_ranks), (in_y, y_ranks)))
+    lists = _two_lists(x, y, k, p, tie_tolerance, names, example)
+    if isinstance(lists, TopK):
+        return lists
+    in_either = lists.x.members | lists.y.members
+    x_order = lists.x.order(in_either)
+    y_order = lists.y.order(in_either)
     opposite = int((x_order * y_order < 0).sum())
     in_one = int(((x_order == 0) != (y_order == 0)).sum())
     pairs = x_order.size - len(x_order)  # each twice, as in the two counts
-    return TopK(1 - 2 * (opposite + p * in_one) / pairs, None, k, len(x_ranks))
+    return TopK(1 - 2 * (opposite + p * in_one) / pairs, None, lists.k, len(in_either))
 
 
-_Lists = tuple[Ranks, Ranks, NDArray[np.bool_], NDArray[np.bool_], int]
+@dataclass(frozen=True, eq=False)
+class _List:
+    """The first k tokens of a ranking.
+
+    Attributes:
+        ranks: (T,), of all tokens; higher comes first.
+        members: (T,), bool, which tokens are in the list.
+    """
+
+    ranks: Ranks
+    members: NDArray[np.bool_]
+
+    @classmethod
+    def first(cls, ranks: Ranks, k: int) -> _List:
+        """Of tokens that tie for the last places those that stand first in the text."""
+        members = np.zeros(len(ranks), dtype=bool)
+        members[np.argsort(-ranks, kind="stable")[:k]] = True
+        return cls(ranks, members)
+
+    def pairs_below(self, common: NDArray[np.bool_]) -> int:
+        """Pairs of a common token that stands below one that this list alone has."""
+        alone = self.ranks[self.members & ~common]
+        return int((self.ranks[common][:, None] < alone).sum())
+
+    def order(self, tokens: NDArray[np.bool_]) -> Ranks:
+        """1 where the row's token stands above the column's, -1 below, 0 tied, as are all that the list lacks."""
+        values = np.where(self.members, self.ranks, -1)[tokens]
+        order: Ranks = np.sign(values[:, None] - values)
+        return order
 
 
-def _lists(
+@dataclass(frozen=True, eq=False)
+class _TwoLists:
+    """The lists of two rankings of the same tokens, each of k tokens."""
+
+    x: _List
+    y: _List
+    k: int
+
+
+def _two_lists(
     x: ArrayLike, y: ArrayLike, k: int, p: float, tie_tolerance: float, names: tuple[str, str], example: object
-) -> _Lists | TopK:
-    """Ranks, which tokens are in which list and how many; or the undefined result."""
+) -> _TwoLists | TopK:
+    """The two lists, or the undefined result."""
     k = _checked_k(k, 2)
     if not 0 <= p <= 1:
         raise InputError(f"Expected `p` between 0 and 1, but got {p}; 0.5 expects a random order.")
@@ -193,7 +232,7 @@ def _lists(
     k = min(k, n)
     if reason:
         return TopK(math.nan, reason, k, n)
-    return x_ranks, y_ranks, _first(x_ranks, k), _first(y_ranks, k), k
+    return _TwoLists(_List.first(x_ranks, k), _List.first(y_ranks, k), k)
 
 
 def _checked_k(k: int, least: int) -> int:
@@ -202,21 +241,10 @@ def _checked_k(k: int, least: int) -> int:
     return int(k)
 
 
-def _first(ranks: Ranks, k: int) -> NDArray[np.bool_]:
-    chosen = np.zeros(len(ranks), dtype=bool)
-    chosen[np.argsort(-ranks, kind="stable")[:k]] = True
-    return chosen
-
-
 def _share_in(ranks: Ranks, k: int) -> NDArray[np.float64]:
     """How surely each token is among the first k: 1, 0, or the share of tied tokens that find a place."""
     tied = np.bincount(ranks)
     above = tied[::-1].cumsum()[::-1] - tied
-    share: NDArray[np.float64] = np.clip((k - above) / tied, 0.0, 1.0)[ranks]
+    share_of_rank = np.clip((k - above) / tied, 0.0, 1.0)
+    share: NDArray[np.float64] = share_of_rank[ranks]
     return share
-
-
-def _order(values: Ranks) -> Ranks:
-    """1 where the row's token stands above the column's, -1 below, 0 tied."""
-    order: Ranks = np.sign(values[:, None] - values)
-    return order

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attn_faithful._checks import check_same_length
-from attn_faithful.functional.attefa import bootstrap_mean
 from attn_faithful.functional.ragged import Rows, numbers
 from attn_faithful.functional.rankings import LONG, SIGNIFICANT, TIE_TOLERANCE, Correlation, kendall_tau_b, spearman
 from attn_faithful.functional.reasons import NO_EXAMPLE, NO_EXAMPLE_OF_5
+from attn_faithful.functional.resampling import bootstrap_mean
 from attn_faithful.metrics.lists import check_reduction
 
 
