@@ -14,7 +14,7 @@ from measure import AbsentError
 from torch import Tensor
 
 from attn_faithful.evaluators.base import Block
-from attn_faithful.experiments.deletions import Remover
+from attn_faithful.experiments.deletions import ItemDeletions
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
@@ -62,8 +62,8 @@ class Setup:
     def block(self, encoded: Encoded) -> Block:
         """The texts as a test sees them."""
         names = [f"t{i}" for i in range(len(self))]
-        remover = Remover(self.model, self.batch, encoded.members)
-        return Block(names, names, 0, self.site, encoded, without=remover)
+        deletions = ItemDeletions(self.model, self.batch, encoded.members)
+        return Block(names, names, 0, self.site, encoded, without=deletions)
 
     def members(self, encoded: Encoded) -> Tensor:
         """The item of each token, (B, T), -1 for none."""

@@ -88,6 +88,7 @@ def evaluate_attention(
     """
     from attn_faithful.data.settings import DataSettings
     from attn_faithful.data.training_texts import CAUTION
+    from attn_faithful.experiments.inputs import DataInput, ModelInput
     from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
     from attn_faithful.experiments.strict_settings import build
     from attn_faithful.experiments.threads import asked_for
@@ -105,15 +106,14 @@ def evaluate_attention(
     source = str(data) if is_named else "data"
     try:
         task = make_task(
-            model,
-            tokenizer,
-            build(DataSettings, {"source": source, **columns}, "evaluate_attention"),
+            ModelInput(model, tokenizer, name, origin),
+            DataInput(
+                build(DataSettings, {"source": source, **columns}, "evaluate_attention"),
+                rows=None if is_named else data,
+                split=split,
+                source_file=None if source_file is None else str(source_file),
+            ),
             evaluation,
-            split,
-            rows=None if is_named else data,
-            name=name,
-            source_file=None if source_file is None else str(source_file),
-            origin=origin,
         )
     except MissingSourceError as error:
         if not isinstance(data, str) or "/" in data.strip("/"):

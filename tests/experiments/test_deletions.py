@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from attn_faithful.experiments import deletions as removing
-from attn_faithful.experiments.deletions import Remover
+from attn_faithful.experiments import deletions as module
+from attn_faithful.experiments.deletions import ItemDeletions
 from attn_faithful.models.protocol import AttentionModel
 
 
@@ -34,8 +34,8 @@ def masks(seed, b=3, k=9, t=5):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_logits_are_the_models_and_asked_for_once(seed):
     model, keep = Counting(), masks(seed)
-    remover = Remover(model, batch(), None)
-    found = remover(keep)
+    deletions = ItemDeletions(model, batch(), None)
+    found = deletions(keep)
     assert torch.equal(found, Counting().without({}, keep))
     (asked,) = model.calls
     for row in range(len(keep)):
@@ -43,25 +43,25 @@ def test_logits_are_the_models_and_asked_for_once(seed):
         other = [mask for mask in asked[row].tolist() if not all(mask)]
         assert len(other) == len({tuple(mask) for mask in other})  # the whole text costs next to nothing
         assert sets <= {tuple(mask) for mask in asked[row].tolist()}
-    again = remover(keep.flip(1))
+    again = deletions(keep.flip(1))
     assert torch.equal(again, found.flip(1))
     assert len(model.calls) == 1  # all of it is known
 
 
 def test_what_is_asked_at_once_has_a_bound_and_changes_nothing(monkeypatch):
     model, keep = Counting(), masks(2)
-    monkeypatch.setattr(removing, "CELLS", 2 * len(keep) * keep.shape[2])
-    assert torch.equal(Remover(model, batch(), None)(keep), Counting().without({}, keep))
+    monkeypatch.setattr(module, "CELLS", 2 * len(keep) * keep.shape[2])
+    assert torch.equal(ItemDeletions(model, batch(), None)(keep), Counting().without({}, keep))
     assert len(model.calls) > 2
-    assert all(part.numel() <= removing.CELLS for part in model.calls)
+    assert all(part.numel() <= module.CELLS for part in model.calls)
 
 
 def test_tokens_go_with_their_item_and_others_stay():
     model = Counting()
     members = torch.tensor([[-1, 0, 0, 1, -1]])
-    remover = Remover(model, batch(1), members)
-    remover(torch.tensor([[[False, True]]]))
+    deletions = ItemDeletions(model, batch(1), members)
+    deletions(torch.tensor([[[False, True]]]))
     assert model.calls[0].tolist() == [[[True, False, False, True, True]]]
-    assert remover.serves(members.clone())
-    assert not remover.serves(None)
-    assert not remover.serves(members + 1)
+    assert deletions.serves(members.clone())
+    assert not deletions.serves(None)
+    assert not deletions.serves(members + 1)

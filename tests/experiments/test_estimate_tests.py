@@ -10,6 +10,7 @@ from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments import estimate, estimate_tests, threads
 from attn_faithful.experiments.estimate_tests import sample, seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
@@ -31,7 +32,7 @@ def test_seconds_are_measured_and_scaled(monkeypatch, tmp_path):
     tokenizer = train_tokenizer(texts)
     model = AttentionClassifier(AttentionClassifierConfig(vocab_size=len(tokenizer), encoder="mlp", hidden_size=8))
     settings = EvaluationSettings(tests=["permutation"], controls=[])
-    task = make_task(model, tokenizer, DataSettings(source="data"), settings, rows=texts)
+    task = make_task(ModelInput(model, tokenizer), DataInput(DataSettings(source="data"), texts), settings)
     seen = {}
 
     def timed(few, folder, on_progress):

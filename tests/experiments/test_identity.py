@@ -16,6 +16,7 @@ from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments import earlier_runs as earlier
 from attn_faithful.experiments import identity as named
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
 from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.experiments.written_code import value_digest
@@ -53,10 +54,14 @@ def bert(tokenizer):
     return BertForSequenceClassification(config).eval()
 
 
-def name(model, tokenizer, rows=ROWS, settings=SETTINGS, output="runs", source="films", **given):
+def task_of(model, tokenizer, rows=ROWS, settings=SETTINGS, source="films", name=None, origin=None, **given):
     data = rows if isinstance(rows, datasets.DatasetDict) else [dict(row) for row in rows]
-    task = make_task(model, tokenizer, DataSettings(source=source), settings, rows=data, **given)
-    return task.folder(output).path.name
+    model_input = ModelInput(model, tokenizer, name, origin)
+    return make_task(model_input, DataInput(DataSettings(source=source), data, **given), settings)
+
+
+def name(model, tokenizer, rows=ROWS, settings=SETTINGS, output="runs", **given):
+    return task_of(model, tokenizer, rows, settings, **given).folder(output).path.name
 
 
 def changed(model, change):
@@ -181,7 +186,7 @@ def test_what_changes_no_number_gives_the_same_name(bert, tokenizer, tmp_path):
     used = copy.deepcopy(tokenizer)
     used(TEXTS, padding=True, truncation=True, max_length=2, padding_side="left")
     assert name(model, used) == first
-    task = make_task(model, tokenizer, DataSettings(source="films"), SETTINGS, rows=[dict(row) for row in ROWS])
+    task = task_of(model, tokenizer)
     for place, held in (("one", 1), ("two", None)):
         assert evaluate_task(task, tmp_path / place, chunk_size=held).path.name == first
     assert name(model, tokenizer) == first  # a model that was run is still the same
@@ -220,7 +225,7 @@ def test_own_models_are_named_as_well(tokenizer, tmp_path):
         return AttentionClassifier(config).eval()
 
     first = name(own(), tokenizer)
-    task = make_task(own(), tokenizer, DataSettings(source="films"), SETTINGS, rows=[dict(row) for row in ROWS])
+    task = task_of(own(), tokenizer)
     assert evaluate_task(task, tmp_path).path.name == first == name(task.model, tokenizer)
     assert len({first, name(own(projection="sparsemax"), tokenizer), name(own().double(), tokenizer)}) == 3
 
@@ -257,8 +262,9 @@ def test_stock_twins_are_named_by_the_tokenizer_too(bert, tokenizer, tmp_path, m
         (other, tokenizer, [0]),
         (bert, tokenizer, [1]),
     ):
+        data = DataInput(DataSettings(source="films"), rows)
         with pytest.raises(KeyboardInterrupt):
-            stock_attefa(model, reader, DataSettings(source="films"), settings, rows=rows, seeds=seeds, output=tmp_path)
+            stock_attefa(ModelInput(model, reader), data, settings, seeds=seeds, output=tmp_path)
     assert len(set(seen)) == 4
 
 

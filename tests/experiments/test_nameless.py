@@ -8,6 +8,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_evaluation import make_task
 from tests.models.examples import small_model
 
@@ -17,8 +18,9 @@ TOKENIZER = train_tokenizer(["a good film"])
 def read(labels, classes=3):
     model = small_model(num_labels=classes, vocab_size=len(TOKENIZER))
     rows = [{"text": "a good film", "label": label} for label in labels]
-    texts = make_task(model, TOKENIZER, DataSettings(source="films"), EvaluationSettings(tests=["entropy"]), rows=rows)
-    return texts.texts.splits["test"]["label"][:], texts.texts.label_names
+    data = DataInput(DataSettings(source="films"), rows)
+    texts = make_task(ModelInput(model, TOKENIZER), data, EvaluationSettings(tests=["entropy"])).texts
+    return texts.splits["test"]["label"][:], texts.label_names
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments import readable_texts as readable
+from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
 from attn_faithful.models.stock.model import StockModel
@@ -65,9 +66,9 @@ def twins(model, output, data, settings=SETTINGS):
     rows = datasets.DatasetDict({split: datasets.Dataset.from_list(labelled(texts)) for split, texts in data.items()})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UndefinedTextWarning)
-        folder = stock_attefa(
-            model, words_with_an_end(), DataSettings(source="films"), settings, rows=rows, output=output, name="tiny"
-        )
+        model_input = ModelInput(model, words_with_an_end(), name="tiny")
+        texts = DataInput(DataSettings(source="films"), rows)
+        folder = stock_attefa(model_input, texts, settings, output=output)
     return folder, [str(w.message) for w in caught if w.category is UndefinedTextWarning]
 
 

@@ -12,6 +12,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from attn_faithful._checks import InputError
 from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.models.stock.model import StockModel
@@ -63,10 +64,9 @@ def data_sets():
     return datasets.DatasetDict({split: datasets.Dataset.from_list(rows) for split, rows in DATA.items()})
 
 
-def run(model, tokenizer, output, settings=SETTINGS, **given):
-    return stock_attefa(
-        model, tokenizer, DataSettings(source="films"), settings, rows=data_sets(), output=output, **given
-    )
+def run(model, tokenizer, output, settings=SETTINGS, name=None, rows=None, origin=None, **given):
+    data = DataInput(DataSettings(source="films"), rows or data_sets())
+    return stock_attefa(ModelInput(model, tokenizer, name, origin), data, settings, output=output, **given)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_wrong_input(model, tokenizer, tmp_path):
         run(model, tokenizer, tmp_path, StockTwinSettings(layers=[5]))
     rows = [{"text": "good", "label": "fine"}, {"text": "bad", "label": "neg"}] * 8
     with pytest.raises(InputError, match="fine"):
-        stock_attefa(model, tokenizer, DataSettings(source="films"), SETTINGS, rows=rows, output=tmp_path)
+        run(model, tokenizer, tmp_path, rows=rows)
 
 
 def test_tokens_hold_the_models_attention_averaged_over_heads(folder, model, tokenizer):

@@ -18,64 +18,69 @@ def table(*rows):
     return {**columns, "site": ["pool"] * len(rows)}
 
 
+def records_of(rows, n=4):
+    """The records of some rows over the first n examples."""
+    predicted = np.asarray(PREDICTED[:n])
+    groups = {"all": np.arange(n)}
+    for c, name in enumerate(NAMES):
+        groups[name] = np.flatnonzero(predicted == c)
+    return score_records(table(*rows), EXAMPLES[:n], groups)
+
+
 def found(records, source, group="all", metric=TAU):
-    (record,) = [r for r in records if (r["source"], r["class"], r["metric"]) == (source, group, metric)]
+    (record,) = [r for r in records if r.place == (metric, "pool", source, group)]
     return record
 
 
 def test_classes_against_loops():
     values = np.random.default_rng(0).random(4)
-    records = score_records(
-        table(*((e, 0, "x", TAU, float(v), None) for e, v in zip(EXAMPLES, values, strict=True))),
-        EXAMPLES,
-        PREDICTED,
-        NAMES,
-    )
-    assert found(records, "x")["mean"] == pytest.approx(sum(values) / 4)
+    rows = [(example, 0, "x", TAU, float(value), None) for example, value in zip(EXAMPLES, values, strict=True)]
+    records = records_of(rows)
+    assert found(records, "x").mean == pytest.approx(sum(values) / 4)
     for c, name in enumerate(NAMES):
         own = [v for v, p in zip(values, PREDICTED, strict=True) if p == c]
         record = found(records, "x", name)
-        assert record["n"] == len(own)
+        assert record.n == len(own)
         if own:
-            assert record["mean"] == pytest.approx(sum(own) / len(own))
-            assert record["std"] == pytest.approx(math.sqrt(sum((v - record["mean"]) ** 2 for v in own) / len(own)))
+            assert record.mean == pytest.approx(sum(own) / len(own))
+            assert record.std == pytest.approx(math.sqrt(sum((v - record.mean) ** 2 for v in own) / len(own)))
         else:  # C29: a class without examples has a row, and no number
-            assert math.isnan(record["mean"])
+            assert math.isnan(record.mean)
 
 
 def test_slots_of_an_example_are_averaged_first():
     rows = [("a", 0, "x", TAU, 1.0, None), ("a", 1, "x", TAU, 0.0, None), ("b", 0, "x", TAU, 0.2, None)]
     rows += [("b", 1, "x", TAU, math.nan, "n<2")]
-    record = found(score_records(table(*rows), EXAMPLES[:2], PREDICTED[:2], NAMES), "x")
-    assert record["mean"] == pytest.approx((0.5 + 0.2) / 2)
-    assert (record["n"], record["n_undefined"], record["reasons"]) == (2, 0, {})
+    record = found(records_of(rows, 2), "x")
+    assert record.mean == pytest.approx((0.5 + 0.2) / 2)
+    assert (record.n, record.n_undefined, record.reasons) == (2, 0, {})
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_an_example_is_undefined_where_all_its_slots_are(order):
     slots = [("a", 0, "x", TAU, math.nan, "n<2"), ("a", 1, "x", TAU, 0.4, None)]
     rows = [*(slots[i] for i in order), ("b", 0, "x", TAU, math.nan, "nan in scores")]
-    record = found(score_records(table(*rows), EXAMPLES[:3], PREDICTED[:3], NAMES), "x")
-    assert record["mean"] == pytest.approx(0.4)
-    assert (record["n"], record["n_undefined"]) == (1, 2)
-    assert record["reasons"] == {"nan in scores": 1, "not computed": 1}
+    record = found(records_of(rows, 3), "x")
+    assert record.mean == pytest.approx(0.4)
+    assert (record.n, record.n_undefined) == (1, 2)
+    assert record.reasons == {"nan in scores": 1, "not computed": 1}
 
 
 def test_the_first_slot_that_is_undefined_says_why():
     rows = [("a", 0, "x", TAU, math.nan, "n<2"), ("a", 1, "x", TAU, math.nan, "nan in scores")]
-    record = found(score_records(table(*rows), EXAMPLES[:1], PREDICTED[:1], NAMES), "x")
-    assert record["reasons"] == {"n<2": 1}
+    record = found(records_of(rows, 1), "x")
+    assert record.reasons == {"n<2": 1}
 
 
 def test_order_and_facts_are_those_of_the_metric_table():
     rows = [("a", 0, "x", name, 0.5, None) for name in ("convergence_delta", "flip_distance", TAU)]
-    records = score_records(table(*rows), EXAMPLES[:1], PREDICTED[:1], NAMES)
-    listed = [(r["metric"], r["test"]) for r in records if r["class"] == "all"]
+    records = records_of(rows, 1)
+    listed = [(r.metric, r.test) for r in records if r.group == "all"]
     assert listed == [(TAU, "correlation"), ("flip_distance", "adversarial"), ("convergence_delta", None)]
     facts = metric_facts(records)
     assert set(facts) == {TAU, "flip_distance"}
-    assert facts[TAU]["paper"] == EVALUATORS["correlation"].paper
-    assert score_records(table(), EXAMPLES, PREDICTED, NAMES) == []
+    assert facts[TAU].paper == EVALUATORS["correlation"].paper
+    assert records_of([]) == []
 
 
 def test_groups_are_the_classes_that_the_model_predicts():

@@ -11,10 +11,14 @@ import pytest
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
+from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments import results as writing
 from attn_faithful.experiments import run_block as testing
 from attn_faithful.experiments import run_evaluation as evaluate
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.processes import ProcessGroup
+from attn_faithful.experiments.scoring import StoredScores
 from attn_faithful.models import blocks
 from attn_faithful.store import RunFolder, find_runs
 from tests.experiments.tiny import cells, run
@@ -210,7 +214,7 @@ def test_an_error_of_settings_or_memory_keeps_the_blocks(model, data, undisturbe
 
 def test_scoring_that_fails_leaves_the_tables_and_goes_on_there(model, data, undisturbed, tmp_path, monkeypatch):
     with monkeypatch.context() as failing:
-        failing.setattr(evaluate, "records_of", lambda *given: raising(ZeroDivisionError("a mean"))())
+        failing.setattr(StoredScores, "records", lambda *given: raising(ZeroDivisionError("a mean"))())
         with pytest.raises(ZeroDivisionError) as caught:
             main(command(model, data, tmp_path / "out"))
     assert "The tables of all texts are kept" in " ".join(caught.value.__notes__)
@@ -223,8 +227,9 @@ def test_scoring_that_fails_leaves_the_tables_and_goes_on_there(model, data, und
 def test_another_number_of_processes_goes_on_with_what_one_of_two_left(model, data, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "SECONDS", 0.0)
     loaded, tokenizer = af.load(model)
-    asked = evaluate.EvaluationSettings(tests=["correlation", "flips"])
-    task = evaluate.make_task(loaded, tokenizer, evaluate.DataSettings(source=str(data)), asked, origin=str(model))
+    texts = DataInput(DataSettings(source=str(data)))
+    settings = EvaluationSettings(tests=["correlation", "flips"])
+    task = evaluate.make_task(ModelInput(loaded, tokenizer, origin=str(model)), texts, settings)
     half = ProcessGroup(0, 2, wait=lambda name: raising(KeyboardInterrupt())() if name == "parts" else None)
     first = Measuring(monkeypatch)
     with pytest.raises(KeyboardInterrupt):

@@ -137,14 +137,16 @@ def test_settings_that_say_the_same_are_taken(plain, pieces, tmp_path):
 
 def test_twins_of_what_wrap_was_told_and_cannot_hold_are_refused(plain, pieces):
     from attn_faithful.data.settings import DataSettings
+    from attn_faithful.experiments.inputs import DataInput, ModelInput
     from attn_faithful.experiments.run_stock_twins import stock_attefa
     from attn_faithful.training.stock_twin import StockTwinSettings
 
+    data = DataInput(DataSettings(source="mock-1"))
     for given in ({"heads": [1]}, {"queries": "mean"}):
         with pytest.raises(InputError, match="all heads of a layer in all rows"):
-            stock_attefa(af.wrap(plain, **given), pieces, DataSettings(source="mock-1"))
+            stock_attefa(ModelInput(af.wrap(plain, **given), pieces), data)
     with pytest.raises(InputError, match=r"wrapped with layers=\[0\], but the settings ask for \[1\]"):
-        stock_attefa(af.wrap(plain, layers=[0]), pieces, DataSettings(source="mock-1"), StockTwinSettings(layers=[1]))
+        stock_attefa(ModelInput(af.wrap(plain, layers=[0]), pieces), data, StockTwinSettings(layers=[1]))
 
 
 def test_choices_of_a_transformers_model_are_refused_of_others(words, tmp_path):

@@ -52,8 +52,8 @@ def _check_cells(given: argparse.Namespace, is_recipe: bool) -> None:
 def _check_for_model(given: argparse.Namespace) -> None:
     """Whether a trained model can be tested on a data set."""
     from attn_faithful.experiments.check import check_for_model
+    from attn_faithful.experiments.quiet import quiet
     from attn_faithful.experiments.recipe import make_recipe
-    from attn_faithful.experiments.run_cell import quiet
     from attn_faithful.loading import load
     from attn_faithful.reports.progress.remaining import duration
     from attn_faithful.reports.tables.table import data_table

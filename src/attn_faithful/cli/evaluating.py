@@ -16,8 +16,9 @@ _SMOKE_TEXTS = 64
 
 
 def evaluate(given: argparse.Namespace) -> None:
+    from attn_faithful.experiments.inputs import DataInput, ModelInput
+    from attn_faithful.experiments.quiet import quiet
     from attn_faithful.experiments.recipe_file import check_folder_name
-    from attn_faithful.experiments.run_cell import quiet
     from attn_faithful.experiments.run_evaluation import make_task
     from attn_faithful.experiments.run_recipe import process_group
     from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
@@ -31,13 +32,9 @@ def evaluate(given: argparse.Namespace) -> None:
             model, tokenizer = load(given.model)
         for seed in numbers("--seeds", given.seeds, int) or [settings.seed]:
             task = make_task(
-                model,
-                tokenizer,
-                data,
+                ModelInput(model, tokenizer, origin=given.model),
+                DataInput(data, split=given.split, source_file=given.source_file),
                 replace(settings, seed=seed),
-                given.split,
-                source_file=given.source_file,
-                origin=given.model,
             )
             _run(task, given, processes)
 
@@ -60,7 +57,7 @@ def _run(task: Any, given: argparse.Namespace, processes: Any) -> None:
 
 
 def _show(folder: Path, texts: int, full: bool) -> None:
-    from attn_faithful.experiments.undefined_texts import told
+    from attn_faithful.experiments.undefined_texts import failure_note
     from attn_faithful.reports.result import Result
 
     result = Result(folder)
@@ -72,7 +69,7 @@ def _show(folder: Path, texts: int, full: bool) -> None:
     say(f"Run folder: {folder}")
     failed = result.meta.get("failed")
     if failed:
-        complain(told(failed, texts))
+        complain(failure_note(failed, texts))
 
 
 def _data_and_tests(given: argparse.Namespace) -> tuple[Any, Any]:
@@ -110,7 +107,7 @@ def explain(given: argparse.Namespace) -> None:
 
     from attn_faithful import api
     from attn_faithful.data.training_texts import CAUTION
-    from attn_faithful.experiments.run_cell import quiet
+    from attn_faithful.experiments.quiet import quiet
     from attn_faithful.loading import load
 
     with quiet(), warnings.catch_warnings():

@@ -105,7 +105,8 @@ class _Titled:
 
 
 def _stock_attefa(given: argparse.Namespace) -> None:
-    from attn_faithful.experiments.run_cell import quiet
+    from attn_faithful.experiments.inputs import DataInput, ModelInput
+    from attn_faithful.experiments.quiet import quiet
     from attn_faithful.experiments.run_stock_twins import stock_attefa
     from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
     from attn_faithful.loading import load
@@ -122,13 +123,11 @@ def _stock_attefa(given: argparse.Namespace) -> None:
     cell = _Titled(f"{model.config.model_type} on {given.data}")
     with Progress([cell]) as progress:
         folder = stock_attefa(
-            model,
-            tokenizer,
-            recipe.data,
+            ModelInput(model, tokenizer, origin=given.model),
+            DataInput(recipe.data),
             settings,
             seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
             output=Path(given.output) / recipe.name,
-            origin=given.model,
             on_progress=partial(progress.update, cell),
         )
     _show_stock(folder, given.full)
@@ -168,7 +167,7 @@ def _stock_settings(given: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _show_stock(folder: Any, full: bool) -> None:
-    from attn_faithful.experiments.undefined_texts import told
+    from attn_faithful.experiments.undefined_texts import failure_note
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.result import Result
     from attn_faithful.reports.tables.table import attefa_table, base_table
@@ -184,4 +183,4 @@ def _show_stock(folder: Any, full: bool) -> None:
     say(f"Run folder: {folder.path}")
     failed = result.meta.get("failed")
     if failed:
-        complain(told(failed, result.meta["data"]["test"]["n"]))
+        complain(failure_note(failed, result.meta["data"]["test"]["n"]))

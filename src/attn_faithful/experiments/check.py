@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import Faults, InputError
-from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.files.paths import user_path
 from attn_faithful.data.misspelt_classes import near_classes
 from attn_faithful.data.rows import Rows
@@ -21,8 +20,9 @@ from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.estimate_tests import seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.grid import Cell
+from attn_faithful.experiments.inputs import DataInput, ModelInput, encoded_for
+from attn_faithful.experiments.quiet import quiet
 from attn_faithful.experiments.recipe import Recipe
-from attn_faithful.experiments.run_cell import quiet
 from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.architectures import FLAT, config_class
 from attn_faithful.training.base import check_selection
@@ -113,11 +113,10 @@ def check_for_model(model: Any, tokenizer: Any, data: DataSettings, split: str |
         InputError: all that is wrong with the rows, or what keeps them from being read.
     """
     faults = Faults(collect=True)
-    task = make_task(model, tokenizer, data, EvaluationSettings(), split, origin=str(origin), faults=faults)
+    data_input = DataInput(data, split=split, faults=faults)
+    task = make_task(ModelInput(model, tokenizer, origin=str(origin)), data_input, EvaluationSettings())
     texts = task.texts.splits[task.split]
-    reader = task.model
-    encoded = encode_texts(tokenizer, texts, reader.max_tokens, reader.reads_sentences, reader.reads_pairs)
-    rows = Rows.of(encoded)
+    rows = Rows.of(encoded_for(task.model, tokenizer, texts))
     facts = data_facts(task.texts, {task.split: rows}, tokenizer)
     facts.notes.extend(unknown_notes(tokenizer, rows, task.texts.name))
     with quiet():

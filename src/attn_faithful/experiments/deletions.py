@@ -11,14 +11,14 @@ from torch import Tensor
 from attn_faithful.models.distinct_deletions import Naming
 from attn_faithful.models.protocol import Batch
 
-CELLS = 2**22  # flags of what is kept, of alternatives that are asked for together
+CELLS = 2**22  # flags of the alternatives that are run together
 
 
-class Remover:
-    """``remover(keep (B, K, T) bool) -> logits (B, K, C)``: the model's `without`, of items, with a memory.
+class ItemDeletions:
+    """``deletions(keep (B, K, items) bool) -> logits (B, K, C)``: the model's `without`, of items, with a memory.
 
     Shares of short texts round up to the same number, rankings agree on sets, neighbouring words are equal, and another
-    site asks the same again: most shortened texts are there several times, and each is asked for once.
+    site asks the same again: most shortened texts occur several times, and each is run once.
 
     Args:
         model: with `without`.
@@ -27,7 +27,9 @@ class Remover:
     """
 
     def __init__(self, model: Any, batch: Batch, members: Tensor | None) -> None:
-        self.model, self.batch, self.members = model, batch, members
+        self.model = model
+        self.batch = batch
+        self.members = members
         self.naming = Naming.of(batch, ordered=not model.reads_alone)
         self.known: dict[bytes, Tensor] = {}  # a shortened text -> its logits (C,)
 
@@ -38,19 +40,11 @@ class Remover:
         return torch.equal(members, self.members)
 
     def __call__(self, keep: Tensor) -> Tensor:
-        keep = self._of_tokens(keep)
+        keep = self._of_tokens(keep)  # (B, K, T)
         names = [[_digest(name) for name in row] for row in self.naming.names(keep)]
-        missing: list[dict[bytes, int]] = []
-        taken: set[bytes] = set()
-        for row in names:
-            first: dict[bytes, int] = {}
-            for k, name in enumerate(row):
-                if name not in self.known and name not in taken:
-                    first.setdefault(name, k)
-            taken |= first.keys()
-            missing.append(first)
-        self._ask(keep, missing)
-        return torch.stack([torch.stack([self.known[name] for name in row]) for row in names])
+        self._run(keep, self._unknown(names))
+        logits = [torch.stack([self.known[name] for name in row]) for row in names]  # (K, C) a text
+        return torch.stack(logits)
 
     def _of_tokens(self, keep: Tensor) -> Tensor:
         """Flags of items (B, K, items) as those of tokens (B, K, T): a token goes with its item."""
@@ -60,21 +54,35 @@ class Remover:
         index = members.clamp(min=0)[:, None].expand(-1, keep.shape[1], -1)
         return keep.gather(2, index) | (members < 0)[:, None]
 
-    def _ask(self, keep: Tensor, missing: list[dict[bytes, int]]) -> None:
-        most = max((len(first) for first in missing), default=0)
+    def _unknown(self, names: list[list[bytes]]) -> list[dict[bytes, int]]:
+        """Of each text the shortened ones that were never run -> their first place; each in one text alone."""
+        unknown: list[dict[bytes, int]] = []
+        earlier: set[bytes] = set()
+        for row in names:
+            first_places: dict[bytes, int] = {}
+            for k, name in enumerate(row):
+                if name not in self.known and name not in earlier:
+                    first_places.setdefault(name, k)
+            earlier |= first_places.keys()
+            unknown.append(first_places)
+        return unknown
+
+    def _run(self, keep: Tensor, unknown: list[dict[bytes, int]]) -> None:
+        """Run the model on the unknown ones, a place of `keep` each, and remember their logits."""
+        most = max((len(places) for places in unknown), default=0)
         if not most:
             return
-        # a text of fewer sets than others is asked for whole, which costs least
-        once = keep.new_ones(len(keep), most, keep.shape[2])
-        for row, first in enumerate(missing):
-            once[row, : len(first)] = keep[row, list(first.values())]
-        all_gather = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
-        parts = [self.model.without(self.batch, part).double() for part in once.split(all_gather, dim=1)]
-        logits = torch.cat(parts, dim=1)
-        for row, first in enumerate(missing):
-            self.known.update(zip(first, logits[row, : len(first)].unbind(), strict=True))
+        # a text with fewer of them is run undeleted in the places that are left, which costs least
+        once = keep.new_ones(len(keep), most, keep.shape[2])  # (B, most, T)
+        for row, places in enumerate(unknown):
+            once[row, : len(places)] = keep[row, list(places.values())]
+        chunk_size = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
+        parts = [self.model.without(self.batch, part).double() for part in once.split(chunk_size, dim=1)]
+        logits = torch.cat(parts, dim=1)  # (B, most, C)
+        for row, places in enumerate(unknown):
+            self.known.update(zip(places, logits[row, : len(places)].unbind(), strict=True))
 
 
 def _digest(name: bytes) -> bytes:
-    """A short name in a long one's place: a block of long texts asks for many."""
+    """A short name in a long one's place: a block of long texts has many."""
     return hashlib.blake2b(name, digest_size=16).digest()

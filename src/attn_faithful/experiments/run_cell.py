@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,28 @@ import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
-from attn_faithful.data.text_column import Texts
 from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.block_rows import RowBuilder
+from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.earlier_runs import take_over
+from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import Prepared, collator, prepare
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
+from attn_faithful.experiments.quiet import quiet
 from attn_faithful.experiments.results import Writer, kept_tables, tidy
-from attn_faithful.experiments.run_tables import item_finder, long_history, meta_of, queries, token_finder
-from attn_faithful.experiments.run_tests import EvaluatedModel, evaluate_rows, token_ids
-from attn_faithful.experiments.scoring import facts_of, metric_facts, records_of
+from attn_faithful.experiments.run_facts import long_history, run_meta
+from attn_faithful.experiments.run_tests import evaluate_rows
+from attn_faithful.experiments.scoring import StoredScores
+from attn_faithful.experiments.shown_items import queries, shown_items
 from attn_faithful.experiments.threads import threads_for, weights_of
-from attn_faithful.experiments.trained_models import trained
-from attn_faithful.experiments.undefined_texts import failures, warn_of
+from attn_faithful.experiments.trained_models import History, ModelStore, TrainedModel
+from attn_faithful.experiments.twin_plan import TwinPlan
 from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs
+from attn_faithful.records.meta import CELL_KEYS, RunMeta
+from attn_faithful.records.summary import RunSummary
+from attn_faithful.records.twins import TwinRecord
 from attn_faithful.store import RunFolder, strict, weights
 from attn_faithful.training.base import train_base
 from attn_faithful.training.base_outputs import with_base
@@ -35,205 +43,275 @@ from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.numeric_settings import recipe_precision
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
-from attn_faithful.training.twin import TwinSettings, new_twin, train_twin
+from attn_faithful.training.twin import new_twin, train_twin
 from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control, with_imposed_attention
 
-Tell = Callable[[str, int, int, dict[str, Any]], None]
+StageProgress = Callable[[str, int, int, dict[str, Any]], None]  # stage, epoch, epochs, metrics
+
+CONTROLS = {"uniform": uniform_control, "imposed": imposed_control}
 
 
-def run_cell(cell: Cell, folder: RunFolder, on_progress: Tell, processes: ProcessGroup = SINGLE_PROCESS) -> None:
+def run_cell(
+    cell: Cell, folder: RunFolder, on_progress: StageProgress, processes: ProcessGroup = SINGLE_PROCESS
+) -> None:
     """Carry out all stages of a cell whose folder is not done; what an earlier run finished is kept.
 
     Args:
-        cell: what to do.
-        folder: where to.
-        tell: ``tell(stage, epoch, epochs, metrics)`` after every epoch.
-        team: the processes that do it together; the main one writes.
+        cell: base, twins and tests.
+        folder: of the run.
+        on_progress: ``on_progress(stage, epoch, epochs, metrics)`` after every epoch.
+        processes: that share the work; the main one writes.
     """
     if folder.done:
         tidy(folder)
         return
     start = time.time()
-    few = threads_for(weights_of(cell.recipe.model))
-    with quiet(), recipe_precision(), few, processes.writing(folder):
+    threads = threads_for(weights_of(cell.recipe.model))
+    with quiet(), recipe_precision(), threads, processes.writing(folder):
         if folder.done:  # another process was faster
             return
         take_over(cell, folder)
-        tokenizer = _saved_tokenizer(folder / "model")
-        data = prepare(cell.recipe, tokenizer)
+        data = prepare(cell.recipe, _saved_tokenizer(folder / "model"))
         _check_selection(cell, data)
-        base, record = _base(cell, data, folder, on_progress, processes)
-        history = {"base": record["history"]}
-        outputs = {split: processes.run_over(base, rows, collator(rows)) for split, rows in data.rows.items()}
-        test = data.rows["test"]
-        summary: dict[str, Any] = {
-            "base": {
-                **_classified(outputs["test"], test, data),
-                "epoch": record["epoch"],
-                "seconds": record["seconds"],
-            },
-            "informative_mass": _informative_mass(outputs["test"], test),
-            "twins": {},
-            "controls": _controls(cell, data, outputs, folder, on_progress, processes),
-        }
-        texts = Texts.of(data.texts.splits["test"], "text")
-        tokens = token_finder(data.tokenizer, texts, test)
-        items = item_finder(tokens, texts, test)
-        of = [weights(folder / "model"), cell.recipe.evaluation.on_disk()]
-        writer = Writer(folder, test, items, queries(data.texts.splits["test"]), processes, of=of)
-        for settings, seed in cell.twins:
-            twin, record = _twin(cell, data, base, outputs, settings, seed, folder, on_progress, processes)
-            name = f"{settings.variant}-{seed}"
-            history[name] = record["history"]
-            found = processes.run_over(twin, test, collator(test))
-            columns = attefa.run(
-                test["example"],
-                (outputs["test"].probabilities, outputs["test"].attention),
-                (found.probabilities, found.attention),
-                name,
-                multi_label=data.config.multi_label,
-            )
-            if processes.main:
-                writer.extend(attefa.per_example(columns), columns)
-            numbers = attefa.score(
-                np.asarray(columns["output_tvd"]),
-                np.asarray(columns["attention_jsd"]),
-                outputs["test"].probabilities,
-                settings.max_tvd if settings.objective == "constrained" else None,
-                data.config.multi_label,
-            )
-            summary["twins"][name] = {
-                "variant": settings.variant,
-                "seed": seed,
-                "epoch": record["epoch"],
-                "seconds": record["seconds"],
-                **_classified(found, test, data),
-                **{name: number.as_json() for name, number in numbers.items()},
-            }
-        evaluate_rows(
-            EvaluatedModel(base, collator(test), data.texts.label_names, token_ids(data.tokenizer)),
-            test,
-            cell.recipe.evaluation,
-            writer,
-            None,
-            processes,
-            lambda done, of: on_progress("tests", done, of, {}),
-        )
+        CellRun(cell, data, folder, on_progress, processes, start).run()
+
+
+@dataclass
+class CellRun:
+    """The stages of a cell whose data is prepared.
+
+    Attributes:
+        cell: base, twins and tests.
+        data: texts, encoded rows, tokenizer and configuration.
+        folder: of the run.
+        on_progress: ``on_progress(stage, epoch, epochs, metrics)``.
+        processes: that share the work.
+        start: when the run began.
+        histories: of each training, by name.
+    """
+
+    cell: Cell
+    data: Prepared
+    folder: RunFolder
+    on_progress: StageProgress
+    processes: ProcessGroup
+    start: float
+    histories: dict[str, History] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """All stages."""
+        base = self.train_base()
+        outputs = self.encode(base.model)
+        controls = self.train_controls(outputs)
+        writer = self.writer()
+        twins = {}
+        for settings, seed in self.cell.twins:
+            plan = TwinPlan(settings, seed)
+            twin = self.train_twin(plan, base.model, outputs)
+            twins[plan.name] = self.compare(plan, twin, outputs["test"], writer)
+        self.run_tests(base.model, writer)
         writer.close()
-        if processes.main:
-            names, many = data.texts.label_names, data.config.multi_label
-            with kept_tables(folder):
-                records = records_of(folder, test["example"], outputs["test"].probabilities, names, many)
-                facts = [fact.as_json() for fact in facts_of(folder, test["example"], names, many)]
-            summary |= {"tests": records, "metrics": metric_facts(records), "facts": facts}
-            folder.write_table("history", long_history(history))
-            folder.write_summary(summary)
-            folder.write_meta(meta_of(cell, data, time.time() - start, processes) | failures(writer.failed))
-            tidy(folder)
-            warn_of(writer.failed, len(test))
-        processes.wait("cell")
+        if self.processes.main:
+            summary = RunSummary(
+                base=self.base_facts(base, outputs["test"]),
+                informative_mass=_informative_mass(outputs["test"], self.test),
+                twins=twins,
+                controls=controls,
+            )
+            self.finish(writer, summary, outputs["test"])
+        self.processes.wait("cell")
 
+    @property
+    def test(self) -> Rows:
+        return self.data.rows["test"]
 
-def _base(
-    cell: Cell, data: Prepared, folder: RunFolder, on_progress: Tell, processes: ProcessGroup
-) -> tuple[Any, dict[str, Any]]:
-    settings = cell.recipe.train
-    selection = data.rows[settings.select_on]
+    @property
+    def multi_label(self) -> bool:
+        return self.data.config.multi_label
 
-    def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
-        on_progress("base", 0, settings.epochs, {})
-        with seeded(cell.seed_of("base", "weights")):
-            model = new_model(data.config)
-            if data.vectors is not None:
-                model.load_vectors(data.vectors)
+    # the base
+
+    def train_base(self) -> TrainedModel:
+        """The base at its best epoch."""
+        settings = self.cell.recipe.train
+        selection = self.data.rows[settings.select_on]
+
+        def fit(checkpoints: Path) -> tuple[Any, History]:
+            self.on_progress("base", 0, settings.epochs, {})
+            with seeded(self.cell.seed_of("base", "weights")):
+                model = new_model(self.data.config)
+                if self.data.vectors is not None:
+                    model.load_vectors(self.data.vectors)
+            task = TrainingTask(
+                self.data.rows["train"],
+                selection,
+                collator(selection),
+                settings,
+                self.cell.seed_of("base"),
+                checkpoints,
+                partial(self.on_progress, "base"),
+            )
+            return model, train_base(model, task)
+
+        metric = f"eval_{settings.select_by}"
+        sign = 1 if settings.select_by == "loss" else -1
+        base = self._models().get("model", fit, rank=lambda row: sign * row[metric])
+        self.histories["base"] = base.record.history
+        return base
+
+    def encode(self, model: Any) -> dict[str, Outputs]:
+        """Predictions and attention of the base on every split."""
+        outputs = {}
+        for split, rows in self.data.rows.items():
+            outputs[split] = self.processes.run_over(model, rows, collator(rows))
+        return outputs
+
+    def base_facts(self, base: TrainedModel, outputs: Outputs) -> dict[str, Any]:
+        """How well the base predicts, and how it was trained."""
+        facts: dict[str, Any] = dict(self._classified(outputs))
+        return {**facts, "epoch": base.record.epoch, "seconds": base.record.seconds}
+
+    # the controls of Wiegreffe and Pinter
+
+    def train_controls(self, outputs: dict[str, Outputs]) -> dict[str, Any]:
+        """How well the controls of Wiegreffe and Pinter (2019) predict, saved beside the models they came from."""
+        metrics: dict[str, Any] = {}
+        for control in self.cell.recipe.wiegreffe_pinter:
+            path = self.folder / f"control-{control}.json"
+            if not path.is_file():
+                self._train_control(control, outputs, path)
+            metrics[control] = json.loads(path.read_text())
+        return metrics
+
+    def _train_control(self, control: str, outputs: dict[str, Outputs], path: Path) -> None:
+        settings = self.cell.recipe.train
+        self.on_progress(control, 0, settings.epochs, {})
+        rows = {}
+        for split, split_rows in self.data.rows.items():
+            rows[split] = with_imposed_attention(split_rows, outputs[split])
         task = TrainingTask(
-            data.rows["train"],
-            selection,
-            collator(selection),
+            rows["train"],
+            rows[settings.select_on],
+            collator(self.data.rows["train"]),
             settings,
-            cell.seed_of("base"),
-            checkpoints,
-            lambda epoch, epochs, metrics: on_progress("base", epoch, epochs, metrics),
+            self.cell.seed_of("control", control),
+            self.folder / f".{control}.checkpoints",
+            partial(self.on_progress, control),
         )
-        return model, train_base(model, task)
+        probabilities = CONTROLS[control](self.data.config, self.data.vectors, task, rows["test"])
+        metrics = classification_metrics(probabilities, np.asarray(self.test["labels"]), self.multi_label)
+        text = json.dumps(strict(metrics), allow_nan=False)
+        if self.processes.main:
+            self.folder.place(path, lambda target: target.write_text(text))
+        self.processes.wait(control)
 
-    metric = f"eval_{settings.select_by}"
-    sign = 1 if settings.select_by == "loss" else -1
-    return trained("model", folder, data.tokenizer, fit, lambda row: sign * row[metric], processes, texts=data.texts)
+    # the twins
 
+    def train_twin(self, plan: TwinPlan, base: Any, outputs: dict[str, Outputs]) -> TrainedModel:
+        """A twin at its best epoch."""
+        settings = plan.settings
 
-def _twin(
-    cell: Cell,
-    data: Prepared,
-    base: Any,
-    outputs: dict[str, Outputs],
-    settings: TwinSettings,
-    seed: int,
-    folder: RunFolder,
-    on_progress: Tell,
-    processes: ProcessGroup,
-) -> tuple[Any, dict[str, Any]]:
-    name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
-    columns = ("base_attention", "base_probabilities")
+        def fit(checkpoints: Path) -> tuple[Any, History]:
+            self.on_progress(plan.stage, 0, settings.epochs, {})
+            seed = self.cell.seed_of("twin", plan.seed, "weights")
+            twin = new_twin(base, seed, settings.start, self.data.vectors)
+            train = with_base(self.data.rows["train"], outputs["train"])
+            selection = with_base(self.data.rows[settings.select_on], outputs[settings.select_on])
+            task = TrainingTask(
+                train,
+                selection,
+                collator(train, ("base_attention", "base_probabilities")),
+                settings,
+                self.cell.seed_of("twin", plan.seed),
+                checkpoints,
+                partial(self.on_progress, plan.stage),
+            )
+            return twin, train_twin(twin, task)
 
-    def fit(checkpoints: Path) -> tuple[Any, list[dict[str, Any]]]:
-        on_progress(f"{name} {seed}", 0, settings.epochs, {})
-        twin = new_twin(base, cell.seed_of("twin", seed, "weights"), settings.start, data.vectors)
-        train, selection = (with_base(data.rows[s], outputs[s]) for s in ("train", settings.select_on))
-        task = TrainingTask(
-            train,
-            selection,
-            collator(train, columns),
-            settings,
-            cell.seed_of("twin", seed),
-            checkpoints,
-            lambda epoch, epochs, metrics: on_progress(f"{name} {seed}", epoch, epochs, metrics),
+        twin = self._models().get(plan.folder_name, fit, rank=lambda row: row["eval_selection"])
+        self.histories[plan.name] = twin.record.history
+        return twin
+
+    def compare(self, plan: TwinPlan, twin: TrainedModel, base: Outputs, writer: Writer) -> TwinRecord:
+        """A twin beside the base on the test split; its numbers an example go to the writer."""
+        outputs = self.processes.run_over(twin.model, self.test, collator(self.test))
+        columns = attefa.run(
+            self.test["example"],
+            (base.probabilities, base.attention),
+            (outputs.probabilities, outputs.attention),
+            plan.name,
+            multi_label=self.multi_label,
         )
-        return twin, train_twin(twin, task)
+        if self.processes.main:
+            writer.extend(attefa.per_example(columns), columns)
+        numbers = attefa.score(
+            np.asarray(columns["output_tvd"]),
+            np.asarray(columns["attention_jsd"]),
+            base.probabilities,
+            plan.max_tvd,
+            self.multi_label,
+        )
+        return plan.record(twin.record, self._classified(outputs), numbers)
 
-    rank = "eval_selection"
-    return trained(f"{name}-{seed}", folder, data.tokenizer, fit, lambda row: row[rank], processes, texts=data.texts)
+    # the tests
+
+    def writer(self) -> Writer:
+        """Writes the tables of the test split."""
+        texts = self.data.texts.splits["test"]
+        items = shown_items(self.data.tokenizer, texts, self.test)
+        builder = RowBuilder(self.test, items, queries(texts))
+        depends_on = [weights(self.folder / "model"), self.cell.recipe.evaluation.on_disk()]
+        return Writer(self.folder, builder, self.processes, depends_on=depends_on)
+
+    def run_tests(self, base: Any, writer: Writer) -> None:
+        """The tests of the base on the test split."""
+        names = self.data.texts.label_names
+        evaluated = EvaluatedModel.of(base, self.data.tokenizer, collator(self.test), names)
+
+        def on_progress(done: int, n: int) -> None:
+            self.on_progress("tests", done, n, {})
+
+        evaluate_rows(evaluated, self.test, self.cell.recipe.evaluation, writer, on_progress=on_progress)
+
+    def finish(self, writer: Writer, summary: RunSummary, outputs: Outputs) -> None:
+        """Sum up the scores, and write history, summary.json and meta.json."""
+        names = self.data.texts.label_names
+        scores = StoredScores(self.folder, self.test["example"], outputs.probabilities, names, self.multi_label)
+        with kept_tables(self.folder):
+            summary = scores.added_to(summary)
+        self.folder.write_table("history", long_history(self.histories))
+        self.folder.write_summary(summary.as_json())
+        self.folder.write_meta(self.meta(writer).as_json(CELL_KEYS))
+        writer.finish()
+
+    def meta(self, writer: Writer) -> RunMeta:
+        """How the numbers of the cell came about."""
+        data = self.data
+        return run_meta(
+            self.start,
+            self.processes,
+            axes=self.cell.axes,
+            seed=self.cell.seed,
+            recipe=self.cell.recipe.on_disk(),
+            label_names=data.texts.label_names,
+            data=data_facts(data.texts, data.rows, data.tokenizer, vector_coverage=data.coverage),
+            parameters=sum(p.numel() for p in new_model(data.config).parameters()),
+            failed=writer.failed,
+        )
+
+    def _models(self) -> ModelStore:
+        return ModelStore(self.folder, self.data.tokenizer, self.data.texts, self.processes)
+
+    def _classified(self, outputs: Outputs) -> dict[str, float]:
+        labels = np.asarray(self.test["labels"])
+        return classification_metrics(outputs.probabilities, labels, self.multi_label)
 
 
 def _saved_tokenizer(path: Path) -> Any:
+    """The tokenizer of a model that was trained earlier; None where there is none."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(path) if path.is_dir() else None
-
-
-def _controls(
-    cell: Cell,
-    data: Prepared,
-    outputs: dict[str, Outputs],
-    folder: RunFolder,
-    on_progress: Tell,
-    processes: ProcessGroup,
-) -> dict[str, Any]:
-    """Scores of the controls of Wiegreffe and Pinter (2019), kept beside the models they came from."""
-    results: dict[str, Any] = {}
-    for control in cell.recipe.wiegreffe_pinter:
-        path = folder / f"control-{control}.json"
-        if not path.is_file():
-            on_progress(control, 0, cell.recipe.train.epochs, {})
-            train = {"uniform": uniform_control, "imposed": imposed_control}[control]
-            rows = {split: with_imposed_attention(data.rows[split], outputs[split]) for split in data.rows}
-            task = TrainingTask(
-                rows["train"],
-                rows[cell.recipe.train.select_on],
-                collator(data.rows["train"]),
-                cell.recipe.train,
-                cell.seed_of("control", control),
-                folder / f".{control}.checkpoints",
-                lambda epoch, epochs, metrics, control=control: on_progress(control, epoch, epochs, metrics),
-            )
-            chances = train(data.config, data.vectors, task, rows["test"])
-            found = classification_metrics(chances, np.asarray(data.rows["test"]["labels"]), data.config.multi_label)
-            text = json.dumps(strict(found), allow_nan=False)
-            if processes.main:
-                folder.place(path, lambda target, text=text: target.write_text(text))
-            processes.wait(control)
-        results[control] = json.loads(path.read_text())
-    return results
 
 
 def _check_selection(cell: Cell, data: Prepared) -> None:
@@ -242,29 +320,12 @@ def _check_selection(cell: Cell, data: Prepared) -> None:
             raise InputError(f"{part}.select_on: the split {settings.select_on!r} of {data.texts.name} is empty.")
 
 
-def _classified(outputs: Outputs, rows: Rows, data: Prepared) -> dict[str, Any]:
-    return classification_metrics(outputs.probabilities, np.asarray(rows["labels"]), data.config.multi_label)
-
-
 def _informative_mass(outputs: Outputs, rows: Rows) -> float | None:
     """Mean attention on planted words; None where nothing is known to be planted."""
     if "informative" not in rows.column_names:
         return None
-    pairs = [(a, i) for a, i in zip(outputs.attention, rows["informative"], strict=True) if len(a) == len(i) > 0]
-    return float(np.mean([float(a @ np.asarray(i, dtype=float)) for a, i in pairs])) if pairs else None
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No bars and warnings of transformers but ours; its settings come back afterwards."""
-    from transformers.utils import logging
-
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()
+    masses = []
+    for attention, informative in zip(outputs.attention, rows["informative"], strict=True):
+        if len(attention) == len(informative) > 0:
+            masses.append(float(attention @ np.asarray(informative, dtype=float)))
+    return float(np.mean(masses)) if masses else None

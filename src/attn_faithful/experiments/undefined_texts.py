@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attn_faithful._checks import InputError, is_of_memory
+from attn_faithful.experiments.block_rows import TableRows
 from attn_faithful.models.blocks import Block
 
 PATIENCE = 8  # texts that may fail one after the other before the fault is not a text's but the run's
 KEYS = ("site", "source", "metric", "label")  # what tells the numbers of a text apart
 LONGEST = 120  # characters of a reason
 
-Columns = dict[str, dict[str, list[Any]]]
-Columned = Callable[[Block], Columns]
+Measure = Callable[[Block], TableRows]
 
 
 def is_of_the_run(error: Exception) -> bool:
@@ -26,77 +26,78 @@ def is_of_the_run(error: Exception) -> bool:
 
 def reason_of(error: Exception) -> str:
     """Why a text is undefined, in one line."""
-    said = " ".join(str(error).split())
-    told = f"not measured: {type(error).__name__}: {said}" if said else f"not measured: {type(error).__name__}"
-    return told if len(told) <= LONGEST else told[: LONGEST - 3] + "..."
+    reason = f"not measured: {type(error).__name__}"
+    message = " ".join(str(error).split())
+    if message:
+        reason = f"{reason}: {message}"
+    if len(reason) > LONGEST:
+        reason = reason[: LONGEST - 3] + "..."
+    return reason
 
 
 @dataclass
-class Guard:
+class BlockGuard:
     """Measures blocks; where that raises, each text of the block alone, so that only those are lost that raise.
 
     Args:
-        measure: all that a block gives, as columns of the tables.
+        measure: all that a block gives, as rows of the tables.
         outputs: the same without the tests: what the model itself does.
-        empty: tables without a row.
-        names: the ids of the examples.
+        examples: ids, by place.
 
     Attributes:
         measured: texts that gave numbers so far.
         errors: what was raised, of the texts that gave none.
     """
 
-    measure: Columned
-    outputs: Columned
-    empty: Callable[[], Columns]
-    names: Sequence[str]
+    measure: Measure
+    outputs: Measure
+    examples: Sequence[str]
     measured: int = 0
     errors: list[Exception] = field(default_factory=list)
 
-    def __call__(self, block: Block) -> tuple[Columns, dict[str, str]]:
+    def __call__(self, block: Block) -> tuple[TableRows, dict[str, str]]:
         """What a block gives, and why some of its examples give nothing, by id.
 
         Raises:
             Exception: an error of the run; or any, where it is raised for every text.
         """
         try:
-            columns = self.measure(block)
+            tables = self.measure(block)
         except Exception as error:
             if is_of_the_run(error):
                 raise
             return self._one_by_one(block, error)
         self.measured += len(block.copies)
-        return columns, {}
+        return tables, {}
 
-    def _one_by_one(self, block: Block, error: Exception) -> tuple[Columns, dict[str, str]]:
+    def _one_by_one(self, block: Block, error: Exception) -> tuple[TableRows, dict[str, str]]:
         texts = block.alone()
         if len(texts) == 1:
-            return self._outputs(block, error)
-        columns, failed = self.empty(), {}
+            return self._outputs_alone(block, error)
+        tables = TableRows()
+        failed: dict[str, str] = {}
         for text in texts:
-            found, why = self(text)
-            failed |= why
-            for table, rows in found.items():
-                for name, values in rows.items():
-                    columns[table][name].extend(values)
-        return columns, failed
+            rows, reasons = self(text)
+            failed |= reasons
+            tables.extend_all(rows)
+        return tables, failed
 
-    def _outputs(self, text: Block, error: Exception) -> tuple[Columns, dict[str, str]]:
-        """Of a text that cannot be tested what the model says of it, if it says anything."""
+    def _outputs_alone(self, text: Block, error: Exception) -> tuple[TableRows, dict[str, str]]:
+        """The model's outputs for a text that cannot be tested, if it can be read at all."""
         self.errors.append(error)
         if not self.measured and len(self.errors) >= PATIENCE:
             raise self.errors[0]
-        failed = dict.fromkeys([self.names[place] for place in text.places], reason_of(error))
+        failed = dict.fromkeys([self.examples[place] for place in text.places], reason_of(error))
         try:
             return self.outputs(text), failed
         except Exception as other:
             if is_of_the_run(other):
                 raise
-            return self.empty(), failed
+            return TableRows(), failed
 
 
 def failed_scores(scores: Sequence[Mapping[str, Sequence[Any]]], failed: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Rows of the table "scores" that say of every number why it is undefined for some examples.
+    """Rows of the table "scores" for examples that could not be measured: every number undefined.
 
     Args:
         scores: the columns in `KEYS` of the others' numbers.
@@ -104,41 +105,30 @@ def failed_scores(scores: Sequence[Mapping[str, Sequence[Any]]], failed: Mapping
     """
     keys: dict[tuple[Any, ...], None] = {}
     for part in scores:
-        keys |= dict.fromkeys(zip(*(part[name] for name in KEYS), strict=True))
-    n = len(failed) * len(keys)
-    found: dict[str, list[Any]] = {name: [key[i] for key in keys] * len(failed) for i, name in enumerate(KEYS)}
-    found["example"] = [example for example in failed for _ in keys]
-    found["reason"] = [why for why in failed.values() for _ in keys]
-    return found | {"slot": [0] * n, "value": [math.nan] * n}
+        columns = [part[name] for name in KEYS]
+        keys |= dict.fromkeys(zip(*columns, strict=True))
+    rows: dict[str, list[Any]] = {name: [] for name in (*KEYS, "example", "reason")}
+    for example, reason in failed.items():
+        for key in keys:
+            for name, value in zip(KEYS, key, strict=True):
+                rows[name].append(value)
+            rows["example"].append(example)
+            rows["reason"].append(reason)
+    n = len(rows["example"])
+    return {**rows, "slot": [0] * n, "value": [math.nan] * n}
 
 
-def unread(
-    items: Callable[[str, int], tuple[list[str], Any]], site: str, place: int, classes: int
-) -> tuple[list[float], list[float], list[str]]:
-    """Probabilities and attention, all NaN, and the words of an example that the model could not read."""
-    try:
-        words, _ = items(site, place)
-    except Exception:  # what could not be read may not be shown either
-        words = []
-    return [math.nan] * classes, [math.nan] * len(words), words
-
-
-def told(failed: Mapping[str, str], of: int) -> str:
+def failure_note(failed: Mapping[str, str], n_texts: int) -> str:
     """One sentence for all examples that could not be measured."""
-    first, why = next(iter(failed.items()))
-    return f"{len(failed)} of {of} texts could not be measured and are undefined, the first is {first!r}: {why}"
-
-
-def failures(failed: Mapping[str, str]) -> dict[str, Any]:
-    """What meta.json says of them, where there are any."""
-    return {"failed": dict(failed)} if failed else {}
+    first, reason = next(iter(failed.items()))
+    return f"{len(failed)} of {n_texts} texts could not be measured and are undefined, the first is {first!r}: {reason}"
 
 
 class UndefinedTextWarning(UserWarning):
     """Some texts could not be measured."""
 
 
-def warn_of(failed: Mapping[str, str], of: int) -> None:
-    """Tell once which texts could not be measured."""
+def warn_of(failed: Mapping[str, str], n_texts: int) -> None:
+    """Warn once of the texts that could not be measured."""
     if failed:
-        warnings.warn(told(failed, of), UndefinedTextWarning, stacklevel=3)
+        warnings.warn(failure_note(failed, n_texts), UndefinedTextWarning, stacklevel=4)

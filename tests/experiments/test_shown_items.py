@@ -5,7 +5,7 @@ import pytest
 
 from attn_faithful.data.encoding import encode_texts, train_tokenizer
 from attn_faithful.data.rows import Rows
-from attn_faithful.experiments.run_tables import item_finder, token_finder
+from attn_faithful.experiments.shown_items import ShownItems
 from tests.data.pieces import KINDS, Slow, bytes_of, wordpiece
 
 TEXTS = [
@@ -24,11 +24,15 @@ TEXTS = [
 
 def finders(tokenizer, texts, queries=None, words=True, **settings):
     """Rows, tokens and items of texts, or of joined pairs."""
-    table = {"text": texts, **({} if queries is None else {"query": queries})}
+    table = {"text": texts}
+    if queries is not None:
+        table["query"] = queries
     data = encode_texts(tokenizer, datasets.Dataset.from_dict(table), joined=queries is not None, **settings)
+    if not words:
+        data = data.remove_columns(["word_ids"])
     rows = Rows.of(data)
-    tokens = token_finder(tokenizer, texts, rows, queries=queries)
-    return rows, tokens, item_finder(tokens, texts, rows, words=words)
+    shown = ShownItems(tokenizer, texts, rows, queries)
+    return rows, shown.tokens, shown.at
 
 
 def bare(text):
@@ -123,7 +127,7 @@ def test_sentences_are_found_with_any_tokenizer():
     for tokenizer in (train_tokenizer(["good bad . !"]), wordpiece(), bytes_of(trim=True)):
         texts = ["good bad.  bad!", ""]
         rows = Rows.of(encode_texts(tokenizer, datasets.Dataset.from_dict({"text": texts}), sentences=True))
-        items = item_finder(token_finder(tokenizer, texts, rows), texts, rows)
+        items = ShownItems(tokenizer, texts, rows).at
         assert items("sentence", 0) == (["good bad.", "bad!"], [0, 9, 11, 15])
         assert items("sentence", 1) == ([], [])
 

@@ -1,0 +1,161 @@
+"""Rows of a run's tables: what a block gives, example by example, in the columns of the schema."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.experiments.shown_items import ShownItems
+from attn_faithful.models.inference import Row
+from attn_faithful.schema import TABLES
+
+NAMES = ("predictions", "tokens", "scores", "variants")
+
+Importance = dict[int, dict[str, list[float]]]  # place in the data -> source -> a number a content token
+
+
+@dataclass
+class SiteResults:
+    """What one block gave at one site, by the places of its examples in the data.
+
+    Attributes:
+        site: where in the model.
+        outputs: predictions, and attention there.
+        importance: by source.
+        scores: what the tests found.
+    """
+
+    site: str
+    outputs: list[Row]
+    importance: Importance = field(default_factory=dict)
+    scores: ScoreRows = field(default_factory=ScoreRows)
+
+
+@dataclass
+class BlockResults:
+    """What one block gave.
+
+    Attributes:
+        site: the one whose attention is kept beside the predictions.
+        outputs: predictions, and attention there.
+        tested: the sites that were tested.
+    """
+
+    site: str
+    outputs: list[Row]
+    tested: list[SiteResults] = field(default_factory=list)
+
+
+class TableRows:
+    """Rows of the tables in `NAMES`, as columns that grow together.
+
+    Attributes:
+        columns: table -> column -> values.
+    """
+
+    def __init__(self) -> None:
+        self.columns: dict[str, dict[str, list[Any]]] = {}
+        for name in NAMES:
+            self.columns[name] = {column: [] for column in TABLES[name]}
+
+    def __getitem__(self, table: str) -> dict[str, list[Any]]:
+        return self.columns[table]
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None:
+        """Add a row to a table; columns that it lacks are null."""
+        for column, values in self.columns[table].items():
+            values.append(row.get(column))
+
+    def extend(self, table: str, rows: Mapping[str, Sequence[Any]]) -> None:
+        """Add rows to a table; columns that they lack are null."""
+        n = len(next(iter(rows.values()), []))
+        for column, values in self.columns[table].items():
+            values.extend(rows.get(column) or [None] * n)
+
+    def extend_all(self, other: TableRows) -> None:
+        """Add the rows of all tables of another."""
+        for name in NAMES:
+            self.extend(name, other[name])
+
+
+class RowBuilder:
+    """Makes rows of what blocks give.
+
+    Args:
+        rows: the encoded examples.
+        items: how their items are shown.
+        queries: of pairs, the text that asks, by place.
+    """
+
+    def __init__(self, rows: Any, items: ShownItems, queries: Sequence[str] | None) -> None:
+        self.rows = rows
+        self.items = items
+        self.queries = queries
+
+    def tables(self, results: BlockResults) -> TableRows:
+        """What one block gave as rows of the tables."""
+        tables = TableRows()
+        tokens: dict[tuple[int, str], dict[str, Any]] = {}  # place and site -> a row of "tokens"
+        for place, probabilities, attention in results.outputs:
+            tables.append("predictions", self._prediction(place, probabilities.tolist()))
+            tokens[place, results.site] = self._tokens(place, results.site, attention)
+        for tested in results.tested:
+            for place, _, attention in tested.outputs:
+                row = tokens.get((place, tested.site))
+                if row is None:
+                    row = tokens[place, tested.site] = self._tokens(place, tested.site, attention)
+                row.update(tested.importance.get(place, {}))
+            tables.extend("scores", tested.scores.scores)
+            tables.extend("variants", tested.scores.variants)
+        for row in tokens.values():
+            tables.append("tokens", row)
+        return tables
+
+    def add_unread(self, tables: TableRows, place: int, site: str, classes: int) -> None:
+        """Add the rows of an example that the model could not read: all its numbers are NaN."""
+        try:
+            words = self.items.at(site, place).strings
+        except Exception:  # what could not be read may not be shown either
+            words = []
+        tables.append("predictions", self._prediction(place, [math.nan] * classes))
+        row = {"site": site, "slot": 0, "tokens": words, "attention": [math.nan] * len(words)}
+        tables.append("tokens", {"example": self.rows["example"][place], **row})
+
+    def _prediction(self, place: int, probabilities: list[float]) -> dict[str, Any]:
+        label = -1
+        if "labels" in self.rows.column_names:
+            label = np.asarray(self.rows["labels"][place]).tolist()
+        return {
+            "example": self.rows["example"][place],
+            "label": label,
+            "probabilities": probabilities,
+            "query": None if self.queries is None else self.queries[place],
+        }
+
+    def _tokens(self, place: int, site: str, attention: np.ndarray) -> dict[str, Any]:
+        """An example's items at a site; its importance is filled in later."""
+        items = self.items.at(site, place)
+        return {
+            "example": self.rows["example"][place],
+            "site": site,
+            "slot": 0,
+            "tokens": items.strings,
+            "offsets": items.offsets,
+            "attention": attention.tolist(),
+            "informative": self._informative(place, len(items.strings)),
+        }
+
+    def _informative(self, place: int, n_items: int) -> list[Any] | None:
+        """Which items were planted; None where that is not known, or known of other items."""
+        if "informative" not in self.rows.column_names:
+            return None
+        planted = self.rows["informative"][place]
+        if planted is None or len(planted) != n_items:
+            return None
+        values: list[Any] = np.asarray(planted).tolist()
+        return values

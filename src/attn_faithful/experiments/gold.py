@@ -1,0 +1,67 @@
+"""What the data says of examples beside their texts: gold labels, and what people marked as the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attn_faithful.data.rationales import RATIONALE
+from attn_faithful.models.protocol import Encoded
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Gold labels and rationales of encoded examples, by their places.
+
+    Attributes:
+        rows: encoded examples.
+    """
+
+    rows: Any
+
+    @property
+    def has_rationales(self) -> bool:
+        return RATIONALE in self.rows.column_names
+
+    def labels(self, places: Sequence[int]) -> list[Any]:
+        """The label of each example; a list where it may have several, -1 where it is unknown."""
+        if "labels" not in self.rows.column_names:
+            return [-1] * len(places)
+        return [self.rows["labels"][place] for place in places]
+
+    def classes(self, places: Sequence[int]) -> list[int] | None:
+        """The class of each example; None where an example may have several labels, and without labels."""
+        if "labels" not in self.rows.column_names:
+            return None
+        labels = self.labels(places)
+        if any(np.ndim(label) for label in labels):
+            return None
+        return [int(label) for label in labels]
+
+    def marks(self, place: int) -> list[Any]:
+        """What people marked in one example, a number a token."""
+        marks: list[Any] = np.asarray(self.rows[RATIONALE][place]).tolist()
+        return marks
+
+    def rationale(self, places: Sequence[int], encoded: Encoded) -> Tensor | None:
+        """What people marked, (B, items) bool; an item of several tokens is marked where one of them is."""
+        if not self.has_rationales:
+            return None
+        content, members = encoded.content, encoded.members
+        shape = content.shape if members is None else members.shape
+        marked = torch.zeros(shape, dtype=torch.bool)
+        for row, place in enumerate(places):
+            values = torch.from_numpy(np.asarray(self.rows[RATIONALE][place]) > 0)
+            marked[row, : len(values)] = values
+        marked = marked.to(content.device)
+        if members is None:
+            return marked & content
+        n_items = content.shape[1]
+        item_of_token = torch.where(members < 0, n_items, members)  # tokens of no item count in a column that is cut
+        counts = torch.zeros(len(places), n_items + 1, device=marked.device)
+        return counts.scatter_add(1, item_of_token, marked.float())[:, :-1] > 0

@@ -1,0 +1,85 @@
+"""How the numbers of a run came about: versions, hardware, and the history of its trainings."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import captum
+import datasets
+import scipy
+import torch
+import transformers
+
+from attn_faithful import __version__
+from attn_faithful.experiments.identity import NUMBERS_VERSION
+from attn_faithful.experiments.processes import ProcessGroup
+from attn_faithful.experiments.trained_models import History
+from attn_faithful.records.meta import RunMeta
+from attn_faithful.store import weights
+
+
+def run_meta(start: float, processes: ProcessGroup, **facts: Any) -> RunMeta:
+    """The meta of a run that ends now.
+
+    Args:
+        start: when it began, of `time.time`.
+        processes: that shared the work.
+        facts: further fields of `RunMeta`.
+    """
+    return RunMeta(
+        numbers=NUMBERS_VERSION,
+        seconds=round(time.time() - start, 1),
+        versions=versions(),
+        hardware=hardware(processes),
+        **facts,
+    )
+
+
+def weights_of_origin(origin: str | None) -> dict[str, str] | None:
+    """The sha256 of each file of the weights in a model's folder; None for a model that came from elsewhere."""
+    if not origin or not Path(origin).is_dir():
+        return None
+    return weights(Path(origin))
+
+
+def long_history(histories: Mapping[str, History]) -> dict[str, list[Any]]:
+    """Histories by epoch as one long table."""
+    table: dict[str, list[Any]] = {"run": [], "epoch": [], "metric": [], "value": []}
+    for run, rows in histories.items():
+        for row in rows:
+            for metric, value in row.items():
+                if metric != "epoch" and isinstance(value, int | float):
+                    table["run"].append(run)
+                    table["epoch"].append(round(row["epoch"]))
+                    table["metric"].append(metric)
+                    table["value"].append(float(value))
+    return table
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that numbers depend on."""
+    return {
+        "attn_faithful": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "datasets": datasets.__version__,
+        "captum": captum.__version__,
+        "scipy": scipy.__version__,
+        "icu4py": version("icu4py"),
+        "python": platform.python_version(),
+    }
+
+
+def hardware(processes: ProcessGroup) -> dict[str, Any]:
+    """What the numbers were made on."""
+    return {
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.cuda.is_available(),
+        "processes": processes.world,
+    }

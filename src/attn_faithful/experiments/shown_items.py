@@ -1,0 +1,159 @@
+"""How the items of a text are shown: tokens, words or sentences as they are written in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attn_faithful.data.encoding import in_pieces, span_finder
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.text_column import Texts
+from attn_faithful.data.tokenized import tokenize
+from attn_faithful.data.words import Span, shown_spans
+
+SENTENCE = "sentence"  # the site whose items are sentences
+
+
+class ItemTexts(NamedTuple):
+    """The items of an example.
+
+    Attributes:
+        strings: of each item.
+        offsets: where they are in the text: [start, end, start, end, ...]; None where that is not known.
+    """
+
+    strings: list[str]
+    offsets: list[int] | None
+
+
+class ShownItems:
+    """The items of the texts of a split: its content tokens, and what attention reaches at a site.
+
+    Put together, tokens are the text but for blanks: the pieces of one character are "", all but the last. With slow
+    tokenizers, and where special tokens are kept, the tokenizer's own strings are shown, and there are no offsets.
+
+    Args:
+        tokenizer: that of the rows.
+        texts: one a row.
+        rows: encoded examples; with ``word_ids`` their items are words.
+        queries: of pairs that were joined: the query's tokens come after the text's, and there are no offsets.
+    """
+
+    def __init__(self, tokenizer: Any, texts: Sequence[str], rows: Rows, queries: Sequence[str] | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.texts = texts
+        self.rows = rows
+        self.queries = queries
+        special_are_items = tokenizer.num_special_tokens_to_add() and "special_tokens_mask" not in rows.column_names
+        self._spans: Callable[[int, list[str]], list[list[Span]]] | None
+        if not tokenizer.is_fast or special_are_items:
+            self._spans = None
+        elif in_pieces(tokenizer):
+            self._spans = self._piece_spans
+        else:
+            self._find_words = span_finder(tokenizer)
+            self._spans = self._word_spans
+
+    # tokens
+
+    def tokens(self, place: int) -> ItemTexts:
+        """The content tokens of an example by its place."""
+        if self._spans is None:
+            ids = _of_content(self.rows, "input_ids", place).tolist()
+            return ItemTexts(self.tokenizer.convert_ids_to_tokens(ids), None)
+        texts = self._texts_of(place)
+        spans = self._spans(place, texts)
+        strings = []
+        for text, text_spans in zip(texts, spans, strict=True):
+            strings += [text[start:end] for start, end in text_spans]
+        if self.queries is not None:
+            return ItemTexts(strings, None)
+        return ItemTexts(strings, _flat(spans[0]))
+
+    def _texts_of(self, place: int) -> list[str]:
+        """The text of an example, and its query where pairs were joined."""
+        if self.queries is None:
+            return [self.texts[place]]
+        return [self.texts[place], self.queries[place]]
+
+    def _piece_spans(self, place: int, texts: list[str]) -> list[list[Span]]:
+        """Where the tokens of an example are in its text, and in its query."""
+        encoding = self._encoding(place, texts)
+        spans: list[list[Span]] = [[] for _ in texts]
+        columns = (encoding.special_tokens_mask, encoding.sequence_ids, encoding.offsets)
+        for special, text_number, span in zip(*columns, strict=True):
+            if not special:
+                spans[text_number or 0].append(span)
+        return [shown_spans(text, text_spans) for text, text_spans in zip(texts, spans, strict=True)]
+
+    def _word_spans(self, place: int, texts: list[str]) -> list[list[Span]]:
+        """The same for tokenizers of whole words, whose own offsets their digit rule makes wrong."""
+        counts = [len(self.rows["input_ids"][place])]
+        if len(texts) > 1:
+            sequence_ids = self._encoding(place, texts).sequence_ids
+            counts = [sequence_ids.count(number) for number in range(len(texts))]
+        spans = []
+        for text, count in zip(texts, counts, strict=True):
+            words = self._find_words(text) or []
+            if self.tokenizer.truncation_side == "left":
+                spans.append(words[len(words) - count :])
+            else:
+                spans.append(words[:count])
+        return spans
+
+    def _encoding(self, place: int, texts: list[str]) -> Any:
+        """The encoding that a row was made of."""
+        limit = len(self.rows["input_ids"][place]) if self.rows["truncated"][place] else None
+        columns = [[text] for text in texts]
+        return tokenize(self.tokenizer, *columns, max_length=limit, offsets=True).encodings[0]
+
+    # items
+
+    def at(self, site: str, place: int) -> ItemTexts:
+        """What attention reaches at a site in an example: content tokens, words or sentences."""
+        tokens = self.tokens(place)
+        if site == SENTENCE:
+            return self._joined(tokens, place, "sentence_ids", " ")
+        if "word_ids" in self.rows.column_names:
+            return self._joined(tokens, place, "word_ids", "")
+        return tokens
+
+    def _joined(self, tokens: ItemTexts, place: int, column: str, separator: str) -> ItemTexts:
+        """Tokens of one number as one item; the separator stands between them where there are no offsets."""
+        numbers = _of_content(self.rows, column, place)
+        members = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
+        if tokens.offsets is None:
+            return ItemTexts([separator.join(tokens.strings[t] for t in item) for item in members], None)
+        spans = []
+        for item in members:
+            shown = [t for t in item if tokens.strings[t]] or item[:1]
+            first, last = shown[0], shown[-1]
+            spans.append((tokens.offsets[2 * first], tokens.offsets[2 * last + 1]))
+        return ItemTexts([self.texts[place][start:end] for start, end in spans], _flat(spans))
+
+
+def shown_items(tokenizer: Any, texts: Any, rows: Rows, joined: bool = False) -> ShownItems:
+    """The items of a split, from its texts as they were read; ``joined``: the model reads pairs as one text."""
+    return ShownItems(tokenizer, Texts.of(texts, "text"), rows, queries(texts) if joined else None)
+
+
+def queries(texts: Any) -> Texts | None:
+    """Of pairs, the texts that ask."""
+    if "query" not in texts.column_names:
+        return None
+    return Texts.of(texts, "query")
+
+
+def _of_content(rows: Rows, column: str, place: int) -> np.ndarray:
+    """The values of a column at the content tokens of an example."""
+    values = np.asarray(rows[column][place], dtype=np.int64)
+    if "special_tokens_mask" not in rows.column_names:
+        return values
+    special = np.asarray(rows["special_tokens_mask"][place], dtype=bool)
+    return values[~special]
+
+
+def _flat(spans: Sequence[Span]) -> list[int]:
+    return [place for span in spans for place in span]
