@@ -19,9 +19,10 @@ from measure import AbsentError, Case
 from setups import VOCABULARY, Setup, minilm_folder
 from stages import stage
 
-from attn_faithful.data.encoding import encode_texts, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.sentence_tokenizer import with_sentences
 from attn_faithful.data.sources import TextData
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.run_evaluation import Task, evaluate_task
 from attn_faithful.reports.report import report

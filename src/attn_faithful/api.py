@@ -77,7 +77,7 @@ def evaluate_attention(
 
     Example:
         >>> import tempfile
-        >>> from attn_faithful.data.encoding import train_tokenizer
+        >>> from attn_faithful.data.tokenizer import train_tokenizer
         >>> from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
         >>> texts = ["good film", "a bad film", "not good , not bad"]
         >>> tokenizer = train_tokenizer(texts)
@@ -192,7 +192,7 @@ def explain(
         InputError: an empty text, or what is wrong with the data, a name or a setting.
 
     Example:
-        >>> from attn_faithful.data.encoding import train_tokenizer
+        >>> from attn_faithful.data.tokenizer import train_tokenizer
         >>> from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
         >>> tokenizer = train_tokenizer(["good film", "a bad film"])
         >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=len(tokenizer), encoder="mlp"))

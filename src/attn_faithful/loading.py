@@ -38,8 +38,8 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    from attn_faithful.data.encoding import check_tokenizer_fits
     from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
+    from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
     from attn_faithful.models.entry import shown, speaks_protocol, stored_type
     from attn_faithful.models.stock.sparse import restore_projection
 

@@ -6,9 +6,9 @@ import torch
 
 from attn_faithful._checks import Faults, InputError, SeveralFaultsError
 from attn_faithful.cli import main
-from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.misspelt_classes import near_classes
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments.strict_settings import build
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 

@@ -11,7 +11,7 @@ import pytest
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 from attn_faithful.reports import characters
 from attn_faithful.reports.characters import visible, writable

@@ -3,6 +3,7 @@
 import doctest
 import itertools
 import pickle
+from importlib import import_module
 
 import datasets
 import pyarrow.parquet as pq
@@ -11,17 +12,13 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from attn_faithful._checks import InputError
-from attn_faithful.data import encoding
 from attn_faithful.data.collate import Collator
-from attn_faithful.data.encoding import (
-    check_tokenizer_fits,
-    encode_texts,
-    length_limit,
-    token_spans,
-    train_tokenizer,
-)
+from attn_faithful.data.encoding import encode_texts, length_limit
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sentences import sentence_ids, sentence_spans
+from attn_faithful.data.token_spans import token_spans
+from attn_faithful.data.tokenizer import train_tokenizer
+from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.models.blocks import content_keys
 
 FAMILY, HEART, THUMB = "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f44d\U0001f3fd"
@@ -53,8 +50,9 @@ def bert_like(max_length=None):
     )
 
 
-def test_examples_in_docstrings():
-    assert doctest.testmod(encoding).failed == 0
+@pytest.mark.parametrize("name", ["encoding", "token_spans", "tokenizer", "tokenizer_fit"])
+def test_examples_in_docstrings(name):
+    assert doctest.testmod(import_module(f"attn_faithful.data.{name}")).failed == 0
 
 
 def test_words():

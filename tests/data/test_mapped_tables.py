@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import encode_texts, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.files import json_rows, mapped_tables, readers, tables
 from attn_faithful.data.files.mapped_tables import Spill, concatenated, mapped_copy
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.text_column import Texts
+from attn_faithful.data.tokenizer import train_tokenizer
 from tests.data.loading import load
 
 

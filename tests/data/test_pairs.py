@@ -11,8 +11,9 @@ import torch
 from attn_faithful._checks import InputError
 from attn_faithful.data import columns
 from attn_faithful.data.collate import MODEL_COLUMNS, Collator
-from attn_faithful.data.encoding import encode_texts, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.tokenizer import train_tokenizer
 from tests.data.loading import load
 from tests.data.test_sources import folder, write_jsonl
 

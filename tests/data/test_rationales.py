@@ -10,9 +10,10 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.data import rationales
-from attn_faithful.data.encoding import encode_texts, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rationales import changed_words
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.tokenizer import train_tokenizer
 from tests.data.loading import load
 from tests.data.test_sources import folder
 

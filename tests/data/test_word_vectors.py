@@ -8,7 +8,7 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.data import word_vectors as vectors
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.data.word_vectors import load_vectors
 
 VOCAB = {"[PAD]": 0, "[UNK]": 1, "good": 2, "bad": 3, "odd": 4, ". .": 5}

@@ -11,8 +11,10 @@ import torch
 from attn_faithful._checks import InputError
 from attn_faithful.data import words
 from attn_faithful.data.collate import Collator
-from attn_faithful.data.encoding import encode_texts, in_pieces, token_spans, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.token_spans import in_pieces, token_spans
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.data.words import aligned, filled, shown_spans
 from attn_faithful.experiments.prepare import collator
 from tests.data.pieces import KINDS, Slow, bytes_of, sentencepiece, wordpiece

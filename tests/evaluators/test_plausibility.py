@@ -11,7 +11,7 @@ import torch
 
 import attn_faithful as af
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.evaluators.base import sources_of
 from attn_faithful.evaluators.plausibility import METRICS, PlausibilitySettings, run
 from attn_faithful.functional.reasons import NOTHING_MARKED

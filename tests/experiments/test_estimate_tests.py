@@ -5,8 +5,8 @@ import doctest
 import pytest
 import torch
 
-from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments import estimate, estimate_tests, threads
 from attn_faithful.experiments.estimate_tests import sample, seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings

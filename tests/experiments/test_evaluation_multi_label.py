@@ -11,7 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import attn_faithful as af
 from attn_faithful.attributions.base import Request, attribute
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 from attn_faithful.reports.report import report
 from tests.reference import labels as slow

@@ -10,7 +10,7 @@ import torch
 
 import attn_faithful as af
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
 

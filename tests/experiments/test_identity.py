@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments import earlier_runs as earlier
 from attn_faithful.experiments import identity as named
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_evaluation import make_task

@@ -10,8 +10,8 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.functional import attefa as faithfulness

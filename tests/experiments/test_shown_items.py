@@ -3,8 +3,9 @@
 import datasets
 import pytest
 
-from attn_faithful.data.encoding import encode_texts, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments.shown_items import ShownItems
 from tests.data.pieces import KINDS, Slow, bytes_of, wordpiece
 

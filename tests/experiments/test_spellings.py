@@ -206,7 +206,7 @@ def test_errors_name_the_present_key(evaluation, message):
 
 @pytest.fixture(scope="module")
 def trained():
-    from attn_faithful.data.encoding import train_tokenizer
+    from attn_faithful.data.tokenizer import train_tokenizer
     from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 
     texts = ["good film", "a bad film", "not good , not bad"]

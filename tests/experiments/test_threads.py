@@ -9,7 +9,7 @@ from transformers import BertConfig, BertForSequenceClassification
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments import run_cell as stages
 from attn_faithful.experiments import run_evaluation as evaluate
 from attn_faithful.experiments import threads

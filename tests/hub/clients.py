@@ -25,8 +25,8 @@ ATTEFA = {
 def push(folder):
     """Train a step, save two models, push everything there is to push; then what is refused."""
     import attn_faithful as af
-    from attn_faithful.data.encoding import train_tokenizer
     from attn_faithful.data.sentence_tokenizer import with_sentences
+    from attn_faithful.data.tokenizer import train_tokenizer
     from attn_faithful.hub.push import push_data, push_metric, push_model, push_report
     from attn_faithful.models.han import HANClassifier, HANConfig
     from attn_faithful.reports.model_card import model_card

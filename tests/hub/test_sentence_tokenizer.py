@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import encode_texts, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.sentence_tokenizer import SentenceTokenizer, with_sentences
+from attn_faithful.data.tokenizer import train_tokenizer
 
 TEXTS = ["A good film. Not bad!", "bad", "", "Dr. Who paid 3.50. why?\nno idea"]
 

@@ -8,7 +8,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from attn_faithful._checks import InputError
 from attn_faithful.api import evaluate_attention, explain
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.loading import wrap
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.han import HANClassifier

@@ -17,8 +17,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, pipeline
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
-from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.files.in_memory import as_rows
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 from tests.data.pieces import wordpiece
 from tests.experiments.test_evaluation_stock import NAMES, bert

@@ -11,7 +11,7 @@ from torch import nn
 
 import attn_faithful as af
 from attn_faithful._checks import InputError
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.models import adapted as adapting
 from attn_faithful.models import protocol
 from attn_faithful.models.adapted import adapted, class_name, network_of, original

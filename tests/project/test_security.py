@@ -17,10 +17,10 @@ import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
 from attn_faithful.data import word_vectors as vectors
-from attn_faithful.data.encoding import train_tokenizer
 from attn_faithful.data.files import tables
 from attn_faithful.data.files.tables import read_file
 from attn_faithful.data.planted import MockSpec, mock_words
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.data.word_vectors import load_vectors
 from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import load_recipe, make_recipe

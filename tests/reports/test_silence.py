@@ -7,7 +7,7 @@ import pytest
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
-from attn_faithful.data.encoding import train_tokenizer
+from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.reports.answer.answer import answer
 from attn_faithful.reports.run import Run
 from tests.models.examples import small_model

@@ -1,201 +1,45 @@
-"""Word-level fast tokenizers, spans of tokens in the raw text and encoded data sets."""
+"""Encoded data sets: the texts of a split as token ids, with everything else that a model reads of them."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful._checks import InputError
 from attn_faithful.data.files.mapped_tables import Spill
-from attn_faithful.data.normalization import Aligned, clean_steps
-from attn_faithful.data.patterns import DIGIT_WORD, WORDS
+from attn_faithful.data.normalization import Span
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.sentences import sentence_ids, sentence_spans
-from attn_faithful.data.tokenized import encoded_batch, tokenize
-from attn_faithful.data.words import aligned, filled
+from attn_faithful.data.token_spans import in_pieces, span_finder
+from attn_faithful.data.tokenized import EncodedBatch, EncodedText, encoded_batch
+from attn_faithful.data.words import aligned, filled, word_ids
 
 if TYPE_CHECKING:
     import datasets
-    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
-PAD, UNK, DIGITS = "[PAD]", "[UNK]", "qqq"
-PRE_TOKENIZERS = ("words", "whitespace")
-_BLANKS = "\u2581\u0120# "  # what marks where words begin or go on, in the entries of a vocabulary
 SANE_LENGTH = 1_000_000  # a tokenizer without a limit reports 1e30
 PLAIN = ("example", "label", "candidates")  # columns that encoding leaves as they are
-
-
-def train_tokenizer(
-    texts: Iterable[str],
-    *,
-    pre_tokenizer: str = "words",
-    min_df: int = 1,
-    lowercase: bool = True,
-    digits: str | None = DIGITS,
-    max_vocabulary: int | None = None,
-) -> PreTrainedTokenizerFast:
-    """A word-level fast tokenizer whose vocabulary is the words of ``texts``, saved and loaded like any other.
-
-    Ids: 0 ``[PAD]``, 1 ``[UNK]``, then words by falling document frequency, equal ones by spelling. Nothing is added
-    around a text, and a literal ``[PAD]`` in a text is never the padding. What looks the same is the same word: texts
-    are brought to NFC, and invisible characters (controls, byte order marks, soft hyphens, marks of direction, and
-    joiners but where a script or an emoji needs them) are no part of any token; a zero-width space parts words.
-
-    Args:
-        texts: the training texts.
-        pre_tokenizer: ``words`` splits off punctuation, English clitics (``do n't``) and hyphens, keeps abbreviations,
-            numbers, addresses and mark-up tags whole, and takes Han, kana, Thai and emoji one by one; ``whitespace``
-            is for texts that are tokens joined by spaces.
-        min_df: a word must stand in at least this many texts.
-        lowercase: fold case.
-        digits: what every word with a digit becomes; None keeps such words.
-        max_vocabulary: at most this many entries, the two special ones included.
-
-    Raises:
-        InputError: for an unknown pre-tokenizer, a text that is no string, or a number out of range.
-
-    Example:
-        >>> tokenizer = train_tokenizer(["It isn't good, it's 20% bad.", "bad bad"])
-        >>> tokenizer.tokenize("Isn't it 300 bad?")
-        ['is', "n't", 'it', 'qqq', 'bad', '[UNK]']
-        >>> tokenizer("bad [PAD]")["input_ids"]
-        [2, 1, 1, 1]
-    """
-    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    check_choice("pre-tokenizer", pre_tokenizer, PRE_TOKENIZERS)
-    if min_df < 1 or (max_vocabulary is not None and max_vocabulary < 2):
-        raise InputError(
-            f"Expected min_df >= 1 and max_vocabulary >= 2 (two are special), but got {min_df} and {max_vocabulary}."
-        )
-    if isinstance(texts, str):
-        raise InputError("Expected a list of texts, but got one text; put it into a list.")
-    texts = list(texts)
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"Expected texts, but row {row} is {text!r}; drop or fill it.")
-    steps = [*clean_steps(), normalizers.Replace("\u2019", "'")]
-    if not lowercase:
-        steps.append(normalizers.Replace(PAD, PAD.lower()))
-    if digits is not None:
-        if not digits or digits.split() != [digits] or any(c.isdigit() for c in digits):
-            raise InputError(f"Expected `digits` to be one word without digits or None, but got {digits!r}.")
-        steps.append(normalizers.Replace(Regex(DIGIT_WORD[pre_tokenizer]), digits))
-    if lowercase:
-        digits = digits and digits.lower()
-        steps.append(normalizers.Lowercase())
-    backend = Tokenizer(models.WordLevel({PAD: 0, UNK: 1}, unk_token=UNK))
-    backend.normalizer = normalizers.Sequence(steps)
-    backend.pre_tokenizer = (
-        pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
-        if pre_tokenizer == "words"
-        else pre_tokenizers.WhitespaceSplit()
-    )
-    counts: Counter[str] = Counter()
-    normalize, split = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
-    for text in texts:
-        counts.update({word for word, _ in split(normalize(text))})
-    words = sorted((-count, word) for word, count in counts.items() if word not in (PAD, UNK))
-    kept = [word for count, word in words if -count >= min_df or word == digits]
-    if max_vocabulary is not None:
-        kept = kept[: max_vocabulary - 2]
-    backend.model = models.WordLevel({w: i for i, w in enumerate([PAD, UNK, *kept])}, unk_token=UNK)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        pad_token=PAD,
-        unk_token=UNK,
-        padding_side="right",
-        clean_up_tokenization_spaces=False,
-        split_special_tokens=True,
-        model_input_names=["input_ids", "attention_mask"],
-    )
-
-
-def _word_level(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
-    """The description of a tokenizer such as ``train_tokenizer`` makes, one token a word; None for any other."""
-    from tokenizers import models
-
-    if not tokenizer.is_fast or not isinstance(tokenizer.backend_tokenizer.model, models.WordLevel):
-        return None
-    described: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
-    steps = (described["normalizer"] or {}).get("normalizers", [])
-    known = all(step["type"] in ("Replace", "NFC", "Lowercase") for step in steps)
-    plain = bool(steps) and known and bool(described["pre_tokenizer"]) and not tokenizer.num_special_tokens_to_add()
-    return described if plain else None
-
-
-def in_pieces(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether tokens may be pieces of words, and the tokenizer tells of which: any fast one but ``train_tokenizer``'s.
-
-    Example:
-        >>> in_pieces(train_tokenizer(["a b"]))
-        False
-    """
-    return bool(tokenizer.is_fast) and _word_level(tokenizer) is None
-
-
-def span_finder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], list[tuple[int, int]] | None]:
-    """``token_spans`` of one tokenizer as a function of a text, for use in loops: what is fixed is worked out once."""
-    if not tokenizer.is_fast:
-        return lambda text: None
-    described = _word_level(tokenizer)
-    if described is None:
-        return lambda text: list(tokenize(tokenizer, [text], offsets=True)["offset_mapping"][0])
-    backend = tokenizer.backend_tokenizer
-    steps = [step for step in map(_span_step, described["normalizer"]["normalizers"]) if step is not None]
-
-    def spans(text: str) -> list[tuple[int, int]]:
-        # the text as the pre-tokenizer sees it, but for case
-        seen = Aligned.of(text)
-        for step in steps:
-            seen = step(seen)
-        found = backend.pre_tokenizer.pre_tokenize_str(seen.text)
-        return [(seen.starts[start], seen.ends[end - 1]) for _, (start, end) in found]
-
-    return spans
-
-
-def _span_step(described: dict[str, Any]) -> Callable[[Aligned], Aligned] | None:
-    """A step of our tokenizers' normalizers that keeps the places of characters; None for one that moves none."""
-    from tokenizers import Regex, normalizers, pre_tokenizers
-
-    if described["type"] == "NFC":
-        compose = normalizers.NFC().normalize_str
-        return lambda seen: seen.composed(compose)
-    pattern = described.get("pattern", {}).get("Regex")
-    if pattern is None:  # of case, or of single characters for others
-        return None
-    finder, content = pre_tokenizers.Split(Regex(pattern), "removed", invert=True), described["content"]
-    return lambda seen: seen.replaced([span for _, span in finder.pre_tokenize_str(seen.text)], content)
-
-
-def token_spans(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]] | None:
-    """The (start, end) of every token of ``tokenizer(text)`` in the raw text, in characters; special tokens are (0, 0).
-
-    The digit rule of ``train_tokenizer`` makes the backend's own offsets wrong; here they are right. For other fast
-    tokenizers these are its offsets, and a tokenizer without offsets gives None.
-
-    Example:
-        >>> text = "Won 1,000 Euros!"
-        >>> tokenizer = train_tokenizer([text])
-        >>> [text[start:end] for start, end in token_spans(tokenizer, text)]
-        ['Won', '1,000', 'Euros', '!']
-    """
-    return span_finder(tokenizer)(text)
-
-
-def length_limit(tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> int | None:
-    """The smaller of the tokenizer's own limit, where it is a sane number, and ``max_length``; None without either."""
-    own = tokenizer.model_max_length
-    limits = [own] if isinstance(own, int) and 0 < own < SANE_LENGTH else []
-    if max_length is not None:
-        if max_length < 1:
-            raise InputError(f"Expected max_length of at least 1, but got {max_length}.")
-        limits.append(max_length)
-    return min(limits) if limits else None
+_BATCH = 1000  # texts that are encoded at once
+_ORDER = (  # of the columns; list columns of the source and special_tokens_mask follow
+    "example",
+    "input_ids",
+    "labels",
+    "length",
+    "n_tokens",
+    "truncated",
+    "sentence_ids",
+    "n_sentences",
+    "query_input_ids",
+    "n_query_tokens",
+    "query_truncated",
+    "candidates",
+    "token_type_ids",
+    "word_ids",
+)
+_INT32 = ("input_ids", "query_input_ids", "sentence_ids", "word_ids")  # lists of these types
+_INT8 = ("special_tokens_mask", "token_type_ids", "candidates")
 
 
 def encode_texts(
@@ -216,6 +60,8 @@ def encode_texts(
     with the same limit, and their ``candidates`` as they are.
 
     Args:
+        tokenizer: of the model.
+        dataset: with a column ``text``.
         max_length: for example the number of positions of the model; the tokenizer's own limit counts too.
         sentences: add ``sentence_ids``, for each token the place of its sentence among those that hold a token (see
             ``sentences.sentence_ids``), and ``n_sentences``, how many those are.
@@ -230,144 +76,189 @@ def encode_texts(
 
     Example:
         >>> import datasets
+        >>> from attn_faithful.data.tokenizer import train_tokenizer
         >>> data = datasets.Dataset.from_dict({"text": ["a b c", ""], "label": [1, 0], "informative": [[0, 1, 0], []]})
         >>> rows = encode_texts(train_tokenizer(data["text"]), data, max_length=2)
         >>> rows["length"][:], rows["n_tokens"][:], rows["truncated"][:], rows["informative"][:]
         ([2, 0], [3, 0], [True, False], [[0, 1], []])
     """
     import datasets
-    import pyarrow as pa
 
     if "text" not in dataset.column_names:
         raise InputError(f"Expected a column 'text', but the columns are {', '.join(dataset.column_names)}.")
-    limit = length_limit(tokenizer, max_length)
-    joined = joined and "query" in dataset.column_names
-    if sentences and joined:
-        raise InputError("Sentences are those of one text, but texts and queries are joined; set joined to False.")
-    spans = span_finder(tokenizer)
-    pieces = in_pieces(tokenizer)
-    if sentences and spans("") is None:
-        raise InputError(
-            f"Expected a tokenizer that says where its tokens stand in the text, which sentences need, but got a "
-            f"{type(tokenizer).__name__} without offsets; use a fast tokenizer, such as train_tokenizer makes."
-        )
-    per_word = [
-        name
-        for name, feature in dataset.features.items()
-        if name not in ("text", "query", *PLAIN) and isinstance(feature, (datasets.List, datasets.LargeList))
-    ]
-    plain = [name for name in PLAIN if name in dataset.column_names]
-    asked = [name for name in ("query",) if name in dataset.column_names]
-    dataset = dataset.with_format(None).select_columns(["text", *asked, *plain, *per_word])
-    types = {name: pa.list_(pa.int32()) for name in ("input_ids", "query_input_ids", "sentence_ids", "word_ids")}
-    types |= {name: pa.list_(pa.int8()) for name in ("special_tokens_mask", "token_type_ids", "candidates")}
-    names = ["example", "input_ids", "labels", "length", "n_tokens", "truncated", "sentence_ids", "n_sentences"]
-    names += ["query_input_ids", "n_query_tokens", "query_truncated", "candidates", "token_type_ids", "word_ids"]
-    found, first = Spill(), []
-    specials = False
-    for start in range(0, max(len(dataset), 1), 1000):
-        batch = dataset[start : start + 1000]
-        rows = encoded_batch(
-            tokenizer,
-            batch["text"],
-            start,
-            limit,
-            queries=batch["query"] if joined else None,
-            offsets=pieces or sentences,
-            words=pieces,
-        )
-        specials = specials or any(any(mask) for mask in rows["special_tokens_mask"])
-        for name in list(per_word):
-            columns = (batch[name], batch["text"], rows["n_own"], rows["own_spans"])
-            values = [
-                aligned(value, text, n, lambda own=own, text=text: own if pieces else spans(text))
-                for value, text, n, own in zip(*columns, strict=True)
-            ]
-            if any(value is None for value in values):
-                if name == RATIONALE:
-                    row = start + next(i for i, value in enumerate(values) if value is None)
-                    raise InputError(
-                        f"The rationale of row {row} cannot be laid on the tokenizer's tokens: expected one value a "
-                        "white-space word, and a fast tokenizer that says where its tokens stand."
-                    )
-                per_word.remove(name)
-            else:
-                left = tokenizer.truncation_side == "left"
-                rows[name] = [filled(v, other, left) for v, other in zip(values, rows["other"], strict=True)]
-        if sentences:
-            # The backend's own offsets: the digit rule makes their starts wrong, but a token's end decides.
-            rows["sentence_ids"] = [
-                sentence_ids(sentence_spans(text), own)
-                for text, own in zip(batch["text"], rows["offset_mapping"], strict=True)
-            ]
-            rows["n_sentences"] = [
-                0 if all(mask) else int(ids[-1]) + 1
-                for ids, mask in zip(rows["sentence_ids"], rows["special_tokens_mask"], strict=True)
-            ]
-        if asked and not joined:
-            query = encoded_batch(tokenizer, batch["query"], start, limit)
-            rows["query_input_ids"], rows["n_query_tokens"] = query["input_ids"], query["n_tokens"]
-            rows["query_truncated"] = query["truncated"]
-        for name in plain:
-            rows["labels" if name == "label" else name] = batch[name]
-        held = [name for name in (*names, *per_word, "special_tokens_mask") if name in rows]
-        found.add(pa.table({name: pa.array(rows[name], type=types.get(name)) for name in held}))
-        first = first or held
-    names = [name for name in (*names, *per_word) if name in first]
-    names += ["special_tokens_mask"] if specials else []
-    return datasets.Dataset(found.table().select(names))
+    has_query = "query" in dataset.column_names
+    joined = joined and has_query
+    encoder = _TextEncoder(
+        tokenizer=tokenizer,
+        limit=length_limit(tokenizer, max_length),
+        sentences=sentences,
+        joined=joined,
+        query_apart=has_query and not joined,
+        find_spans=span_finder(tokenizer),
+        pieces=in_pieces(tokenizer),
+        plain=[name for name in PLAIN if name in dataset.column_names],
+        per_word=_per_word_columns(dataset),
+    )
+    encoder.check()
+    texts = ["text", "query"] if has_query else ["text"]
+    dataset = dataset.with_format(None).select_columns([*texts, *encoder.plain, *encoder.per_word])
+    spill = Spill()
+    names: list[str] = []
+    for start in range(0, max(len(dataset), 1), _BATCH):
+        columns = encoder.encode(dataset[start : start + _BATCH], start)
+        names = names or list(columns)
+        spill.add(_table(columns))
+    names = [name for name in names if name in (*_ORDER, *encoder.per_word)]
+    if encoder.found_special:
+        names.append("special_tokens_mask")
+    return datasets.Dataset(spill.table().select(names))
 
 
-def check_tokenizer_fits(
-    tokenizer: PreTrainedTokenizerBase, vocab_size: int, pad_token_id: int | None = None, config: Any = None
-) -> None:
-    """Raise where a tokenizer cannot belong to a model.
+def length_limit(tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> int | None:
+    """The smaller of the tokenizer's own limit, where it is a sane number, and ``max_length``; None without either."""
+    limits = []
+    own_limit = tokenizer.model_max_length
+    if isinstance(own_limit, int) and 0 < own_limit < SANE_LENGTH:
+        limits.append(own_limit)
+    if max_length is not None:
+        if max_length < 1:
+            raise InputError(f"Expected max_length of at least 1, but got {max_length}.")
+        limits.append(max_length)
+    return min(limits) if limits else None
 
-    It has no words but special tokens, as transformers makes one where a folder holds no tokenizer; more ids than the
-    model has embeddings, or less than half as many; another padding id, or other ids of the special tokens that it
-    puts around a text.
 
-    Args:
-        tokenizer: to be checked.
-        vocab_size: rows of the model's embedding.
-        pad_token_id: the model's, None where it has none.
-        config: the model's, for its other special tokens.
+def _per_word_columns(dataset: datasets.Dataset) -> list[str]:
+    """The list columns, which may have one value a word."""
+    import datasets
 
-    Example:
-        >>> check_tokenizer_fits(train_tokenizer(["a b"]), vocab_size=4, pad_token_id=0)
+    lists = [name for name, kind in dataset.features.items() if isinstance(kind, datasets.List | datasets.LargeList)]
+    return [name for name in lists if name not in ("text", "query", *PLAIN)]
+
+
+def _table(columns: Mapping[str, Sequence[Any]]) -> Any:
+    import pyarrow as pa
+
+    types = dict.fromkeys(_INT32, pa.list_(pa.int32())) | dict.fromkeys(_INT8, pa.list_(pa.int8()))
+    return pa.table({name: pa.array(values, type=types.get(name)) for name, values in columns.items()})
+
+
+@dataclass
+class _TextEncoder:
+    """Encodes a data set batch by batch.
+
+    Attributes:
+        tokenizer: of the model.
+        limit: of tokens; None for none.
+        sentences: tell the sentence of each token.
+        joined: text and query are one sequence.
+        query_apart: the query is a sequence by itself.
+        find_spans: gives the places of a text's tokens, None where the tokenizer cannot tell.
+        pieces: tokens are pieces of words, which the tokenizer tells.
+        plain: columns that are left as they are.
+        per_word: list columns that could be aligned so far.
+        found_special: whether any token so far was a special one.
     """
-    vocabulary = tokenizer.get_vocab()
-    special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
-    ordinary = sum(bool(entry.strip(_BLANKS)) for entry in vocabulary if entry not in special)
-    how = "load the tokenizer that was saved with the model"
-    if not ordinary and vocab_size > len(special):
-        raise InputError(
-            f"Expected the model's tokenizer, but this {type(tokenizer).__name__} knows no word, only special tokens, "
-            f"as where a folder lacks the tokenizer's files; save the one that the model was trained with beside it: "
-            f"tokenizer.save_pretrained(folder)."
-        )
-    largest = max([*vocabulary.values(), len(tokenizer) - 1])
-    if largest >= vocab_size:
-        raise InputError(
-            f"Expected a tokenizer with ids below the model's vocab_size {vocab_size}, but its largest id is "
-            f"{largest}; {how}."
-        )
-    if 2 * len(tokenizer) < vocab_size:
-        raise InputError(
-            f"Expected a tokenizer with about as many entries as the model's vocab_size {vocab_size}, but it has "
-            f"{len(tokenizer)}, so most of the model's embeddings could never be used; {how}."
-        )
-    own = tokenizer.pad_token_id
-    if pad_token_id is not None and own is not None and own != pad_token_id:
-        raise InputError(
-            f"Expected the tokenizer's padding id to be the model's {pad_token_id}, but it is {own}; {how}."
-        )
-    around = tokenizer("")["input_ids"]
-    for kind in ("bos", "eos", "cls", "sep"):
-        own, models = getattr(tokenizer, f"{kind}_token_id", None), getattr(config, f"{kind}_token_id", None)
-        allowed = models if isinstance(models, list) else [models]
-        if own in around and models is not None and own not in allowed:
+
+    tokenizer: PreTrainedTokenizerBase
+    limit: int | None
+    sentences: bool
+    joined: bool
+    query_apart: bool
+    find_spans: Callable[[str], list[Span] | None]
+    pieces: bool
+    plain: list[str]
+    per_word: list[str]
+    found_special: bool = False
+
+    def check(self) -> None:
+        """Raise where sentences are asked for and cannot be told."""
+        if not self.sentences:
+            return
+        if self.joined:
+            raise InputError("Sentences are those of one text, but texts and queries are joined; set joined to False.")
+        if self.find_spans("") is None:
             raise InputError(
-                f"Expected the tokenizer's {kind}_token_id to be the model's {models}, but it is {own}, and stands in "
-                f"every text; {how}."
+                f"Expected a tokenizer that says where its tokens stand in the text, which sentences need, but got a "
+                f"{type(self.tokenizer).__name__} without offsets; use a fast tokenizer, such as train_tokenizer makes."
             )
+
+    def encode(self, batch: Mapping[str, list[Any]], first_row: int) -> dict[str, Sequence[Any]]:
+        """The columns of some rows, in order.
+
+        Args:
+            batch: columns of the data set.
+            first_row: the number of the first row, for messages.
+        """
+        encoded = encoded_batch(
+            self.tokenizer,
+            batch["text"],
+            first_row,
+            self.limit,
+            queries=batch["query"] if self.joined else None,
+            offsets=self.pieces or self.sentences,
+        )
+        special = [text.special for text in encoded.kept]
+        self.found_special = self.found_special or any(any(mask) for mask in special)
+        columns: dict[str, Any] = {
+            "input_ids": encoded.ids,
+            "length": encoded.lengths,
+            "n_tokens": encoded.full_lengths,
+            "truncated": encoded.truncated,
+        }
+        if self.joined and encoded.full and encoded.full[0].types is not None:
+            columns["token_type_ids"] = [text.types for text in encoded.kept]
+        if self.pieces:
+            pairs = zip(encoded.kept, encoded.pairs, strict=True)
+            columns["word_ids"] = [word_ids(text.encoding, pair) for text, pair in pairs]
+        per_word = self._per_word(batch, encoded, first_row)
+        if self.sentences:
+            columns["sentence_ids"], columns["n_sentences"] = _sentences(batch["text"], encoded.kept)
+        if self.query_apart:
+            queries = encoded_batch(self.tokenizer, batch["query"], first_row, self.limit)
+            columns["query_input_ids"] = queries.ids
+            columns["n_query_tokens"] = queries.full_lengths
+            columns["query_truncated"] = queries.truncated
+        for name in self.plain:
+            columns["labels" if name == "label" else name] = batch[name]
+        ordered = {name: columns[name] for name in _ORDER if name in columns}
+        return {**ordered, **per_word, "special_tokens_mask": special}
+
+    def _per_word(
+        self, batch: Mapping[str, list[Any]], encoded: EncodedBatch, first_row: int
+    ) -> dict[str, list[list[Any]]]:
+        """The list columns with one value a token; one that cannot be aligned is given up."""
+        from_left = self.tokenizer.truncation_side == "left"
+        columns = {}
+        for name in list(self.per_word):
+            token_values = []
+            for values, text, full in zip(batch[name], batch["text"], encoded.full, strict=True):
+                token_values.append(self._aligned(values, text, full))
+            if None in token_values:
+                if name == RATIONALE:
+                    raise InputError(
+                        f"The rationale of row {first_row + token_values.index(None)} cannot be laid on the "
+                        "tokenizer's tokens: expected one value a white-space word, and a fast tokenizer that says "
+                        "where its tokens stand."
+                    )
+                self.per_word.remove(name)
+                continue
+            kept = zip(token_values, encoded.kept, strict=True)
+            columns[name] = [filled(values, text.other, from_left) for values, text in kept]
+        return columns
+
+    def _aligned(self, values: Sequence[Any], text: str, full: EncodedText) -> list[Any] | None:
+        def find() -> Sequence[Span] | None:
+            return full.own_spans if self.pieces else self.find_spans(text)
+
+        return aligned(values, text, full.n_own, find)
+
+
+def _sentences(texts: Sequence[str], encoded: Sequence[EncodedText]) -> tuple[list[Any], list[int]]:
+    """The sentence of each token, and how many sentences hold a token."""
+    ids, counts = [], []
+    for text, tokens in zip(texts, encoded, strict=True):
+        # The backend's own offsets: the digit rule makes their starts wrong, but a token's end decides.
+        sentences = sentence_ids(sentence_spans(text), tokens.spans or [])
+        ids.append(sentences)
+        counts.append(0 if all(tokens.special) else int(sentences[-1]) + 1)
+    return ids, counts

@@ -65,7 +65,7 @@ def with_sentences(tokenizer: PreTrainedTokenizerFast) -> SentenceTokenizer:
         InputError: a tokenizer that does not say where its tokens stand.
 
     Example:
-        >>> from attn_faithful.data.encoding import train_tokenizer
+        >>> from attn_faithful.data.tokenizer import train_tokenizer
         >>> with_sentences(train_tokenizer(["a film"]))("A film. A bad film!")["sentence_ids"]
         [0, 0, 0, 1, 1, 1, 1]
     """

@@ -2,13 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.words import word_ids
+from attn_faithful.data.normalization import Span
 
 if TYPE_CHECKING:
+    from tokenizers import Encoding
     from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """A text, or a text and its query as one sequence, as a tokenizer encodes it.
+
+    Attributes:
+        ids: of the tokens.
+        special: 1 at special tokens.
+        other: 1 at tokens that are not the text's own (special tokens, those of a query); None where that is unknown.
+        types: token type ids; None where the tokenizer gives none.
+        spans: (start, end) of each token; None where they were not asked for.
+        encoding: of fast tokenizers.
+    """
+
+    ids: list[int]
+    special: list[int]
+    other: list[int] | None
+    types: list[int] | None
+    spans: list[Span] | None
+    encoding: Encoding | None
+
+    @property
+    def n_own(self) -> int | None:
+        """How many tokens are the text's own."""
+        return None if self.other is None else len(self.other) - sum(self.other)
+
+    @property
+    def own_spans(self) -> list[Span] | None:
+        """The spans of the text's own tokens; None where they were not asked for."""
+        if self.spans is None or self.other is None:
+            return None
+        return [span for span, other in zip(self.spans, self.other, strict=True) if not other]
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Some texts, or pairs, encoded.
+
+    Attributes:
+        pairs: (text,) or (text, query) of each.
+        full: before truncation.
+        kept: within the limit.
+    """
+
+    pairs: list[tuple[str, ...]]
+    full: list[EncodedText]
+    kept: list[EncodedText]
+
+    @property
+    def ids(self) -> list[list[int]]:
+        return [text.ids for text in self.kept]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens kept."""
+        return [len(text.ids) for text in self.kept]
+
+    @property
+    def full_lengths(self) -> list[int]:
+        """Tokens before truncation."""
+        return [len(text.ids) for text in self.full]
+
+    @property
+    def truncated(self) -> list[bool]:
+        return [full > kept for full, kept in zip(self.full_lengths, self.lengths, strict=True)]
 
 
 def tokenize(
@@ -24,92 +93,85 @@ def tokenize(
     special tokens beside the usual ones (marks of entities, say) keeps them, and all others, as they are written.
 
     Args:
+        tokenizer: of the model.
         texts: one at least.
         queries: one a text.
         max_length: cut what is longer, of a pair the longer of the two first; None cuts nothing.
         offsets: also tell where the tokens stand, which fast tokenizers can.
     """
-    told: dict[str, Any] = {"return_special_tokens_mask": True, "return_offsets_mapping": offsets, "verbose": False}
+    options: dict[str, Any] = {"return_special_tokens_mask": True, "return_offsets_mapping": offsets, "verbose": False}
     if tokenizer.is_fast:
-        told["split_special_tokens"] = tokenizer.split_special_tokens or not tokenizer.extra_special_tokens
+        options["split_special_tokens"] = tokenizer.split_special_tokens or not tokenizer.extra_special_tokens
     if max_length is not None:
-        told |= {"truncation": "longest_first", "max_length": max_length}
-    return tokenizer(texts, queries, **told)
+        options |= {"truncation": "longest_first", "max_length": max_length}
+    return tokenizer(texts, queries, **options)
 
 
 def encoded_batch(
     tokenizer: PreTrainedTokenizerBase,
-    texts: list[str],
+    texts: Sequence[str],
     first_row: int,
     limit: int | None,
     *,
-    queries: list[str] | None = None,
+    queries: Sequence[str] | None = None,
     offsets: bool = False,
-    words: bool = False,
-) -> dict[str, list[Any]]:
-    """Columns of encoded texts.
+) -> EncodedBatch:
+    """Texts before truncation and within the limit.
 
     Args:
+        tokenizer: of the model.
+        texts: of the batch.
         first_row: the number of the first text, for errors.
         limit: of tokens; None for none.
         queries: encoded behind the texts, each pair as one sequence.
-        offsets: add ``offset_mapping``.
-        words: add ``word_ids``, which needs a fast tokenizer.
-
-    Returns:
-        ``input_ids``, ``special_tokens_mask``, ``length``, ``n_tokens``, ``truncated``; of pairs ``token_type_ids``
-        where the tokenizer gives them. What aligns a text with its tokens: ``other``, 1 at tokens that are not the
-        text's (None where that is unknown), and before truncation ``n_own``, how many are, and ``own_spans`` (None
-        without `offsets`).
+        offsets: also tell where the tokens stand.
 
     Raises:
         InputError: a text that is no string, or a limit that the special tokens alone do not keep.
     """
-    pairs = list(zip(texts, *([] if queries is None else [queries]), strict=True))
+    pairs: list[Any] = list(zip(texts) if queries is None else zip(texts, queries, strict=True))
     for row, pair in enumerate(pairs, start=first_row):
         for text in pair:
             if not isinstance(text, str):
                 raise InputError(f"Expected texts, but row {row} is {text!r}; drop or fill it.")
-    full = _rows(tokenizer, pairs, None, offsets)
-    long = [i for i, row in enumerate(full) if limit is not None and len(row["input_ids"]) > limit]
+    full = _encoded(tokenizer, pairs, None, offsets)
     kept = list(full)
-    for i, row in zip(long, _rows(tokenizer, [pairs[i] for i in long], limit, offsets), strict=True):
-        if len(row["input_ids"]) > limit:
+    if limit is None:
+        return EncodedBatch(pairs, full, kept)
+    long = [i for i, text in enumerate(full) if len(text.ids) > limit]
+    cut = _encoded(tokenizer, [pairs[i] for i in long], limit, offsets)
+    for i, text in zip(long, cut, strict=True):
+        if len(text.ids) > limit:
             raise InputError(
                 f"Expected a max_length that holds the tokenizer's special tokens and more, but got {limit}."
             )
-        kept[i] = row
-    names = ["input_ids", "special_tokens_mask", "other", *(["offset_mapping"] if offsets else [])]
-    if queries is not None and full and "token_type_ids" in full[0]:
-        names.append("token_type_ids")
-    columns: dict[str, list[Any]] = {name: [row[name] for row in kept] for name in names}
-    if words:
-        columns["word_ids"] = [word_ids(row["encoding"], pair) for row, pair in zip(kept, pairs, strict=True)]
-    columns["length"] = [len(row["input_ids"]) for row in kept]
-    columns["n_tokens"] = [len(row["input_ids"]) for row in full]
-    columns["truncated"] = [n > m for n, m in zip(columns["n_tokens"], columns["length"], strict=True)]
-    columns["n_own"] = [None if row["other"] is None else len(row["other"]) - sum(row["other"]) for row in full]
-    columns["own_spans"] = [
-        [span for span, other in zip(row["offset_mapping"], row["other"], strict=True) if not other]
-        if offsets
-        else None
-        for row in full
-    ]
-    return columns
+        kept[i] = text
+    return EncodedBatch(pairs, full, kept)
 
 
-def _rows(
-    tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, ...]], limit: int | None, offsets: bool
-) -> list[dict[str, Any]]:
-    """What the tokenizer gives of each text or pair, with its ``encoding`` where it is fast, and ``other``."""
+def _encoded(
+    tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, ...]], limit: int | None, offsets: bool
+) -> list[EncodedText]:
     if not pairs:
         return []
-    found = tokenize(tokenizer, *map(list, zip(*pairs, strict=True)), max_length=limit, offsets=offsets)
-    rows = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
-    for i, row in enumerate(rows):
-        row["other"] = row["special_tokens_mask"]
-        if found.encodings is not None:
-            row["encoding"] = found.encodings[i]
-        if len(pairs[i]) > 1:
-            row["other"] = [int(s != 0) for s in row["encoding"].sequence_ids] if "encoding" in row else None
-    return rows
+    columns = [list(column) for column in zip(*pairs, strict=True)]
+    batch = tokenize(tokenizer, *columns, max_length=limit, offsets=offsets)
+    types, spans = batch.get("token_type_ids"), batch.get("offset_mapping")
+    texts = []
+    for i, ids in enumerate(batch["input_ids"]):
+        special = batch["special_tokens_mask"][i]
+        encoding = None if batch.encodings is None else batch.encodings[i]
+        other: list[int] | None = special
+        if len(pairs[i]) > 1:  # special tokens belong to no sequence, the text is the first, the query the second
+            other = None if encoding is None else [int(sequence != 0) for sequence in encoding.sequence_ids]
+        texts.append(
+            EncodedText(
+                ids=ids,
+                special=special,
+                other=other,
+                types=None if types is None else types[i],
+                spans=None if spans is None else spans[i],
+                encoding=encoding,
+            )
+        )
+    return texts

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
+from attn_faithful.data.normalization import Span
 from attn_faithful.data.segments import Segments
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
-
-Span = tuple[int, int]
 
 
 def word_ids(encoding: Encoding, texts: Sequence[str]) -> list[int]:
@@ -29,49 +28,57 @@ def word_ids(encoding: Encoding, texts: Sequence[str]) -> list[int]:
         texts: one, or the two of a pair.
 
     """
-    numbers: list[int] = []
+    ids: list[int] = []
     segments = [Segments(text) for text in texts]
-    word, before, end_of_word, blanks, segment = -1, None, None, 0, 0
+    word = -1
+    previous: tuple[int | None, int | None] | None = None  # sequence and word of the tokenizer's, of the token before
+    word_end: int | None = None  # where the word so far ends; None while it is blank
+    n_blanks = 0  # tokens that are a blank alone, just before
+    segment = 0  # of the word so far
     columns = (encoding.special_tokens_mask, encoding.sequence_ids, encoding.word_ids, encoding.offsets)
-    for special, sequence, own, (start, end) in zip(*columns, strict=True):
+    for special, sequence, tokenizer_word, span in zip(*columns, strict=True):
         if special:
-            numbers.append(-1)
-            before = None
+            ids.append(-1)
+            previous = None
             continue
-        text = texts[sequence or 0]
-        piece = text[start:end]
-        bare = piece.strip()
-        first = start + len(piece) - len(piece.lstrip())
-        cut = segments[sequence or 0]
-        if (sequence, own) != before:
-            near = before is not None and before[0] == sequence and end_of_word == first
-            before = (sequence, own)
-            if not near or not cut.go_on(first):
-                end_of_word, blanks = None, 0
+        text, borders = texts[sequence or 0], segments[sequence or 0]
+        start, end = _trimmed(text, span)
+        if (sequence, tokenizer_word) != previous:
+            touches = previous is not None and previous[0] == sequence and word_end == start
+            previous = (sequence, tokenizer_word)
+            if not touches or not borders.go_on(start):
                 word += 1
-        if not bare:
-            blanks += 1
+                word_end, n_blanks = None, 0
+        if start == end:
+            n_blanks += 1
         else:
-            reached = cut.before(first)
-            apart = end_of_word is not None and (text[end_of_word:first].isspace() or reached > segment)
-            if apart:
+            segment_here = borders.before(start)
+            if word_end is not None and (text[word_end:start].isspace() or segment_here > segment):
                 word += 1
-                numbers[len(numbers) - blanks :] = [word] * blanks
-            end_of_word, blanks, segment = first + len(bare), 0, reached
-        numbers.append(word)
-    return numbers
+                ids[len(ids) - n_blanks :] = [word] * n_blanks
+            word_end, n_blanks, segment = end, 0, segment_here
+        ids.append(word)
+    return ids
+
+
+def _trimmed(text: str, span: Span) -> Span:
+    """A span without the blanks around it; an empty one at its end where it is blank."""
+    start, end = span
+    piece = text[start:end]
+    first = start + len(piece) - len(piece.lstrip())
+    return first, max(first, start + len(piece.rstrip()))
 
 
 def aligned(
-    values: Sequence[Any] | None, text: str, tokens: int | None, find: Callable[[], Sequence[Span] | None]
+    values: Sequence[Any] | None, text: str, n_tokens: int | None, find_spans: Callable[[], Sequence[Span] | None]
 ) -> list[Any] | None:
     """Values of a text's white-space words, one for each of its tokens; None if they cannot be aligned.
 
     Args:
         values: one a word.
         text: what the words and the tokens stand in.
-        tokens: how many there are, special ones not counted; None where unknown.
-        find: gives (start, end) of each of them, or None; asked only where words are not tokens.
+        n_tokens: how many there are, special ones not counted; None where unknown.
+        find_spans: gives (start, end) of each of them, or None; asked only where words are not tokens.
 
     Example:
         >>> aligned([5, 7], "don't stop", 3, lambda: [(0, 3), (3, 5), (5, 10)])
@@ -80,24 +87,37 @@ def aligned(
     words = text.split()
     if values is None or len(values) != len(words):
         return None
-    if tokens == len(words) and all(map(str.isprintable, words)):  # no word of invisible characters, which is no token
+    if n_tokens == len(words) and all(map(str.isprintable, words)):  # a word of invisible characters is no token
         return list(values)
-    spans = find()
-    if spans is None or len(spans) != tokens:
+    spans = find_spans()
+    if spans is None or len(spans) != n_tokens:
         return None
-    starts, at = [], 0
+    if not words:
+        return [0] * len(spans)
+    starts = _word_starts(text, words)
+    token_values = []
+    for _, end in spans:
+        # by the last character: the tokens of byte-level tokenizers begin with the blank before them
+        word = max(bisect_right(starts, end - 1) - 1, 0)
+        token_values.append(values[word])
+    return token_values
+
+
+def _word_starts(text: str, words: Sequence[str]) -> list[int]:
+    starts = []
+    end = 0
     for word in words:
-        starts.append(text.index(word, at))
-        at = starts[-1] + len(word)
-    # by the last character: the tokens of byte-level tokenizers begin with the blank before them
-    return [values[max(bisect_right(starts, end - 1) - 1, 0)] if words else 0 for _, end in spans]
+        start = text.index(word, end)
+        starts.append(start)
+        end = start + len(word)
+    return starts
 
 
 def filled(values: list[Any], other: Sequence[int], from_left: bool) -> list[Any]:
     """Values of the tokens that truncation left, 0 at those of ``other`` (special tokens, and those of a query)."""
-    kept = len(other) - sum(other)
-    own = iter(values[len(values) - kept :] if from_left else values)
-    return [0 if o else next(own) for o in other]
+    n_own = len(other) - sum(other)
+    own_values = iter(values[len(values) - n_own :] if from_left else values)
+    return [0 if is_other else next(own_values) for is_other in other]
 
 
 def shown_spans(text: str, spans: Sequence[Span]) -> list[Span]:
@@ -110,13 +130,13 @@ def shown_spans(text: str, spans: Sequence[Span]) -> list[Span]:
         >>> shown_spans("a !", [(0, 1), (1, 3), (2, 3)])
         [(0, 1), (2, 2), (2, 3)]
     """
-    shown, limit = [], len(text)
+    shown = []
+    limit = len(text)
     for start, end in reversed(spans):
         end = min(end, limit)
         start = min(start, end)
         while start < end < limit and category(text[end]).startswith("M"):
             end += 1
-        piece, limit = text[start:end], start
-        first = start + len(piece) - len(piece.lstrip())
-        shown.append((first, max(first, start + len(piece.rstrip()))))
+        shown.append(_trimmed(text, (start, end)))
+        limit = start
     return shown[::-1]

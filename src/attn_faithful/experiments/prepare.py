@@ -10,9 +10,11 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.collate import MODEL_COLUMNS, Collator
-from attn_faithful.data.encoding import check_tokenizer_fits, encode_texts, train_tokenizer
+from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
+from attn_faithful.data.tokenizer import train_tokenizer
+from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.data.word_vectors import Vectors, load_vectors
 from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.recipe import Recipe, TokenizerSettings

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.data.encoding import check_tokenizer_fits
 from attn_faithful.data.importance_file import read_importance
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
+from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.block_rows import RowBuilder

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_faithful.data.encoding import in_pieces, span_finder
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.text_column import Texts
+from attn_faithful.data.token_spans import in_pieces, span_finder
 from attn_faithful.data.tokenized import tokenize
 from attn_faithful.data.words import Span, shown_spans
 
