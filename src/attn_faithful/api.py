@@ -14,6 +14,7 @@ from attn_faithful.loading import model_and_tokenizer
 
 if TYPE_CHECKING:
     from attn_faithful.reports.explanation import Explanation
+    from attn_faithful.reports.groups import Group
     from attn_faithful.reports.result import Result
 
 Tests = Mapping[str, Mapping[str, Any]] | Sequence[str] | str | None
@@ -227,7 +228,7 @@ def explain(
         progress=progress,
         **columns,
     )
-    return Explanation(result.path, holder)
+    return Explanation(result, holder)
 
 
 def _explaining(
@@ -278,7 +279,7 @@ def run_recipe(
         threads, progress: see :func:`evaluate_attention`.
 
     Returns:
-        one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.aggregate`.
+        one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.groups.Group`.
     """
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
     from attn_faithful.experiments.threads import asked_for
@@ -289,7 +290,8 @@ def run_recipe(
     else:
         checked = load_recipe(recipe, overrides, smoke)
     with asked_for(threads):
-        return carry_out(checked, output, data_dir, progress=progress, quiet=QUIET)[0]
+        groups, _ = carry_out(checked, output, data_dir, progress=progress, quiet=QUIET)
+    return [group.as_record() for group in groups]
 
 
 def carry_out(
@@ -301,7 +303,7 @@ def carry_out(
     parallel: str = "cells",
     progress: bool = True,
     quiet: float = 0.0,
-) -> tuple[list[dict[str, Any]], bool]:
+) -> tuple[list[Group], bool]:
     """Run the cells of a recipe that was read already, and leave in them what the paper expects.
 
     Args:
@@ -314,13 +316,15 @@ def carry_out(
         quiet: seconds in which it is not.
 
     Returns:
-        the records of :func:`run_recipe`, and whether this is the process that shows them.
+        a group of runs over seeds for each record of :func:`run_recipe`, and whether this is the process that shows
+        them.
     """
     from attn_faithful.experiments.grid import expand
     from attn_faithful.experiments.run_recipe import cost, mine, process_group, run_cells
     from attn_faithful.reports.aggregate import aggregate
+    from attn_faithful.reports.paper_numbers import write_recipe
     from attn_faithful.reports.progress.progress import Progress
-    from attn_faithful.reports.run import write_recipe
+    from attn_faithful.reports.run import Run
 
     with process_group(world, parallel) as processes:
         cells = expand(recipe, data_dir, only)
@@ -330,4 +334,4 @@ def carry_out(
         if processes.main:
             for folder in folders:
                 write_recipe(folder, recipe.on_disk())
-        return aggregate(folders), processes.main
+        return aggregate([Run(folder.path) for folder in folders]), processes.main

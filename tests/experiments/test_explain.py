@@ -45,7 +45,7 @@ def test_the_numbers_are_those_of_an_evaluation(trained, tmp_path):
     tests = ["correlation", "permutation", "adversarial", "flips"]
     whole = af.evaluate_attention(*trained, TEXTS, tests, output=tmp_path / "b")
     told = {(r["metric"], r["source"]): r["mean"] for r in whole.folder.read_summary()["tests"] if r["class"] == "all"}
-    own = {(r["metric"], r["source"]): r["mean"] for r in found.run.records if r["class"] == "all"}
+    own = {(r.metric, r.source): r.mean for r in found.run.records if r.group == "all"}
     assert own
     assert own == {key: told[key] for key in own}
 
@@ -60,8 +60,8 @@ def test_a_list_keeps_equal_texts_apart_and_a_file_is_read(trained, tmp_path):
 
 def test_sources(trained):
     found = af.explain(*trained, "a bad film", sources=["saliency", "occlusion"], tests=["correlation"])
-    assert {"saliency", "occlusion"} <= set(found.run.table("tokens").column_names)
-    assert "leave_one_out" not in found.run.table("tokens").column_names
+    assert {"saliency", "occlusion"} <= set(found.run.read("tokens").column_names)
+    assert "leave_one_out" not in found.run.read("tokens").column_names
     assert keys(found[0]) == ["attention", "saliency"]
     with pytest.raises(InputError, match="Did you mean 'saliency'"):
         af.explain(*trained, "a bad film", sources=["salience"])

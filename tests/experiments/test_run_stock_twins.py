@@ -18,7 +18,8 @@ from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.result import Result
-from attn_faithful.reports.tables.table import attefa_table, runs_table
+from attn_faithful.reports.tables.listings import runs_table
+from attn_faithful.reports.tables.twins import attefa_table
 from attn_faithful.training.stock_twin import StockTwinSettings
 from tests.experiments.tiny import Stopped, numbers
 
@@ -120,7 +121,7 @@ def test_reports_read_it(folder):
     by_class = result.table(by_class=True)
     assert set(by_class["class"]) == {"all", "neg", "pos"}
     assert "layer.1" in result.tables()[0].head
-    assert attefa_table(aggregate([folder])) is not None
+    assert attefa_table(aggregate([result])) is not None
     assert runs_table([folder]).rows[0][0] == "films"
 
 
@@ -213,7 +214,7 @@ def test_a_report_has_tables_figures_and_a_page(folder, tmp_path, monkeypatch, o
 def test_its_numbers_stand_in_the_card_of_the_model(model, tokenizer, tmp_path):
     from attn_faithful.hub.push import write_model
     from attn_faithful.reports.model_card import model_card
-    from attn_faithful.reports.run import read_runs
+    from attn_faithful.reports.run_search import read_runs
 
     saved = tmp_path / "saved"
     model.save_pretrained(saved)

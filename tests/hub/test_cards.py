@@ -307,7 +307,7 @@ def test_licences_that_are_none(tmp_path, model):
 
 def test_what_was_not_tested_is_not_called_tested(tmp_path, model):
     run = write_run(tmp_path / "run", 0.25, model=str(model))
-    summary = {**run.summary, "tests": []}
+    summary = {**run.folder.read_summary(), "tests": []}
     for meta in ({}, {"recipe": {"data": {}}}):
         bare = RunFolder(tmp_path / f"bare{len(meta)}")
         for table in ("predictions", "tokens", "scores"):

@@ -195,11 +195,13 @@ def _records(scores):
         gone = len(values) - len(known)
         records.append(
             {
+                "test": None,
                 "metric": metric,
                 "site": site,
                 "source": source,
                 "class": "all",
                 "mean": mean,
+                "std": None,
                 "low": mean - error,
                 "high": mean + error,
                 "n": len(known),

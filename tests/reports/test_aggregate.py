@@ -8,6 +8,8 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators import attefa
 from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.reports.groups import OverSeeds
+from attn_faithful.reports.run import Run
 from attn_faithful.store import RunFolder
 from tests.reference import divergences as slow
 from tests.reference import faithfulness as reference
@@ -67,7 +69,7 @@ def finished(
     data = {"fingerprint": fingerprint}
     axes = axes or {"data": "a", "encoder": "mlp"}
     run.write_meta({"axes": axes, "seed": seed, "recipe": recipe, "data": data, "label_names": ["no", "yes"]})
-    return run
+    return Run(path)
 
 
 def test_tests_over_seeds(tmp_path):
@@ -92,43 +94,38 @@ def test_tests_over_seeds(tmp_path):
         finished(tmp_path / "c", 3, tests=tested(None, 0, 4, short=4)),
     ]
     (record,) = aggregate(runs)
-    (found,) = record["tests"]
-    assert found["mean"] == pytest.approx(0.3)
-    assert found["std_seeds"] == pytest.approx(0.1)
-    assert (found["n"], found["n_undefined"], found["reasons"]) == (7, 5, {"short": 5})
+    (found,) = record.tests
+    assert found.mean == pytest.approx(0.3)
+    assert (found.std_seeds, found.n_seeds) == (pytest.approx(0.1), 2)
+    assert (found.n, found.n_undefined, found.reasons) == (7, 5, {"short": 5})
 
 
 def test_a_seed_without_a_number_is_counted(tmp_path):
     runs = [finished(tmp_path / str(seed), seed, f1) for seed, f1 in ((1, 0.5), (2, None), (3, 0.7))]
     (record,) = aggregate(runs)
-    assert record["base"]["f1"]["mean"] == pytest.approx(0.6)
-    assert (record["base"]["f1"]["n"], record["base"]["f1"]["n_undefined"]) == (2, 1)
+    assert record.base.f1.mean == pytest.approx(0.6)
+    assert (record.base.f1.n, record.base.f1.n_undefined) == (2, 1)
 
 
 def test_means_over_seeds(tmp_path):
     values = (0.5, 0.7, 0.9)
     runs = [finished(tmp_path / str(s), s, f1, twins=(5, 6)) for s, f1 in zip((3, 1, 2), values, strict=True)]
     (record,) = aggregate(runs)
-    assert record["seeds"] == [1, 2, 3]
-    assert record["base"]["f1"] == {
-        "mean": pytest.approx(np.mean(values)),
-        "std": pytest.approx(np.std(values, ddof=0)),
-        "n": 3,
-        "n_undefined": 0,
-    }
-    assert math.isnan(record["base"]["roc_auc"]["mean"])
-    assert record["base"]["roc_auc"]["n_undefined"] == 3
-    twin = record["twins"]["attefa"]
-    each = [s["twins"][name] for s in (run.read_summary() for run in runs) for name in ("attefa-5", "attefa-6")]
+    assert record.seeds == [1, 2, 3]
+    assert record.base.f1 == OverSeeds(pytest.approx(np.mean(values)), pytest.approx(np.std(values, ddof=0)), 3, 0)
+    assert math.isnan(record.base.roc_auc.mean)
+    assert record.base.roc_auc.n_undefined == 3
+    twin = record.twins["attefa"]
+    each = [run.summary.twins[name] for run in runs for name in ("attefa-5", "attefa-6")]
     for measure in ("attefa", "tvd", "jsd", "constant_tvd"):
-        found = [one[measure]["value"] for one in each]
-        assert twin[measure]["mean"] == pytest.approx(np.mean(found), abs=1e-12)
-        assert twin[measure]["std"] == pytest.approx(np.std(found, ddof=0), abs=1e-12)
-        assert twin[measure]["n"] == 6
-    assert [(row["base_seed"], row["seed"]) for row in twin["by_seed"]] == [(b, t) for b in (1, 2, 3) for t in (5, 6)]
-    assert (twin["n_examples"], twin["n_undefined_examples"]) == (3, 1)
-    assert twin["collapsed"] == sum(one["collapsed"]["value"] for one in each)
-    assert record["select_on"] == ["twin"]
+        found, over_seeds = [one.numbers[measure].value for one in each], getattr(twin, measure)
+        assert over_seeds.mean == pytest.approx(np.mean(found), abs=1e-12)
+        assert over_seeds.std == pytest.approx(np.std(found, ddof=0), abs=1e-12)
+        assert over_seeds.n == 6
+    assert [(row.base_seed, row.seed) for row in twin.by_seed] == [(b, t) for b in (1, 2, 3) for t in (5, 6)]
+    assert (twin.n_examples, twin.n_undefined_examples) == (3, 1)
+    assert twin.collapsed == sum(one.collapsed for one in each)
+    assert record.select_on == ["twin"]
 
 
 def test_interval_draws_each_text_once_for_all_twins(tmp_path):
@@ -136,15 +133,15 @@ def test_interval_draws_each_text_once_for_all_twins(tmp_path):
     (record,) = aggregate(runs)
     twins = []
     for run in runs:
-        rows = run.read_table("variants").to_pydict()
+        rows = run.read("variants").to_pydict()
         for name in sorted(set(rows["variant"])):
             kept = [i for i, variant in enumerate(rows["variant"]) if variant == name]
             values = {rows["example"][i]: (rows["output_tvd"][i], rows["attention_jsd"][i]) for i in kept}
             twins.append({text: pair for text, pair in values.items() if not any(map(math.isnan, pair))})
     assert len(twins) == 4
     expected = reference.bootstrap_attefa(twins, 1000, 0.95, 0)
-    found = record["twins"]["attefa"]["attefa"]
-    assert (found["low"], found["high"]) == pytest.approx(expected, abs=1e-10)
+    found = record.twins["attefa"]
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
@@ -158,18 +155,18 @@ def test_pairs_of_bases_equal_loops(tmp_path, multi_label):
         distance = slow.multilabel_tvd if multi_label else slow.tvd
         tvd.append(np.mean([distance(a[0][i], b[0][i]) for i in kept]))
         jsd.append(np.mean([slow.jsd(a[1][i], b[1][i]) for i in kept]))
-    for name, values in (("tvd", tvd), ("jsd", jsd)):
-        assert record["base_pairs"][name]["mean"] == pytest.approx(np.mean(values), abs=1e-10)
-        assert record["base_pairs"][name]["std"] == pytest.approx(np.std(values), abs=1e-10)
-        assert record["base_pairs"][name]["n"] == 3
+    for found, values in ((record.base_pairs.tvd, tvd), (record.base_pairs.jsd, jsd)):
+        assert found.mean == pytest.approx(np.mean(values), abs=1e-10)
+        assert found.std == pytest.approx(np.std(values), abs=1e-10)
+        assert found.n == 3
 
 
 def test_no_pairs_where_the_data_differ(tmp_path):
     runs = [finished(tmp_path / str(seed), seed, fingerprint=str(seed)) for seed in (1, 2)]
     found = aggregate(runs)
-    assert [record["seeds"] for record in found] == [[1], [2]]
-    assert [record["base_pairs"]["tvd"]["n"] for record in found] == [0, 0]
-    assert aggregate(runs[:1])[0]["base_pairs"]["tvd"]["n"] == 0
+    assert [group.seeds for group in found] == [[1], [2]]
+    assert [group.base_pairs.tvd.n for group in found] == [0, 0]
+    assert aggregate(runs[:1])[0].base_pairs.tvd.n == 0
 
 
 def test_runs_that_do_not_fit_each_other(tmp_path):
@@ -182,13 +179,28 @@ def test_groups(tmp_path):
     axes = [{"data": "a", "encoder": e} for e in ("mlp", "lstm", "mlp")]
     runs = [finished(tmp_path / str(i), i, axes=a, twins=()) for i, a in enumerate(axes)]
     found = aggregate(runs)
-    assert [(r["axes"]["encoder"], r["seeds"]) for r in found] == [("mlp", [0, 2]), ("lstm", [1])]
-    assert found[0]["twins"] == {}
+    assert [(group.axes["encoder"], group.seeds) for group in found] == [("mlp", [0, 2]), ("lstm", [1])]
+    assert found[0].twins == {}
 
 
 def test_missed_limits_keep_their_reason(tmp_path):
     (record,) = aggregate([finished(tmp_path / "a", 1, max_tvd=0.01)])
-    twin = record["twins"]["constrained-0.01"]
-    assert math.isnan(twin["jsd_at_tvd"]["mean"])
-    assert twin["jsd_at_tvd"]["n_undefined"] == 1
-    assert twin["by_seed"][0]["reason"].startswith("missed: mean TVD")
+    twin = record.twins["constrained-0.01"]
+    assert math.isnan(twin.jsd_at_tvd.mean)
+    assert twin.jsd_at_tvd.n_undefined == 1
+    assert twin.by_seed[0].reason.startswith("missed: mean TVD")
+
+
+def test_groups_as_plain_values(tmp_path):
+    """What `run_recipe` returns: mappings, the seeds and runs named in them."""
+    runs = [finished(tmp_path / str(seed), seed) for seed in (1, 2)]
+    (record,) = (group.as_record() for group in aggregate(runs))
+    assert (record["seeds"], record["runs"]) == ([1, 2], [str(run.path) for run in runs])
+    twin = record["twins"]["attefa"]
+    assert set(twin["attefa"]) == {"mean", "std", "n", "n_undefined", "low", "high"}
+    assert "jsd_at_tvd" not in twin["by_seed"][0]
+    assert (twin["by_seed"][0]["base_seed"], record["base"]["f1"]["mean"]) == (1, 0.5)
+    assert set(record) == {
+        *("axes", "named", "comparable", "seeds", "runs", "base", "twins", "base_pairs", "informative_mass", "tests"),
+        *("metrics", "facts", "label_names", "controls", "data", "select_on"),
+    }

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as Page
 
+from attn_faithful.records.facts import FlipContingency
 from attn_faithful.reports import palette
+from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.figures import FIGURES, Missing, cells, common_title, draw, letters, style, write
 from attn_faithful.reports.figures.base import Panel
 from attn_faithful.reports.figures.compose import columns_of, sheets
@@ -19,7 +21,7 @@ from attn_faithful.reports.figures.distributions import Group, boxes, histogram_
 from attn_faithful.reports.figures.means import Line, Twin, curves, tradeoff
 from attn_faithful.reports.figures.relations import counts_by_bin, scatter_by_class
 from attn_faithful.reports.figures.style import safe
-from attn_faithful.reports.run import read_runs
+from attn_faithful.reports.run_search import read_runs
 from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, relabelled, two_sites, undefined
 
 NAMES = ["no", "yes"]
@@ -154,11 +156,11 @@ def test_stacked_parts_make_a_whole(ax):
 
 def test_outcomes_are_the_shares_of_the_run(golden):
     (panel, _) = FIGURES["flip_outcomes"].read(golden)
-    facts = {f["source"]: f for f in golden[0].record["facts"] if f["fact"] == "flip_contingency"}
+    facts = {fact.source: fact for fact in golden[0].group.facts if isinstance(fact, FlipContingency)}
     assert len(panel.data["shares"]) == len(facts)
     names = ("flip_both", "flip_top_only", "flip_random_only", "flip_neither")
     for shares, fact in zip(panel.data["shares"], facts.values(), strict=True):
-        assert shares.tolist() == pytest.approx([100 * fact[name] for name in names])
+        assert shares.tolist() == pytest.approx([100 * getattr(fact, name) for name in names])
         assert shares.sum() == pytest.approx(100)
 
 
@@ -212,7 +214,7 @@ def test_text_is_no_formula_and_no_missing_glyph(tmp_path):
 @pytest.mark.parametrize("labels", [EVIL, FOREIGN])
 def test_any_label_can_be_drawn(tmp_path, labels):
     path = relabelled(tmp_path / "cell", labels, data=labels[0], encoder=labels[1])
-    found = cells(read_runs([path]))
+    found = cells(aggregate(read_runs([path])))
     panels = FIGURES["adversarial_histogram"].read(found)
     (png,) = write(FIGURES["adversarial_histogram"], panels, tmp_path, "figure", found)
     words = " ".join(text.text for text in ElementTree.parse(png.with_suffix(".svg")).getroot().iter() if text.text)
@@ -226,7 +228,7 @@ def test_any_label_can_be_drawn(tmp_path, labels):
 
 @pytest.fixture(scope="module")
 def golden():
-    return cells(read_runs([CELLS]))
+    return cells(aggregate(read_runs([CELLS])))
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if "setting" not in name])
@@ -264,7 +266,7 @@ def test_figures_name_what_they_lack(golden, tmp_path):
         FIGURES["entropy_by_setting"].read(golden)
     with pytest.raises(Missing, match="3 models or more that differ in one number"):
         FIGURES["correlation_by_setting"].read(golden)
-    bare = cells(read_runs([undefined(tmp_path / "cell")]))
+    bare = cells(aggregate(read_runs([undefined(tmp_path / "cell")])))
     for name in ("tau_histograms", "permutation", "adversarial_histogram", "fraction_removed", "correlation_by_model"):
         with pytest.raises(Missing, match=r"undefined|constant attention"):
             FIGURES[name].read(bare)
@@ -273,7 +275,7 @@ def test_figures_name_what_they_lack(golden, tmp_path):
 
 
 def test_sites_are_panels(tmp_path):
-    found = cells(read_runs([two_sites(tmp_path / "cell")]))
+    found = cells(aggregate(read_runs([two_sites(tmp_path / "cell")])))
     titles = [panel.title for panel in FIGURES["tau_histograms"].read(found)]
     sources = ("input x gradient", "leave-one-out")
     assert titles == [f"{site}, {name}" for site in ("layer.0", "layer.1") for name in sources]
@@ -285,7 +287,7 @@ def test_seeds_are_pooled_and_settings_make_curves(tmp_path):
     for i, label in enumerate(("sparsegen -10", "sparsegen 0", "sparsegen 0.5")):
         for seed in (1, 2):
             copied(tmp_path / f"{i}-{seed}", seed=seed, axes={"data": "a", "encoder": "lstm", "projection": label})
-    found = cells(read_runs([tmp_path]))
+    found = cells(aggregate(read_runs([tmp_path])))
     assert [cell.name for cell in found] == ["sparsegen -10", "sparsegen 0", "sparsegen 0.5"]
     assert common_title(found) == "a, lstm, 2 seeds"
     assert len(FIGURES["adversarial_histogram"].read(found)[0].data["values"]) == 20
@@ -361,6 +363,6 @@ def test_one_hue_a_source():
 
 
 def test_a_run_of_its_own_is_no_comparison():
-    found = cells(read_runs([LSTM]))
+    found = cells(aggregate(read_runs([LSTM])))
     assert (found[0].name, common_title(found)) == ("", "Mock-1, lstm")
     assert [panel.title for panel in FIGURES["correlation_by_model"].read(found)] == [""]

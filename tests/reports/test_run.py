@@ -8,7 +8,9 @@ import shutil
 import pytest
 
 from attn_faithful._checks import InputError
-from attn_faithful.reports.run import Run, find, read_recipe, read_runs, write_recipe
+from attn_faithful.reports.paper_numbers import Claim, PaperNumbers, read_recipe, write_recipe
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.run_search import find, read_runs
 from attn_faithful.store import RunFolder
 from tests.reports.altered import CELLS, LSTM, MLP, copied
 
@@ -89,7 +91,7 @@ def by_loops(run, metric, source, site):
     """Every example's mean over its slots, from the rows one by one."""
     rows = run.folder.read_table("scores").to_pylist()
     found = {}
-    for example in run.examples:
+    for example in run.ids:
         own = [
             r for r in rows if (r["example"], r["metric"], r["source"], r["site"]) == (example, metric, source, site)
         ]
@@ -128,7 +130,7 @@ def test_scores_average_slots_and_keep_reasons(tmp_path):
     assert run.scores("m", site="t").tolist() == pytest.approx([math.nan, 7.0, math.nan], nan_ok=True)
     assert run.reasons("m", site="t") == ["not computed", None, "not computed"]
     assert run.scores("unknown").isna().all()
-    assert run.scored("m", "s") == ["attention"]
+    assert run.sources("m", "s") == ["attention"]
     assert run.predicted.tolist() == [1, 0, 0]
 
 
@@ -143,15 +145,15 @@ def test_every_stored_score_is_found(tmp_path):
 def test_scores_agree_with_the_summary():
     run = Run(MLP)
     for record in run.records:
-        if record["class"] == "all":
-            found = run.scores(record["metric"], record["source"], record["site"])
-            assert (found.count(), found.isna().sum()) == (record["n"], record["n_undefined"])
-            if record["n"]:
-                assert found.mean() == pytest.approx(record["mean"], abs=1e-12)
+        if record.group == "all":
+            found = run.scores(record.metric, record.source, record.site)
+            assert (found.count(), found.isna().sum()) == (record.n, record.n_undefined)
+            if record.n:
+                assert found.mean() == pytest.approx(record.mean, abs=1e-12)
 
 
 def test_tables_without_a_column_leave_it_out():
-    table = Run(LSTM).table("tokens", ["example", "attention", "rollout"])
+    table = Run(LSTM).read("tokens", ["example", "attention", "rollout"])
     assert table.column_names == ["example", "attention"]
 
 
@@ -159,7 +161,7 @@ def test_a_damaged_table_is_named(tmp_path):
     path = copied(tmp_path / "cell")
     (path / "tokens.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match=r"tokens.parquet is damaged"):
-        Run(path).table("tokens", ["example"])
+        Run(path).read("tokens", ["example"])
 
 
 # --- what a recipe leaves beside its cells
@@ -167,9 +169,11 @@ def test_a_damaged_table_is_named(tmp_path):
 
 def test_recipe_round_trip(tmp_path):
     assert read_recipe(tmp_path) is None
-    recipe = {"claim": "表 1", "expected": {"rows": {"a": [0.5, None]}}, "name": "left out"}
-    write_recipe(tmp_path, recipe)
-    assert read_recipe(tmp_path) == {"claim": "表 1", "expected": {"rows": {"a": [0.5, None]}}}
+    numbers = {"key": ["data"], "metrics": ["base_f1", "tvd"], "rows": {"a": [0.5, None]}, "band": {"tvd": 0.1}}
+    write_recipe(tmp_path, {"claim": "表 1", "expected": numbers, "name": "left out"})
+    assert read_recipe(tmp_path) == Claim("表 1", PaperNumbers(**numbers))
+    write_recipe(tmp_path, {"claim": "表 1", "expected": None})
+    assert read_recipe(tmp_path) == Claim("表 1", None)
     (tmp_path / "recipe.json").write_text("[]")
     with pytest.raises(InputError, match=r"recipe.json is damaged"):
         read_recipe(tmp_path)

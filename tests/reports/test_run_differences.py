@@ -7,10 +7,12 @@ import copy
 import pytest
 
 from attn_faithful.cli import main
+from attn_faithful.records.meta import RunMeta
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.report import report
-from attn_faithful.reports.run import read_runs
-from attn_faithful.reports.run_differences import tails, told_apart
+from attn_faithful.reports.run_differences import tails
+from attn_faithful.reports.run_differences import told_apart as told_apart_records
+from attn_faithful.reports.run_search import read_runs
 from tests.reports.altered import LSTM, copied
 
 META = {
@@ -24,6 +26,10 @@ META = {
     "evaluation": {"tests": ["flips", "erasure"], "units": "word", "seed": 1, "settings": {}, "heads": []},
     "data": {"source": "a/test.csv", "fingerprint": "11", "test": {"n": 40}},
 }
+
+
+def told_apart(metas):
+    return told_apart_records([RunMeta.from_json(meta) for meta in metas])
 
 
 def other(**changes):
@@ -128,8 +134,8 @@ def test_files_of_one_name_in_two_folders_are_two_rows(tmp_path, capsys, monkeyp
     monkeypatch.setattr("attn_faithful.reports.report.FIGURES", {})  # none of them is asked about here
     kinds = [{"data": {**read_runs([LSTM])[0].meta["data"], "fingerprint": k, "source": f"{k}/test.csv"}} for k in "ab"]
     runs = folders(tmp_path, *kinds, {**kinds[1]})
-    records = aggregate([run.folder for run in runs])
-    assert [(record["axes"]["data"], record["seeds"]) for record in records] == [
+    records = aggregate(runs)
+    assert [(group.axes["data"], group.seeds) for group in records] == [
         ("Mock-1 (a)", [0]),
         ("Mock-1 (b)", [1, 2]),
     ]

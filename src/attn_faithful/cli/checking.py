@@ -30,7 +30,9 @@ def _check_cells(given: argparse.Namespace, is_recipe: bool) -> None:
     from attn_faithful.experiments.grid import expand
     from attn_faithful.experiments.prepare import statistics
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
-    from attn_faithful.reports.tables.table import data_table, plan_table
+    from attn_faithful.records.meta import DataFacts
+    from attn_faithful.reports.tables.listings import plan_table
+    from attn_faithful.reports.tables.models import data_table
 
     overrides = recipe_overrides(given)
     if is_recipe:
@@ -40,7 +42,7 @@ def _check_cells(given: argparse.Namespace, is_recipe: bool) -> None:
     cells = expand(recipe, given.data_dir, only(given.only))
     checked = check_cells(cells)
     estimates, prepared = estimate(cells)
-    tables = [data_table([{"axes": {"data": data.texts.name}, "data": statistics(data)} for data in prepared])]
+    tables = [data_table([(data.texts.name, DataFacts.from_json(statistics(data))) for data in prepared])]
     if is_recipe:
         rows = zip(cells, estimates, strict=True)
         plan = [(cell.title, cell.folder, cost.minutes, cost.megabytes) for cell, cost in rows]
@@ -56,7 +58,7 @@ def _check_for_model(given: argparse.Namespace) -> None:
     from attn_faithful.experiments.recipe import make_recipe
     from attn_faithful.loading import load
     from attn_faithful.reports.progress.remaining import duration
-    from attn_faithful.reports.tables.table import data_table
+    from attn_faithful.reports.tables.models import data_table
 
     overrides = {key: value for key, value in data_overrides(given).items() if key.startswith("data.")}
     data = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides).data

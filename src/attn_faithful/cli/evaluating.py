@@ -58,13 +58,15 @@ def _run(task: Any, given: argparse.Namespace, processes: Any) -> None:
 
 def _show(folder: Path, texts: int, full: bool) -> None:
     from attn_faithful.experiments.undefined_texts import failure_note
+    from attn_faithful.reports.groups import SeedRuns
     from attn_faithful.reports.result import Result
 
     result = Result(folder)
+    models = [SeedRuns(result.axes, [result])]
     if full:
-        show_answers([{"runs": [folder]}], result.tables(), "")
+        show_answers(models, result.tables(), "")
     else:
-        show_answers([{"runs": [folder]}], [result.short_table()], FULL)
+        show_answers(models, [result.short_table()], FULL)
     say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
     say(f"Run folder: {folder}")
     failed = result.meta.get("failed")

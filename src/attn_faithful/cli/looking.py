@@ -36,12 +36,12 @@ def show(tables: Sequence[Any]) -> None:
         console.print(table.rich())
 
 
-def show_answers(records: Sequence[Any], tables: Sequence[Any], rest: str) -> None:
+def show_answers(models: Sequence[Any], tables: Sequence[Any], rest: str) -> None:
     """The answers first, of many models one line each; then the tables, and where the rest is."""
     from attn_faithful.reports.answer.answer import answers
 
     console = _console()
-    every = answers(records)
+    every = answers(models)
     for answer in every:
         if len(every) > _MANY:
             say(answer.short)
@@ -63,7 +63,7 @@ def _console() -> Any:
 
 
 def ls(given: argparse.Namespace) -> None:
-    from attn_faithful.reports.tables.table import runs_table
+    from attn_faithful.reports.tables.listings import runs_table
     from attn_faithful.store import find_runs
 
     show([runs_table(find_runs(given.folder))])

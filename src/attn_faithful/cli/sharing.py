@@ -35,7 +35,7 @@ def _push_model(given: argparse.Namespace) -> str:
 def _card_of(what: str, to: str, results: Sequence[str], licence: str | None) -> str | None:
     """The card of a run's model, or of a model that runs of evaluate have tested; None where there is no run."""
     from attn_faithful.reports.model_card import model_card
-    from attn_faithful.reports.run import read_runs
+    from attn_faithful.reports.run_search import read_runs
     from attn_faithful.store import RunFolder
 
     others = read_runs(results) if results else []

@@ -84,13 +84,13 @@ def _carry_out(
     from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
     from attn_faithful.reports.tables.trends import trends
 
-    records, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
+    groups, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
     if not main:
         return
     if given.full:
-        show_answers(records, recipe_tables(records, trends(records), recipe.on_disk()), "")
+        show_answers(groups, recipe_tables(groups, trends(groups), recipe.on_disk()), "")
     else:
-        show_answers(records, short_tables(records, recipe.on_disk()), FULL)
+        show_answers(groups, short_tables(groups, recipe.on_disk()), FULL)
     say(f"Run folders: {Path(given.output) / recipe.name}")
 
 
@@ -170,15 +170,16 @@ def _show_stock(folder: Any, full: bool) -> None:
     from attn_faithful.experiments.undefined_texts import failure_note
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.result import Result
-    from attn_faithful.reports.tables.table import attefa_table, base_table
+    from attn_faithful.reports.tables.models import base_table
+    from attn_faithful.reports.tables.twins import attefa_table
 
-    records = aggregate([folder])
     result = Result(folder.path)
-    tables = [base_table(records), attefa_table(records)]
+    groups = aggregate([result])
+    tables = [base_table(groups), attefa_table(groups)]
     if full:
-        show_answers(records, [*tables, *result.tables()], "")
+        show_answers(groups, [*tables, *result.tables()], "")
     else:
-        show_answers(records, tables, FULL)
+        show_answers(groups, tables, FULL)
     say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
     say(f"Run folder: {folder.path}")
     failed = result.meta.get("failed")

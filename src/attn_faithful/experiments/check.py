@@ -25,6 +25,7 @@ from attn_faithful.experiments.quiet import quiet
 from attn_faithful.experiments.recipe import Recipe
 from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.architectures import FLAT, config_class
+from attn_faithful.records.meta import DataFacts
 from attn_faithful.training.base import check_selection
 
 
@@ -34,13 +35,13 @@ class Checked:
 
     Attributes:
         warnings: what is no fault and likely to be one.
-        facts: of `data_table`, a record a data set.
+        facts: name and facts of each data set, for `data_table`.
         seconds: that all tests of a model would take; see `estimate_tests`.
         texts: on which they would run.
     """
 
     warnings: list[str] = field(default_factory=list)
-    facts: list[dict[str, Any]] = field(default_factory=list)
+    facts: list[tuple[str, DataFacts]] = field(default_factory=list)
     seconds: float = 0.0
     texts: int = 0
 
@@ -121,5 +122,4 @@ def check_for_model(model: Any, tokenizer: Any, data: DataSettings, split: str |
     facts.notes.extend(unknown_notes(tokenizer, rows, task.texts.name))
     with quiet():
         seconds = seconds_of_tests(task)
-    record = {"axes": {"data": task.texts.name, "model": task.name}, "data": facts.as_json()}
-    return Checked(class_warnings(task.texts), [record], seconds, len(texts))
+    return Checked(class_warnings(task.texts), [(task.texts.name, facts)], seconds, len(texts))

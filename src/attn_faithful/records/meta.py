@@ -156,7 +156,7 @@ class RunMeta:
     def from_json(cls, values: Json) -> RunMeta:
         known = known_fields(cls, values)
         known["data"] = DataFacts.from_json(values.get("data") or {})
-        known["label_names"] = [str(name) for name in values["label_names"]]
+        known["label_names"] = [str(name) for name in values.get("label_names", [])]
         return cls(**known)
 
     def as_json(self, keys: Sequence[str]) -> dict[str, Any]:

@@ -25,7 +25,8 @@ class ScoreRecord:
         n: examples with a defined value.
         n_undefined: the others.
         reasons: why they are undefined -> how many.
-        std_seeds: standard deviation of the mean over seeds; None for the record of one run.
+        std_seeds, n_seeds: standard deviation of the mean over seeds, and how many have one; None for the record of one
+            run.
     """
 
     test: str | None
@@ -41,6 +42,7 @@ class ScoreRecord:
     n_undefined: int
     reasons: dict[str, int] = field(default_factory=dict)
     std_seeds: float | None = None
+    n_seeds: int | None = None
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -54,7 +56,7 @@ class ScoreRecord:
         return cls(**numbers_defined(cls, known))
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of "tests" in summary.json; `std_seeds` only where it is there."""
+        """The entry of "tests" in summary.json; those over seeds only where they are there."""
         entry: dict[str, Any] = {
             "test": self.test,
             "metric": self.metric,
@@ -69,8 +71,9 @@ class ScoreRecord:
             "n_undefined": self.n_undefined,
             "reasons": dict(self.reasons),
         }
-        if self.std_seeds is not None:
+        if self.n_seeds is not None:
             entry["std_seeds"] = self.std_seeds
+            entry["n_seeds"] = self.n_seeds
         return entry
 
 

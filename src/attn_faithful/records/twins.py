@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from attn_faithful.records.json_values import Json, known_fields, number_or_nan
+from attn_faithful.records.json_values import NAN, Json, known_fields, number_or_nan
 
 TWIN_NUMBERS = ("attefa", "tvd", "jsd", "constant_tvd", "collapsed", "jsd_at_tvd")
 
@@ -85,6 +85,12 @@ class TwinRecord:
     @property
     def jsd(self) -> Measured:
         return self.numbers["jsd"]
+
+    @property
+    def constant_tvd(self) -> float:
+        """TVD of the best constant prediction; NaN where it was not measured."""
+        measured = self.numbers.get("constant_tvd")
+        return NAN if measured is None else measured.value
 
     @property
     def collapsed(self) -> bool:

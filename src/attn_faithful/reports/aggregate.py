@@ -1,201 +1,199 @@
-"""From finished run folders to the rows that a table shows: means over seeds, intervals, the spread between bases."""
+"""From finished runs to the groups that tables show: means over seeds, intervals, the spread between bases."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.attefa import bootstrap_attefa
+from attn_faithful.records.facts import Fact
+from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.reports.divergences import jsd_of_lists, tvd
+from attn_faithful.reports.groups import BasePairs, Group, OverSeeds, Performance, TwinGroup, TwinOfSeed
+from attn_faithful.reports.run import Run
 from attn_faithful.reports.run_differences import comparable, tails, told_apart
-from attn_faithful.store import RunFolder
 
 FOLDER = "folder"  # the axis that tells runs apart which nothing else does
-
-Member = tuple[RunFolder, dict[str, Any]]
-
-
-def aggregate(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
-    """One record a group of runs that differ in nothing but the seed.
-
-    Returns:
-        records with ``axes`` (see `reports.run_differences.told_apart`), ``named`` (the axes as the run itself tells
-        them), ``comparable`` (what two records must share to be compared), ``seeds``, ``runs``, ``base`` (means over
-        seeds), ``twins`` (variant -> record, with one entry a seed in ``by_seed``), ``base_pairs`` (TVD and JSD between
-        bases of different seeds: the yardstick beside the twins), ``informative_mass``, ``tests``, ``metrics``,
-        ``facts``, ``label_names``, ``controls``, ``data`` and ``select_on``.
-    """
-    return [_group(axes, members) for axes, members in _groups([(run, run.read_meta()) for run in runs])]
+_PERFORMANCE = ("accuracy", "f1", "roc_auc")
+_STAGES = ("train", "twin")
 
 
-def _groups(members: Sequence[Member]) -> list[tuple[dict[str, str], list[Member]]]:
+def aggregate(runs: Sequence[Run]) -> list[Group]:
+    """One group of those runs that differ in nothing but the seed."""
+    return [_group(axes, members) for axes, members in _groups(runs)]
+
+
+def _groups(runs: Sequence[Run]) -> list[tuple[dict[str, str], list[Run]]]:
     """Axes and runs that differ in nothing but seeds. Where a seed stands twice, the folder's name is an axis too."""
-    axes = told_apart([meta for _, meta in members])
-    by_axes: dict[tuple[Any, ...], list[Member]] = {}
-    for own, member in zip(axes, members, strict=True):
-        by_axes.setdefault(tuple(own.items()), []).append(member)
-    groups: list[tuple[dict[str, str], list[Member]]] = []
-    for key, found in by_axes.items():
-        seeds = [meta["seed"] for _, meta in found]
-        if len(set(seeds)) == len(seeds):
-            groups.append((dict(key), found))
+    by_axes: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
+    for axes, run in zip(told_apart([run.info for run in runs]), runs, strict=True):
+        by_axes[tuple(axes.items())].append(run)
+    groups: list[tuple[dict[str, str], list[Run]]] = []
+    for key, members in by_axes.items():
+        if len({run.seed for run in members}) == len(members):
+            groups.append((dict(key), members))
             continue
-        names = [run.path.name for run, _ in found]
-        if len(set(names)) < len(names):
-            names = tails([str(run.path) for run, _ in found])
-        groups += [({**dict(key), FOLDER: name}, [member]) for name, member in zip(names, found, strict=True)]
+        for name, run in zip(_folder_names(members), members, strict=True):
+            groups.append(({**dict(key), FOLDER: name}, [run]))
     return groups
 
 
-def _group(axes: dict[str, str], members: list[Member]) -> dict[str, Any]:
-    members = sorted(members, key=lambda member: member[1]["seed"])
-    summaries = [run.read_summary() for run, _ in members]
-    masses = [s["informative_mass"] for s in summaries if s["informative_mass"] is not None]
-    controls = {name for s in summaries for name in s["controls"]}
-    return {
-        "axes": axes,
-        "named": members[0][1]["axes"],
-        "comparable": comparable(members[0][1]),
-        "seeds": [meta["seed"] for _, meta in members],
-        "runs": [str(run.path) for run, _ in members],
-        "base": {name: _over([s["base"].get(name) for s in summaries]) for name in ("accuracy", "f1", "roc_auc")},
-        "twins": _twins(members, summaries),
-        "base_pairs": _base_pairs(members),
-        "informative_mass": _over(masses),
-        "tests": _tests(summaries),
-        "metrics": {name: facts for s in summaries for name, facts in s.get("metrics", {}).items()},
-        "facts": _facts(members, summaries),
-        "label_names": members[0][1]["label_names"],
-        "controls": {
-            name: _over([s["controls"][name]["f1"] for s in summaries if name in s["controls"]])
-            for name in sorted(controls)
-        },
-        "data": members[0][1]["data"],
-        "select_on": _select_on(members[0][1].get("recipe", {})),
-    }
+def _folder_names(runs: Sequence[Run]) -> list[str]:
+    names = [run.path.name for run in runs]
+    if len(set(names)) == len(names):
+        return names
+    return tails([str(run.path) for run in runs])
 
 
-def _tests(summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tests' records, each value the mean over seeds, with ``std_seeds`` and ``n`` over all of them."""
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    names = ("test", "metric", "site", "source", "class")
+def _group(axes: dict[str, str], runs: list[Run]) -> Group:
+    runs = sorted(runs, key=lambda run: run.seed)
+    first, summaries = runs[0].info, [run.summary for run in runs]
+    metrics: dict[str, MetricFacts] = {}
     for summary in summaries:
-        for record in summary.get("tests", []):
-            groups.setdefault(tuple(record[name] for name in names), []).append(record)
-    found = []
-    for key, records in groups.items():
-        means = {m: _over([r[m] for r in records])["mean"] for m in ("mean", "std", "low", "high")}
-        counts = {name: sum(r[name] for r in records) for name in ("n", "n_undefined")}
-        reasons: Counter[str] = Counter()
-        for record in records:
-            reasons.update(record["reasons"])
-        seeds = _over([r["mean"] for r in records])
-        spread = {"std_seeds": seeds["std"], "n_seeds": seeds["n"], "reasons": dict(reasons)}
-        found.append({**dict(zip(names, key, strict=True)), **means, **counts, **spread})
-    return found
+        metrics |= summary.metrics
+    performance = {name: OverSeeds.of([summary.base.get(name) for summary in summaries]) for name in _PERFORMANCE}
+    masses = [summary.informative_mass for summary in summaries]
+    return Group(
+        axes,
+        runs,
+        named=first.axes,
+        comparable=comparable(first),
+        base=Performance(**performance),
+        twins=_twins(runs),
+        base_pairs=_base_pairs(runs),
+        informative_mass=OverSeeds.of([mass for mass in masses if mass is not None]),
+        tests=_tests(runs),
+        metrics=metrics,
+        facts=_facts(runs),
+        controls=_controls(runs),
+        data=first.data,
+        select_on=[stage for stage in _STAGES if _chosen_on_test(runs[0].recipe.get(stage))],
+    )
 
 
-def _facts(members: Sequence[Member], summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _chosen_on_test(settings: Mapping[str, Any] | None) -> bool:
+    return settings is not None and settings["select_on"] == "test"
+
+
+def _controls(runs: Sequence[Run]) -> dict[str, OverSeeds]:
+    by_name: dict[str, list[float | None]] = defaultdict(list)
+    for run in runs:
+        for name, performance in run.summary.controls.items():
+            by_name[name].append(performance["f1"])
+    return {name: OverSeeds.of(by_name[name]) for name in sorted(by_name)}
+
+
+def _tests(runs: Sequence[Run]) -> list[ScoreRecord]:
+    """The records of the tests, each value the mean over seeds, with ``std_seeds`` and ``n`` over all of them."""
+    by_place: dict[tuple[Any, ...], list[ScoreRecord]] = defaultdict(list)
+    for run in runs:
+        for record in run.records:
+            by_place[(record.test, *record.place)].append(record)
+    return [_over_seeds(records) for records in by_place.values()]
+
+
+def _over_seeds(records: Sequence[ScoreRecord]) -> ScoreRecord:
+    reasons: Counter[str] = Counter()
+    for record in records:
+        reasons.update(record.reasons)
+    mean = OverSeeds.of([record.mean for record in records])
+    return replace(
+        records[0],
+        mean=mean.mean,
+        std=OverSeeds.of([record.std for record in records]).mean,
+        low=OverSeeds.of([record.low for record in records]).mean,
+        high=OverSeeds.of([record.high for record in records]).mean,
+        n=sum(record.n for record in records),
+        n_undefined=sum(record.n_undefined for record in records),
+        reasons=dict(reasons),
+        std_seeds=mean.std,
+        n_seeds=mean.n,
+    )
+
+
+def _facts(runs: Sequence[Run]) -> list[Fact]:
     """What tests say beside means, with the seed behind the source where there are several."""
-    several = len(members) > 1
-    return [
-        {**fact, "source": f"{fact['source']}, seed {meta['seed']}" if several else fact["source"]}
-        for (_, meta), summary in zip(members, summaries, strict=True)
-        for fact in summary.get("facts", [])
-    ]
+    if len(runs) == 1:
+        return list(runs[0].summary.facts)
+    return [replace(fact, source=f"{fact.source}, seed {run.seed}") for run in runs for fact in run.summary.facts]
 
 
-def _select_on(recipe: dict[str, Any]) -> list[str]:
-    """The stages whose epoch was chosen on test data."""
-    return [s for s in ("train", "twin") if recipe.get(s) is not None and recipe[s]["select_on"] == "test"]
+# twins
 
 
-def _over(values: Sequence[float | None]) -> dict[str, Any]:
-    """Mean and standard deviation (ddof 0) over seeds; undefined ones are counted."""
-    defined = [v for v in values if v is not None and math.isfinite(v)]
-    if not defined:
-        return {"mean": math.nan, "std": math.nan, "n": 0, "n_undefined": len(values)}
-    return {
-        "mean": float(np.mean(defined)),
-        "std": float(np.std(defined)),
-        "n": len(defined),
-        "n_undefined": len(values) - len(defined),
-    }
+@dataclass
+class _TwinColumns:
+    """What the table of variants holds of the twins of one kind, an array a twin."""
+
+    by_seed: list[TwinOfSeed] = field(default_factory=list)
+    tvd: list[np.ndarray] = field(default_factory=list)
+    jsd: list[np.ndarray] = field(default_factory=list)
+    examples: list[np.ndarray] = field(default_factory=list)
 
 
-def _twins(members: Sequence[Member], summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    records: dict[str, dict[str, Any]] = {}
-    columns: dict[str, tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]] = {}  # TVD, JSD, ids by twin
-    for (run, meta), summary in zip(members, summaries, strict=True):
-        if not summary["twins"]:
+def _twins(runs: Sequence[Run]) -> dict[str, TwinGroup]:
+    by_variant: dict[str, _TwinColumns] = defaultdict(_TwinColumns)
+    for run in runs:
+        if not run.summary.twins:
             continue
-        table = run.read_table("variants", ["example", "variant", "output_tvd", "attention_jsd"])
-        examples = np.asarray(table.column("example").to_pylist())
-        names = np.asarray(table.column("variant").to_pylist())
-        moved = [np.asarray(table.column(name).to_pylist(), dtype=float) for name in ("output_tvd", "attention_jsd")]
-        for name, twin in summary["twins"].items():
-            record = records.setdefault(twin["variant"], {"by_seed": []})
-            record["by_seed"].append(_of_seed(twin, meta["seed"]))
-            stored = columns.setdefault(twin["variant"], ([], [], []))
-            for held, values in zip(stored, (*moved, examples), strict=True):
-                held.append(values[names == name])
-    for variant, record in records.items():
-        rows = record["by_seed"]
-        for measure in (m for m in rows[0] if m not in ("base_seed", "seed", "collapsed", "reason")):
-            record[measure] = _over([row[measure] for row in rows])
-        tvd_by_twin, jsd_by_twin, examples_by_twin = columns[variant]
-        low, high = bootstrap_attefa(tvd_by_twin, jsd_by_twin, examples_by_seed=examples_by_twin)
-        record["attefa"] |= {"low": low, "high": high}
-        record["collapsed"] = sum(row["collapsed"] for row in rows)
-        record["n_examples"] = int(np.isfinite(columns[variant][1][0]).sum())
-        record["n_undefined_examples"] = int(np.isnan(columns[variant][1][0]).sum())
-    return records
+        table = run.read("variants", ["example", "variant", "output_tvd", "attention_jsd"])
+        examples, names = (np.asarray(table.column(name).to_pylist()) for name in ("example", "variant"))
+        tvds, jsds = (_numbers(table.column(name)) for name in ("output_tvd", "attention_jsd"))
+        for name, twin in run.summary.twins.items():
+            columns = by_variant[twin.variant]
+            columns.by_seed.append(TwinOfSeed.of(twin, run.seed))
+            columns.tvd.append(tvds[names == name])
+            columns.jsd.append(jsds[names == name])
+            columns.examples.append(examples[names == name])
+    return {variant: _twin_group(variant, columns) for variant, columns in by_variant.items()}
 
 
-def _of_seed(twin: dict[str, Any], base_seed: int) -> dict[str, Any]:
-    row = {
-        "base_seed": base_seed,
-        "seed": twin["seed"],
-        "epoch": twin["epoch"],
-        "f1": twin["f1"],
-        **{name: twin[name]["value"] for name in ("attefa", "tvd", "jsd", "constant_tvd")},
-        "collapsed": twin["collapsed"]["value"],
-        "reason": twin["attefa"]["reason"],
-    }
-    if "jsd_at_tvd" in twin:
-        row["jsd_at_tvd"] = twin["jsd_at_tvd"]["value"]
-        row["reason"] = twin["jsd_at_tvd"]["reason"]
-    return row
+def _twin_group(variant: str, columns: _TwinColumns) -> TwinGroup:
+    low, high = bootstrap_attefa(columns.tvd, columns.jsd, examples_by_seed=columns.examples)
+    return TwinGroup(
+        variant,
+        columns.by_seed,
+        low,
+        high,
+        n_examples=int(np.isfinite(columns.jsd[0]).sum()),
+        n_undefined_examples=int(np.isnan(columns.jsd[0]).sum()),
+    )
 
 
-def _base_pairs(members: Sequence[Member]) -> dict[str, Any]:
-    """Mean TVD and JSD of every pair of bases that were trained on the same data with different seeds."""
-    pairs: list[tuple[float, float]] = []
-    trained = all("recipe" in meta for _, meta in members)  # seeds of an evaluation are of one model
-    if trained and len(members) > 1 and len({meta["data"]["fingerprint"] for _, meta in members}) == 1:
-        outputs = [_stored(run) for run, _ in members]
-        for a, b in itertools.combinations(outputs, 2):
-            if a[0] != b[0]:
-                raise InputError("Two runs of one data set hold different examples; remove the older run folder.")
-            found = tvd(a[1], b[1], _multi_label(members[0][1])), jsd_of_lists(a[2], b[2])
-            both = np.isfinite(found[0]) & np.isfinite(found[1])
-            pairs.append(tuple(float(v[both].mean()) for v in found) if both.any() else (math.nan, math.nan))
-    return {"tvd": _over([first for first, _ in pairs]), "jsd": _over([second for _, second in pairs])}
+def _numbers(column: Any) -> np.ndarray:
+    return np.asarray(column.to_pylist(), dtype=float)
 
 
-def _multi_label(meta: dict[str, Any]) -> bool:
-    return bool(meta["recipe"]["data"]["multi_label"])
+def _base_pairs(runs: Sequence[Run]) -> BasePairs:
+    """Of every pair of bases that were trained on the same data with different seeds."""
+    trained = all(run.info.recipe is not None for run in runs)  # seeds of an evaluation are of one model
+    if not trained or len(runs) < 2 or len({run.info.data.fingerprint for run in runs}) > 1:
+        return BasePairs()
+    attention = [_attention(run) for run in runs]
+    pairs = []
+    for a, b in itertools.combinations(range(len(runs)), 2):
+        if runs[a].ids != runs[b].ids:
+            raise InputError("Two runs of one data set hold different examples; remove the older run folder.")
+        changed = tvd(runs[a].probabilities, runs[b].probabilities, runs[0].multi_label)
+        moved = jsd_of_lists(attention[a], attention[b])
+        both = np.isfinite(changed) & np.isfinite(moved)
+        pairs.append((_mean(changed[both]), _mean(moved[both])))
+    return BasePairs(pairs)
 
 
-def _stored(run: RunFolder) -> tuple[list[str], np.ndarray, list[list[float]]]:
-    predictions = run.read_table("predictions", ["example", "probabilities"])
-    tokens = run.read_table("tokens", ["site", "attention"]).to_pydict()  # the first site is that of the tokens
-    attention = [a for site, a in zip(*tokens.values(), strict=True) if site == tokens["site"][0]]
-    chances = np.asarray(predictions.column("probabilities").to_pylist(), dtype=float)
-    return predictions.column("example").to_pylist(), chances, attention
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _attention(run: Run) -> list[list[float]]:
+    """The attention of each text at the first site, that of the tokens."""
+    table = run.read("tokens", ["site", "attention"])
+    sites, attention = table.column("site").to_pylist(), table.column("attention").to_pylist()
+    return [weights for site, weights in zip(sites, attention, strict=True) if site == sites[0]]

@@ -1,8 +1,10 @@
-"""What a run folder says of single texts: their items and, a line each, every importance over them."""
+"""What a run says of single texts: their items and, a line each, every importance over them."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from attn_faithful.reports.list_column import ListColumn, one_an_item
+from attn_faithful.reports.numbers import counted, number
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.run import Run
-from attn_faithful.reports.tables.table import number
+from attn_faithful.reports.run import ATTENTION, Run
+from attn_faithful.reports.scores import SETS
 from attn_faithful.schema import TABLES
 
-ADVERSARY = re.compile(r"(exact|interval|adam)-1")
-SETS = ("smallest_set", "greedy_set")
+_BEST = re.compile(r"(exact|interval|adam)-1")  # variants that are the best adversarial attention
 PLANTED = "informative"
-_NO_SOURCE = ("example", "site", "slot", "tokens", "offsets", "attention", PLANTED)
+_NO_SOURCE = ("example", "site", "slot", "tokens", "offsets", ATTENTION, PLANTED)
 _AT_FIRST = ("leave_one_out", "saliency", "input_x_gradient")  # lines that stand there before anyone asks for more
+_UNREAD = ("changes", "probabilities")  # large columns that no line needs
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class Kind:
     outlined: bool = False
     shown: bool = True
     signed: bool = False
+
+    @property
+    def of_variants(self) -> bool:
+        """Whether it is read from the table of variants."""
+        return self.hue in ("adversarial", "smallest")
 
 
 @dataclass(frozen=True)
@@ -71,26 +80,29 @@ class Examples:
         site: that site; None where the run holds no tokens.
         kinds: of the lines that some text has.
         noun: what an item is: "word", "token" or "sentence".
+        first_source: the importance that attention is compared with first, a gradient where there is one.
     """
 
     def __init__(self, run: Run, site: str | None = None) -> None:
         self.run = run
-        self.site = site if site is not None else (sites_of(run) or [None])[-1]
-        self.noun = noun_of(run, self.site)
-        self._tokens = _at(run, "tokens", self.site)
-        self._variants = _at(run, "variants", self.site)
-        self._row = {str(e): i for i, e in enumerate(self._tokens.get("example", []))}
-        self._lists: dict[str, Lists] = {}
+        self.site = run.main_site if site is None else site
+        self.noun = run.noun(self.site)
+        self.first_source = run.first_source(self.site)
+        self._tokens = _columns_at(run, "tokens", self.site)
+        self._variants = _columns_at(run, "variants", self.site)
+        self._token_lists, self._variant_lists = _ListColumns(self._tokens), _ListColumns(self._variants)
+        self._row = {str(example): row for row, example in enumerate(self._tokens.get("example", []))}
+        self._notes = _Notes(run, self.site)
         self.kinds = list(self._kinds())
 
     def __len__(self) -> int:
-        return len(self.run.examples)
+        return len(self.run.ids)
 
     # the text
 
     def words(self, i: int) -> list[str]:
         """The items of a text, as they stand there."""
-        row = self._row.get(self.run.examples[i])
+        row = self._row.get(self.run.ids[i])
         return [] if row is None else self._words[row]
 
     @cached_property
@@ -99,11 +111,14 @@ class Examples:
 
     def joined(self, i: int) -> list[bool]:
         """Of each item whether no blank stands between it and the one before."""
-        row, n = self._row.get(self.run.examples[i]), len(self.words(i))
-        offsets = None if row is None or "offsets" not in self._tokens else self._column("tokens", "offsets")[row]
+        row, n = self._row.get(self.run.ids[i]), len(self.words(i))
+        if row is None or "offsets" not in self._tokens:
+            return [False] * n
+        offsets = self._token_lists["offsets"][row]
         if offsets is None or len(offsets) != 2 * n or not n:
             return [False] * n
-        return [False, *(offsets[2::2] <= offsets[1:-1:2]).tolist()]
+        starts, ends = offsets[2::2], offsets[1:-1:2]
+        return [False, *(starts <= ends).tolist()]
 
     def text(self, i: int) -> str:
         """The items in a row, with one blank where there was any."""
@@ -116,7 +131,7 @@ class Examples:
 
     @cached_property
     def _queries(self) -> list[str | None]:
-        table = self.run.table("predictions", ["example", "query"])
+        table = self.run.read("predictions", ["example", "query"])
         if "query" not in table.column_names:
             return [None] * len(self)
         return table.column("query").to_pylist()
@@ -125,243 +140,194 @@ class Examples:
 
     def lines(self, i: int) -> list[Line]:
         """Every line that this text has."""
-        return [line for kind in self.kinds if (line := self.line(kind, i)) is not None]
+        lines = [self.line(kind, i) for kind in self.kinds]
+        return [line for line in lines if line is not None]
 
     def line(self, kind: Kind, i: int) -> Line | None:
         """One line; None where this text has none."""
         lists, rows = self.stored(kind)
-        row = rows.get(self.run.examples[i])
-        held = None if row is None else lists[row]
-        if held is None:
+        row = rows.get(self.run.ids[i])
+        stored = None if row is None else lists[row]
+        if stored is None:
             return None
         if kind.outlined:
-            places = np.flatnonzero(held > 0) if kind.key == PLANTED else held.astype(int)
+            places = np.flatnonzero(stored > 0) if kind.key == PLANTED else stored.astype(int)
             return Line(kind, None, places.tolist(), self.note(kind, i))
-        values = one_an_item(held, len(self.words(i)))
+        values = one_an_item(stored, len(self.words(i)))
         if values is None or np.isnan(values).all():
             return None
         return Line(kind, values, None, self.note(kind, i))
 
-    def stored(self, kind: Kind) -> tuple[Lists, dict[str, int]]:
-        """The column that a kind is read from, and the row of each example in it."""
-        if kind.key in SETS:
-            return self._column("variants", "removed"), self._found[kind.key]
-        if kind.hue == "adversarial":
-            return self._column("variants", "attention"), self._found[kind.key]
-        return self._column("tokens", kind.key), self._row
+    def stored(self, kind: Kind) -> tuple[ListColumn, dict[str, int]]:
+        """The column that a kind is read from, and the row of each text in it."""
+        if not kind.of_variants:
+            return self._token_lists[kind.key], self._row
+        column = "removed" if kind.outlined else ATTENTION
+        return self._variant_lists[column], self._variant_rows[kind.key]
+
+    def note(self, kind: Kind, i: int) -> str:
+        """What to say beside a line."""
+        if kind.key == ATTENTION:
+            return "what the model attends to"
+        if not kind.of_variants:
+            return self._notes.on_source(kind.key, i)
+        if kind.outlined:
+            return self._notes.on_set(kind.key, i)
+        row = self._variant_rows[kind.key].get(self.run.ids[i])
+        facts = {name: None if row is None else column[row] for name, column in self._variant_facts.items()}
+        return self._notes.on_alternative(kind.key, facts, i)
+
+    @cached_property
+    def _variant_facts(self) -> dict[str, list[Any]]:
+        """What is known of each alternative, by row."""
+        facts = {}
+        for name in ("attention_jsd", "output_tvd", "exact"):
+            column = self._variants.get(name)
+            facts[name] = [None] * self._n_variants if column is None else column.to_pylist()
+        return facts
+
+    @property
+    def _n_variants(self) -> int:
+        return len(next(iter(self._variants.values()), ()))
+
+    # which lines there are
 
     def _kinds(self) -> Iterator[Kind]:
-        yield from (kind for kind in (self._of_tokens("attention"),) if kind)
-        twins = [key for key in self._found if key.startswith("twin ")]
-        for key, title in {
-            "adversarial": "as good an attention",
-            "flip": "nearest that flips it",
-            **{twin: twin for twin in twins},
-        }.items():
-            if key in self._found:
-                yield Kind(key, title, "adversarial", shown=key != "flip")
-        first = self.first_source
+        yield from self._of_tokens(ATTENTION, shown=True)
+        yield from self._alternatives()
         for key in TABLES["tokens"]:
-            if key not in _NO_SOURCE and (kind := self._of_tokens(key, first)):
-                yield kind
+            if key not in _NO_SOURCE:
+                yield from self._of_tokens(key, self._shown_at_first(key))
         for key, title in zip(SETS, ("smallest flip set", "a small flip set"), strict=True):
-            if key in self._found:
+            if key in self._variant_rows:
                 yield Kind(key, title, "smallest", outlined=True)
         if PLANTED in self._tokens:
             yield Kind(PLANTED, "planted words", PLANTED, outlined=True)
 
-    def _of_tokens(self, key: str, first: str | None = None) -> Kind | None:
+    def _alternatives(self) -> Iterator[Kind]:
+        titles = {"adversarial": "as good an attention", "flip": "nearest that flips it"}
+        titles |= {key: key for key in self._variant_rows if key.startswith("twin ")}
+        for key, title in titles.items():
+            if key in self._variant_rows:
+                yield Kind(key, title, "adversarial", shown=key != "flip")
+
+    def _of_tokens(self, key: str, shown: bool) -> Iterator[Kind]:
+        """The kind of a column of the tokens, if it holds a number."""
         if key not in self._tokens or not len(self._tokens[key]):
-            return None
-        flat = self._column("tokens", key).flat
-        if not np.isfinite(flat).any():
-            return None
-        shown = key in ("attention", first, "leave_one_out", "given") or (first is None and key in _AT_FIRST)
-        return Kind(key, title_of(key), key, shown=shown, signed=bool((flat < 0).any()))
+            return
+        flat = self._token_lists[key].flat
+        if np.isfinite(flat).any():
+            yield Kind(key, title_of(key), key, shown=shown, signed=bool((flat < 0).any()))
+
+    def _shown_at_first(self, key: str) -> bool:
+        if key in (self.first_source, "leave_one_out", "given"):
+            return True
+        return self.first_source is None and key in _AT_FIRST
 
     @cached_property
-    def first_source(self) -> str | None:
-        """The importance that attention is compared with first, a gradient where there is one."""
-        return first_source(self.run, self.site)
+    def _variant_rows(self) -> dict[str, dict[str, int]]:
+        """Line -> text -> its row among the variants."""
+        rows: dict[str, dict[str, int]] = defaultdict(dict)
+        if any(name not in self._variants for name in ("example", "test", "variant")):
+            return {}
+        examples, tests, variants = (self._variants[name].to_pylist() for name in ("example", "test", "variant"))
+        labels = self._variants["label"].to_pylist() if "label" in self._variants else [None] * len(examples)
+        for row, (example, test, variant, label) in enumerate(zip(examples, tests, variants, labels, strict=True)):
+            key = _line_of(test, variant)
+            if label is not None or key is None:  # of one label of several: a text has as many
+                continue
+            if ("removed" if key in SETS else ATTENTION) in self._variants:
+                rows[key][str(example)] = row
+        return {key: rows[key] for key in sorted(rows)}
 
-    # alternatives
 
-    @cached_property
-    def _found(self) -> dict[str, dict[str, int]]:
-        """Line -> example -> its row among the variants."""
-        found: dict[str, dict[str, int]] = {}
-        columns = ("example", "test", "variant")
-        if any(name not in self._variants for name in columns):
-            return found
-        listed = (self._variants[name].to_pylist() for name in columns)
-        labels = self._variants["label"].to_pylist() if "label" in self._variants else None
-        for row, (example, test, variant) in enumerate(zip(*listed, strict=True)):
-            if labels is not None and labels[row] is not None:
-                continue  # of one label of several: a text has as many
-            if (key := _line_of(test, variant)) is not None and self._holds(key):
-                found.setdefault(key, {})[str(example)] = row
-        return {key: found[key] for key in sorted(found)}
+class _ListColumns(dict[str, ListColumn]):
+    """Columns of lists by name, each read once."""
 
-    def _holds(self, key: str) -> bool:
-        return ("removed" if key in SETS else "attention") in self._variants
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.columns = columns
 
-    def _column(self, table: str, name: str) -> Lists:
-        key = f"{table} {name}"
-        if key not in self._lists:
-            self._lists[key] = Lists((self._tokens if table == "tokens" else self._variants)[name])
-        return self._lists[key]
+    def __missing__(self, name: str) -> ListColumn:
+        self[name] = ListColumn(self.columns[name])
+        return self[name]
 
-    def _fact(self, name: str, key: str, i: int) -> Any:
-        """A column of the variants for one line of a text."""
-        row = self._found[key].get(self.run.examples[i])
-        return None if row is None or name not in self._facts else self._facts[name][row]
 
-    @cached_property
-    def _facts(self) -> dict[str, list[Any]]:
-        names = ("attention_jsd", "output_tvd", "exact")
-        return {name: self._variants[name].to_pylist() for name in names if name in self._variants}
+class _Notes:
+    """What is said beside the lines of a run at one site."""
 
-    # what is said beside a line
+    def __init__(self, run: Run, site: str | None) -> None:
+        self.run, self.site = run, site
+        self.noun = run.noun(site)
+        self._scores: dict[tuple[str, str], tuple[np.ndarray, list[str | None]]] = {}
 
-    def _score(self, metric: str, source: str, i: int) -> tuple[float, str | None]:
-        key = (metric, source)
-        if key not in self._known:
-            at = {"source": source, "site": self.site}
-            self._known[key] = self.run.scores(metric, **at).to_numpy(), self.run.reasons(metric, **at)
-        values, reasons = self._known[key]
-        return float(values[i]), reasons[i]
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, str], tuple[np.ndarray, list[str | None]]]:
-        return {}
-
-    def note(self, kind: Kind, i: int) -> str:
-        """What to say beside a line."""
-        if kind.key == "attention":
-            return "what the model attends to"
-        if kind.key in SETS:
-            return self._about_set(kind, i)
-        if kind.hue == "adversarial":
-            return self._about_alternative(kind, i)
-        if f"attention~{kind.key}" in self._compared:
-            tau, reason = self._score("attention_correlation", f"attention~{kind.key}", i)
-            return f"tau with attention {number(tau, 2)}" if reason is None else f"tau undefined: {reason}"
-        return ""
+    def on_source(self, key: str, i: int) -> str:
+        """How far an importance agrees with attention; empty where they were not compared."""
+        pair = f"attention~{key}"
+        if pair not in self._compared:
+            return ""
+        tau, reason = self._score("attention_correlation", pair, i)
+        return f"tau with attention {number(tau, 2)}" if reason is None else f"tau undefined: {reason}"
 
     @cached_property
     def _compared(self) -> list[str]:
-        return self.run.scored("attention_correlation", self.site)
+        return self.run.sources("attention_correlation", self.site)
 
-    def _about_alternative(self, kind: Kind, i: int) -> str:
-        moved, change = self._fact("attention_jsd", kind.key, i), self._fact("output_tvd", kind.key, i)
-        said = [] if change is None else [f"p changes by {number(change, 3)}"]
-        if moved is not None and moved == moved:
-            said.append(f"JSD {number(moved, 2)}")
-        text = ", ".join(said)
-        if kind.key == "flip":
+    def on_alternative(self, key: str, facts: Mapping[str, Any], i: int) -> str:
+        """What another attention changes, and whether a better one may be there."""
+        parts = []
+        if facts["output_tvd"] is not None:
+            parts.append(f"p changes by {number(facts['output_tvd'], 3)}")
+        moved = facts["attention_jsd"]
+        if moved is not None and not math.isnan(moved):
+            parts.append(f"JSD {number(moved, 2)}")
+        text = ", ".join(parts)
+        if key == "flip":
             return f"{text}: the least that flips it"
-        if kind.key != "adversarial":
+        if key != "adversarial":
             return text
-        if self._fact("exact", kind.key, i):
+        if facts["exact"]:
             return f"{text} (exact)"
-        upper, _ = self._score("adversarial_upper", "attention", i)
-        return f"{text} (found; at most {number(upper, 2)})" if upper == upper else f"{text} (the best found)"
+        upper, _ = self._score("adversarial_upper", ATTENTION, i)
+        return f"{text} (the best found)" if math.isnan(upper) else f"{text} (found; at most {number(upper, 2)})"
 
-    def _about_set(self, kind: Kind, i: int) -> str:
-        size, reason = self._score("flip_size", kind.key, i)
-        if size != size:
+    def on_set(self, key: str, i: int) -> str:
+        """How many items a set has, and how many attention's order needs."""
+        size, reason = self._score("flip_size", key, i)
+        if math.isnan(size):
             return reason or ""
-        by_attention, never = self._score("flip_size", "attention", i)
+        by_attention, never = self._score("flip_size", ATTENTION, i)
         needs = f"attention order needs {by_attention:.0f}" if never is None else f"attention order: {never}"
         return f"{counted(size, self.noun)}; {needs}"
 
-
-def counted(n: float, noun: str) -> str:
-    """A number of items in words.
-
-    Example:
-        >>> counted(1, "word"), counted(2.5, "word")
-        ('1 word', '2.5 words')
-    """
-    return f"{n:,g} {noun}{'' if n == 1 else 's'}"
-
-
-def first_source(run: Run, site: str | None) -> str | None:
-    """The importance that attention is compared with first at a site, a gradient where there is one."""
-    pairs = [pair.split("~") for pair in run.scored("attention_correlation", site)]
-    against = [pair[1] for pair in pairs if pair[0] == "attention"]
-    gradients = [name for name in against if "gradient" in name or "saliency" in name]
-    return (gradients or against or [None])[0]
-
-
-def sites_of(run: Run) -> list[str]:
-    """The sites that were tested, nearest to the output last; of a run without tests those that were stored.
-
-    Where nothing but twins of a stock model was tested, the last is the one that AtteFa is of: all layers at once.
-    """
-    if run.sites and "twin" in run.meta:
-        return sorted(run.sites, key=lambda site: bool(run.scored("tvd", site)))
-    if run.sites:
-        return run.sites
-    if not run.has("tokens"):
-        return []
-    return [str(site) for site in dict.fromkeys(run.table("tokens", ["site"]).column("site").to_pylist())]
-
-
-def noun_of(run: Run, site: str | None) -> str:
-    """What an item of a site is, in words."""
-    return "sentence" if site == "sentence" else "token" if evaluation_of(run).get("units") == "token" else "word"
-
-
-def evaluation_of(run: Run) -> Mapping[str, Any]:
-    """How a run was tested; nothing where it was not."""
-    return run.meta.get("evaluation") or (run.meta.get("recipe") or {}).get("evaluation") or {}
+    def _score(self, metric: str, source: str, i: int) -> tuple[float, str | None]:
+        """A number of one text, and why it is undefined."""
+        key = (metric, source)
+        if key not in self._scores:
+            values = self.run.scores(metric, source, self.site).to_numpy()
+            self._scores[key] = values, self.run.reasons(metric, source, self.site)
+        values, reasons = self._scores[key]
+        return float(values[i]), reasons[i]
 
 
 def _line_of(test: str, variant: str) -> str | None:
     """The line that a row of the variants makes; None for controls and what is no attention."""
     if test == "adversarial":
-        return "adversarial" if ADVERSARY.fullmatch(variant) else "flip" if variant == "flip" else None
+        if variant == "flip":
+            return "flip"
+        return "adversarial" if _BEST.fullmatch(variant) else None
     if test == "flips":
         return variant if variant in SETS else None
     return f"twin {variant}" if test == "attefa" else None
 
 
-def _at(run: Run, name: str, site: str | None) -> dict[str, Any]:
+def _columns_at(run: Run, name: str, site: str | None) -> dict[str, Any]:
     """The columns of a table's rows at a site."""
     import pyarrow.compute as pc
 
     if not run.has(name):
         return {}
-    table = run.table(name, [column for column in TABLES[name] if column not in ("changes", "probabilities")])
+    table = run.read(name, [column for column in TABLES[name] if column not in _UNREAD])
     if site is not None and "site" in table.column_names:
         table = table.filter(pc.equal(table.column("site"), site))
-    table = table.combine_chunks()
     return {column: table.column(column) for column in table.column_names}
-
-
-class Lists:
-    """A column of lists of numbers, read at once; a null is None.
-
-    Attributes:
-        flat: all numbers in a row.
-        starts: where each list begins among them, and the end.
-        there: whether each is a list.
-    """
-
-    def __init__(self, column: Any) -> None:
-        chunks = column.chunks if hasattr(column, "chunks") else [column]
-        lists = chunks[0] if len(chunks) == 1 else column.combine_chunks() if chunks else []
-        self.there = np.asarray(lists.is_valid()) if len(lists) else np.zeros(0, dtype=bool)
-        self.starts = np.asarray(lists.offsets) if len(lists) else np.zeros(1, dtype=int)
-        self.flat = np.asarray(lists.values, dtype=float) if len(lists) else np.zeros(0)
-
-    def __getitem__(self, row: int) -> np.ndarray | None:
-        return self.flat[self.starts[row] : self.starts[row + 1]] if self.there[row] else None
-
-
-def one_an_item(values: np.ndarray, n: int) -> np.ndarray | None:
-    """Weights of several slots over the same items as their mean; None where slots differ in their items."""
-    if not n or len(values) % n:
-        return None
-    return values.reshape(-1, n).mean(0)

@@ -22,12 +22,12 @@ class Explanation:
     """The heat maps of some texts, and what the tests say of them.
 
     Args:
-        path: of the run folder.
-        holder: kept as long as the explanation is; a temporary folder goes with it.
+        run: that the texts are of.
+        holder: referred to as long as the explanation is: a temporary folder is removed with it.
     """
 
-    def __init__(self, path: str | Path, holder: Any = None) -> None:
-        self.run = Run(path)
+    def __init__(self, run: Run, holder: Any = None) -> None:
+        self.run = run
         self._holder = holder
 
     @property
@@ -65,29 +65,33 @@ class Explanation:
         """Write the page: one HTML file, see `reports.html.page.write_page`."""
         return write_page(self.run, path)
 
-    def _shown(self) -> Sequence[Heatmap]:
+    def _first_texts(self) -> Sequence[Heatmap]:
         return [self[place] for place in range(min(SHOWN, len(self)))]
 
     @property
-    def _rest(self) -> str | None:
-        return f"... and {len(self) - SHOWN:,} more; save(path) writes all of them." if len(self) > SHOWN else None
+    def _rest(self) -> list[str]:
+        """A line on the texts that are not shown; none where all are."""
+        if len(self) <= SHOWN:
+            return []
+        return [f"... and {len(self) - SHOWN:,} more; save(path) writes all of them."]
 
     def _repr_html_(self) -> str:
-        parts = [self.answer.html(), *(found.html() for found in self._shown())]
-        return str(Markup("").join([*parts, *([Markup("<p>{}</p>").format(self._rest)] if self._rest else [])]))
+        parts = [self.answer.html(), *(text.html() for text in self._first_texts())]
+        parts += [Markup("<p>{}</p>").format(rest) for rest in self._rest]
+        return str(Markup("").join(parts))
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich.text import Text
 
         yield self.answer
-        for found in self._shown():
+        for text in self._first_texts():
             yield Text("")
-            yield found
-        if self._rest:
-            yield Text(self._rest)
+            yield text
+        for rest in self._rest:
+            yield Text(rest)
 
     def __str__(self) -> str:
-        parts = [str(self.answer), *map(str, self._shown()), self._rest or ""]
+        parts = [str(self.answer), *map(str, self._first_texts()), *self._rest]
         return "\n\n".join(part for part in parts if part)
 
     def __repr__(self) -> str:

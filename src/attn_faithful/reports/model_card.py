@@ -11,14 +11,15 @@ from typing import Any
 from markupsafe import Markup
 
 from attn_faithful._checks import InputError
+from attn_faithful.records.scores import ALL
 from attn_faithful.reports.answer.answer import answer
 from attn_faithful.reports.answer.verdict import constant_base, few
 from attn_faithful.reports.card_metadata import front_matter, licence_of
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.html.page import TEMPLATES
-from attn_faithful.reports.run import ALL, Run
-from attn_faithful.reports.tables.by_test import arrow, is_control
-from attn_faithful.reports.tables.table import number
+from attn_faithful.reports.numbers import number
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.tables.sources import arrow, is_control
 from attn_faithful.store import META, strict, weights
 
 _TASK = "text-classification"
@@ -197,13 +198,13 @@ def check_tested(model: Path, run: Run) -> None:
     """
     if (run.path / "model").resolve() == model.resolve():
         return
-    held = run.meta.get("weights")
+    held = run.info.weights
     again = f"leave it out, or run attn-faithful evaluate {model} again"
     if held is not None:
         if held != weights(model):
             raise InputError(f"{run.path} tested a model whose weights are not those of {model}; {again}.")
         return
-    origin = run.meta.get("model")
+    origin = run.info.model
     if origin is None or Path(origin).resolve() != model.resolve():
         told = "does not say which model it tested" if origin is None else f"tested the model {origin}, not {model}"
         raise InputError(f"{run.path} {told}; {again}.")
@@ -224,61 +225,64 @@ def _arguments(row: Row) -> dict[str, Any] | None:
 
 def _rows(run: Run) -> Iterator[Row]:
     dataset = _dataset(run)
-    base: Mapping[str, Any] = strict(run.summary.get("base") or {})
+    base: Mapping[str, Any] = strict(run.summary.base)
     for key, (title, meaning) in _OF_CLASSIFIER.items():
         if base.get(key) is not None:
             yield Row(key, title, title, meaning, base[key], dataset=dataset)
-    many = len(run.sites) > 1
-    for record in map(strict, run.records):
-        about = run.metrics.get(record["metric"])
-        if about is None or not about["shown"] or record["class"] != ALL or is_control(record["source"]):
+    for record in run.records:
+        metric = run.metrics.get(record.metric)
+        if metric is None or not metric.shown or record.group != ALL or is_control(record.source):
             continue
-        if "attention" not in record["source"].split("~"):
+        sources = record.source.split("~")
+        if "attention" not in sources:
             continue
-        against = [part for part in record["source"].split("~") if part != "attention"]
-        what = [*(f"with {part}" for part in against), *([record["site"]] if many else [])]
+        what = [f"with {source}" for source in sources if source != "attention"]
+        if len(run.sites) > 1:
+            what.append(record.site)
         yield Row(
-            record["metric"],
-            about["title"],
-            f"{about['title']} ({', '.join(what)})" if what else about["title"],
-            about["meaning"],
-            record["mean"],
-            record["low"],
-            record["high"],
-            record["n"],
-            about["direction"],
-            ", ".join(f"{reason} ({n})" for reason, n in record["reasons"].items()) or "no defined example",
+            record.metric,
+            metric.title,
+            f"{metric.title} ({', '.join(what)})" if what else metric.title,
+            metric.meaning,
+            strict(record.mean),
+            strict(record.low),
+            strict(record.high),
+            record.n,
+            metric.direction,
+            ", ".join(f"{reason} ({n})" for reason, n in record.reasons.items()) or "no defined example",
             dataset,
         )
-    for which, twin in strict(run.summary.get("twins") or {}).items():
-        gave_up = ", gave up predicting" if (twin.get("collapsed") or {}).get("value") else ""
-        gave_up = ", of a base that is nearly constant" if constant_base(twin) else gave_up
+    for which, twin in run.summary.twins.items():
+        gave_up = ", gave up predicting" if twin.collapsed else ""
+        if constant_base(twin):
+            gave_up = ", of a base that is nearly constant"
         for key, (title, meaning, direction) in _OF_TWIN.items():
-            direction = None if gave_up else direction
-            if (found := twin.get(key)) is not None:
-                yield Row(
-                    key,
-                    title,
-                    f"{title} ({which}{gave_up})",
-                    meaning,
-                    found["value"],
-                    found.get("low"),
-                    found.get("high"),
-                    found.get("n"),
-                    direction,
-                    found.get("reason") or "no defined example",
-                    dataset,
-                )
+            measured = twin.numbers.get(key)
+            if measured is None:
+                continue
+            yield Row(
+                key,
+                title,
+                f"{title} ({which}{gave_up})",
+                meaning,
+                strict(measured.value),
+                strict(measured.low),
+                strict(measured.high),
+                measured.n,
+                None if gave_up else direction,
+                measured.reason or "no defined example",
+                dataset,
+            )
 
 
 def _dataset(run: Run) -> tuple[str, str, str] | None:
     """Type, name and split; the type is a Hub id where the data are from there."""
-    settings = (run.meta.get("recipe") or {}).get("data") or {}
+    settings = run.recipe.get("data") or {}
     name = settings.get("name") or run.axes.get("data")
     if not name:
         return None
     source = settings.get("source") or name
-    return Path(source).name if Path(source).is_absolute() else source, name, run.meta.get("split") or "test"
+    return Path(source).name if Path(source).is_absolute() else source, name, run.split
 
 
 def _about(run: Run, model: Path, tested: bool) -> str:
@@ -290,7 +294,7 @@ def _about(run: Run, model: Path, tested: bool) -> str:
         what = f" with {attention} attention {levels}over a {encoder} encoder"
     on = f" on {run.axes['data']}" if run.axes.get("data") else ""
     told = "tested for how faithful its attention is"
-    if run.meta.get("recipe"):
+    if run.recipe:
         then = f" and {told}." if tested else ". How faithful its attention is was not tested."
         return f"A text classifier{what}, trained{on} (seed {run.seed}){then}"
     if not tested:
@@ -310,15 +314,15 @@ def _settings(model: Path) -> list[tuple[str, Any]]:
 
 
 def _versions(run: Run) -> str:
-    found = run.meta.get("versions") or {}
+    found = run.info.versions
     return ", ".join(f"{name} {found[name]}" for name in ("attn_faithful", "torch", "transformers") if name in found)
 
 
 def _training(run: Run) -> list[tuple[str, Any]]:
-    recipe = run.meta.get("recipe") or {}
+    recipe = run.recipe
     twin = (
         [(f"{name} of the twins", recipe["twin"].get(name)) for name in ("objective", "epochs")]
-        if (run.summary.get("twins") and recipe.get("twin"))
+        if (run.summary.twins and recipe.get("twin"))
         else []
     )
     train = [(name, (recipe.get("train") or {}).get(name)) for name in _TRAINING]
@@ -329,16 +333,16 @@ def _data(run: Run, others: Sequence[Run]) -> list[str]:
     """A line a split that was used, and what was noted about the data; those of other runs by the data's name."""
     lines = []
     for each in (run, *others):
-        data, of = each.meta.get("data") or {}, "" if each is run else f" of {each.axes.get('data', 'other data')}"
-        splits = dict.fromkeys(("train", "validation", "test", each.meta.get("split")))
+        data, of = each.info.data, "" if each is run else f" of {each.axes.get('data', 'other data')}"
+        splits = dict.fromkeys(("train", "validation", "test", each.info.split))
         for split in splits:
-            if facts := data.get(split) if split else None:
+            if facts := data.splits.get(split):
                 classes = ", ".join(f"{name} {n:,}" for name, n in (facts.get("classes") or {}).items())
                 told = f"{facts['n']:,} texts of {facts['tokens_mean']:.1f} tokens ({classes})"
                 lines.append(f"{split}{of}{'' if each is run else ', for the tests'}: {told}")
         # a run of evaluate reads one split; what was taken of the others says nothing
-        told = each.meta.get("split")
-        lines += [n for n in data.get("notes", []) if not _of_another_split(n, told)]
+        told = each.info.split
+        lines += [n for n in data.notes if not _of_another_split(n, told)]
     return list(dict.fromkeys(lines)) or ["not known"]
 
 

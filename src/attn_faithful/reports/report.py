@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -15,30 +16,18 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.reports.aggregate import aggregate
-from attn_faithful.reports.answer.answer import answer
+from attn_faithful.reports.answer.answer import answers
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.figures import FIGURES, Cell, Missing, cells, write
 from attn_faithful.reports.figures.display import figure_html
 from attn_faithful.reports.papers import PAGE, number_by_number, paper_of
-from attn_faithful.reports.run import RECIPE, Run, find, read_recipe
-from attn_faithful.reports.tables import table as tables
-from attn_faithful.reports.tables.beside_paper import expected_table
-from attn_faithful.reports.tables.by_metric import metric_tables, paired_tables
-from attn_faithful.reports.tables.by_test import tables_of_tests
-from attn_faithful.reports.tables.flip_facts import tables_of_flips
-from attn_faithful.reports.tables.headlines import Group, headline_table
-from attn_faithful.reports.tables.table import Table
-from attn_faithful.reports.tables.trends import trend_tables, trends
+from attn_faithful.reports.report_tables import LeftOut, Names, write_tables
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.run_search import find
 
 INDEX, TEXT = "index.json", "report.md"
-_FIRST = (
-    "headlines",
-    "data",
-    "base_models",
-    "attefa",
-    "constrained_twins",
-    "beside_the_paper",
-)  # shown in the text itself
+# tables that stand in the text itself
+_FIRST = ("headlines", "data", "base_models", "attefa", "constrained_twins", "beside_the_paper")
 _FEW = 8  # models whose whole answers stand in the text
 
 
@@ -64,28 +53,26 @@ class Report:
 
     def reasons(self) -> list[tuple[str, str]]:
         """What was left out, with what has the same reason told together."""
-        by_reason: dict[str, list[str]] = {}
-        for what, why in self.left_out:
-            by_reason.setdefault(why, []).append(what)
-        return [(", ".join(found), why) for why, found in by_reason.items()]
+        by_reason: dict[str, list[str]] = defaultdict(list)
+        for what, reason in self.left_out:
+            by_reason[reason].append(what)
+        return [(", ".join(names), reason) for reason, names in by_reason.items()]
 
     def __str__(self) -> str:
         counts = f"{len(self.tables)} tables, {len(self.figures)} figures, {len(self.pages)} pages"
-        told = [f"Left out: {what}: {why}" for what, why in self.reasons()]
+        left_out = [f"Left out: {what}: {reason}" for what, reason in self.reasons()]
         pages = [f"Page: {page}" for page in self.pages[:3]]
-        return "\n".join([*self.lines, *told, f"Report: {self.path / TEXT} ({counts})", *pages])
+        return "\n".join([*self.lines, *left_out, f"Report: {self.path / TEXT} ({counts})", *pages])
 
     def _repr_html_(self) -> str:
-        lines = [f"<p>{escape(line)}</p>" for line in self.lines]
-        pages = [f'<p><a href="{escape(str(page))}">{escape(page.name)}</a></p>' for page in self.pages]
-        shown = [
-            figure_html(FIGURES[name], path.read_bytes())
-            for name, found in self.figures.items()
-            for path in found
-            if path.is_file()
-        ]
-        told = [f"<li>{escape(what)}: {escape(why)}</li>" for what, why in self.reasons()]
-        return "\n".join([*lines, *pages, *shown, *(["<p>Left out:</p><ul>", *told, "</ul>"] if told else [])])
+        parts = [f"<p>{escape(line)}</p>" for line in self.lines]
+        parts += [f'<p><a href="{escape(str(page))}">{escape(page.name)}</a></p>' for page in self.pages]
+        for name, paths in self.figures.items():
+            parts += [figure_html(FIGURES[name], path.read_bytes()) for path in paths if path.is_file()]
+        if self.left_out:
+            reasons = [f"<li>{escape(what)}: {escape(reason)}</li>" for what, reason in self.reasons()]
+            parts += ["<p>Left out:</p><ul>", *reasons, "</ul>"]
+        return "\n".join(parts)
 
 
 def report(
@@ -112,25 +99,25 @@ def report(
     """
     search = find(paths)
     target = _target(paths, output)
-    records = aggregate([run.folder for run in search.runs])
-    found = cells(search.runs, records)
-    left_out = [(str(path), why) for path, why in search.left_out]
-    passing = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
-    passing.mkdir(parents=True)
+    groups = aggregate(search.runs)
+    models = cells(groups)
+    left_out = [(str(path), reason) for path, reason in search.left_out]
+    building = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
+    building.mkdir(parents=True)
     try:
-        made = Report(passing, _lines(found), left_out=left_out)
-        made.tables = _write_tables(passing / "tables", search.runs, records, recipe, left_out)
-        made.figures = _write_figures(passing / "figures", found, left_out)
+        made = Report(building, _lines(models), left_out=left_out)
+        made.tables = write_tables(building / "tables", groups, recipe, left_out)
+        made.figures = _write_figures(building / "figures", models, left_out)
         if pages:
-            made.pages = _write_pages(passing, search.runs, made.figures)
-        (passing / TEXT).write_text(_text(made, found, search.runs), encoding="utf-8")
-        files = sorted(str(path.relative_to(passing)) for path in passing.rglob("*") if path.is_file())
-        told = {"files": files, "runs": [str(run.path) for run in search.runs], "left_out": made.left_out}
-        (passing / INDEX).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        _move(passing, target, [*files, INDEX])
+            made.pages = _write_pages(building, search.runs, made.figures)
+        (building / TEXT).write_text(_text(made, models, search.runs), encoding="utf-8")
+        files = sorted(str(path.relative_to(building)) for path in building.rglob("*") if path.is_file())
+        index = {"files": files, "runs": [str(run.path) for run in search.runs], "left_out": made.left_out}
+        (building / INDEX).write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        _move(building, target, [*files, INDEX])
     finally:
-        shutil.rmtree(passing, ignore_errors=True)
-    return _moved(made, passing, target)
+        shutil.rmtree(building, ignore_errors=True)
+    return _moved(made, target)
 
 
 def _target(paths: Sequence[str | Path], output: str | Path | None) -> Path:
@@ -143,195 +130,127 @@ def _target(paths: Sequence[str | Path], output: str | Path | None) -> Path:
     return Path(os.path.abspath(target)) if target.name in ("", ".", "..") else target
 
 
-def _lines(found: Sequence[Cell]) -> list[str]:
+def _lines(models: Sequence[Cell]) -> list[str]:
     """The answers of the models: of one in full, of several with what tells each from the others, of many in short."""
-    if len(found) > _FEW:
-        return [answer(cell.runs, title=cell.title).short for cell in found]
-    return [line for cell in found for line in answer(cell.runs, title=cell.title).lines]
-
-
-# tables
-
-
-def _write_tables(
-    folder: Path,
-    runs: Sequence[Run],
-    records: Sequence[dict[str, Any]],
-    recipe: Mapping[str, Any] | None,
-    left_out: list[tuple[str, str]],
-) -> dict[str, Path]:
-    by_path = {str(run.path): run for run in runs}
-    listed: list[tuple[str, Table | None]] = [
-        ("", headline_table([Group.of(record, by_path.__getitem__) for record in records])),
-        ("", tables.data_table(records)),
-        ("", tables.base_table(records)),
-        ("", tables.constrained_table(records)),
-        ("", tables.pairs_table(records)),
-        ("", tables.seeds_table(records)),
-        *(("", table) for table in _beside(runs, records, recipe, left_out)),
-        *(("", table) for table in metric_tables(records)),
-        *(("", table) for table in paired_tables(records, by_path)),
-    ]
-    names = Names()
-    for record in records:
-        title = " ".join(record["axes"].values())
-        own = f"tests/{names(title)}" if len(records) > 1 else "tests"
-        found = tables_of_tests(record["tests"], record["metrics"], record["label_names"], title)
-        listed += [(own, table) for table in [*found, *tables_of_flips(record["facts"], title)]]
-    titles = {name: facts["title"] for record in records for name, facts in record["metrics"].items()}
-    listed += [("trends", table) for table in trend_tables(trends(records), titles)]
-    written: dict[str, Path] = {}
-    taken: dict[str, Names] = {}
-    for part, table in listed:
-        if table is not None and table.rows:
-            stem = taken.setdefault(part, Names())(table.name)
-            place = folder / part / stem
-            place.parent.mkdir(parents=True, exist_ok=True)
-            for ending, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
-                place.with_name(f"{stem}.{ending}").write_text(text, encoding="utf-8", newline="")
-            written[str(Path(part) / stem)] = place.with_name(f"{stem}.md")
-    if not any(record["tests"] or record["twins"] for record in records):
-        left_out.append(("tables of tests", "no test was run: attn-faithful evaluate MODEL --data DATA"))
-    return written
-
-
-def _beside(
-    runs: Sequence[Run],
-    records: Sequence[dict[str, Any]],
-    recipe: Mapping[str, Any] | None,
-    left_out: list[tuple[str, str]],
-) -> list[Table]:
-    """Ours beside the papers' numbers, a table a recipe."""
-    by_path = {str(run.path): run for run in runs}
-    folders: dict[Path, list[dict[str, Any]]] = {}
-    for record in records:
-        folders.setdefault(by_path[record["runs"][0]].path.parent, []).append(record)
-    found = []
-    for folder, own in folders.items():
-        run = by_path[own[0]["runs"][0]]
-        told = recipe if recipe is not None else read_recipe(run.path)
-        claim = run.meta.get("recipe", {}).get("claim", "")
-        if told is not None and told["expected"] is not None:
-            table = expected_table(own, told["expected"], told["claim"])
-            if table is None:
-                left_out.append((f"{claim or folder} beside the paper", "none of its rows was run"))
-            else:
-                found.append(table)
-        elif told is None and claim:
-            again = "attn-faithful run RECIPE writes it and does not run finished cells again"
-            why = f"{run.path} holds no {RECIPE}; {again}"
-            left_out.append((f"{claim} beside the paper", why))
-    return found
-
-
-class Names:
-    """File names from titles: plain letters, none twice.
-
-    Example:
-        >>> names = Names()
-        >>> names("SST lstm"), names("SST/lstm"), names("数据")
-        ('SST-lstm', 'SST-lstm-2', 'cell')
-    """
-
-    def __init__(self) -> None:
-        self.taken: set[str] = set()
-
-    def __call__(self, title: str) -> str:
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-.")[:80] or "cell"
-        found, number = name, 1
-        while found.lower() in self.taken:
-            number += 1
-            found = f"{name}-{number}"
-        self.taken.add(found.lower())
-        return found
+    every = answers([model.group for model in models])
+    if len(models) > _FEW:
+        return [each.short for each in every]
+    return [line for each in every for line in each.lines]
 
 
 # figures and pages
 
 
-def _write_figures(
-    folder: Path, found: Sequence[Cell], left_out: list[tuple[str, str]] | None = None
-) -> dict[str, list[Path]]:
+def _write_figures(folder: Path, models: Sequence[Cell], left_out: LeftOut) -> dict[str, list[Path]]:
     written = {}
     for name, figure in FIGURES.items():
         try:
-            written[name] = write(figure, figure.read(found), folder, name, found)
-        except Missing as why:
-            if left_out is not None:
-                left_out.append((f"figure {name}", str(why)))
+            written[name] = write(figure, figure.read(models), folder, name, models)
+        except Missing as reason:
+            left_out.append((f"figure {name}", str(reason)))
     return written
 
 
-def _write_pages(folder: Path, runs: Sequence[Run], drawn: Mapping[str, list[Path]]) -> list[Path]:
+def _write_pages(folder: Path, runs: Sequence[Run], figures: Mapping[str, list[Path]]) -> list[Path]:
+    """The page of each run; of several each has figures of its own."""
     from attn_faithful.reports.html.page import write_page
 
     if len(runs) == 1:
-        return [write_page(runs[0], folder / "page.html", _captions(drawn))]
+        return [write_page(runs[0], folder / "page.html", _captions(figures))]
     names, pages = Names(), []
     for run in runs:
         name = names(run.name)
-        own = _write_figures(folder / "figures" / name, cells([run]))
-        pages.append(write_page(run, folder / "pages" / f"{name}.html", _captions(own)))
+        own_figures = _write_figures(folder / "figures" / name, cells(aggregate([run])), [])
+        pages.append(write_page(run, folder / "pages" / f"{name}.html", _captions(own_figures)))
     return pages
 
 
-def _captions(drawn: Mapping[str, list[Path]]) -> dict[str, Path]:
+def _captions(figures: Mapping[str, list[Path]]) -> dict[str, Path]:
     """Caption -> svg, for a page."""
-    return {
-        f"{FIGURES[name].title} {FIGURES[name].reading} ({FIGURES[name].paper}{f', page {i}' if i > 1 else ''})": path
-        for name, paths in drawn.items()
-        for i, path in enumerate((path.with_suffix(".svg") for path in paths), 1)
-    }
+    captions = {}
+    for name, paths in figures.items():
+        figure = FIGURES[name]
+        for page, path in enumerate(paths, 1):
+            paper = figure.paper if page == 1 else f"{figure.paper}, page {page}"
+            captions[f"{figure.title} {figure.reading} ({paper})"] = path.with_suffix(".svg")
+    return captions
 
 
 # the text
 
 
-def _text(made: Report, found: Sequence[Cell], runs: Sequence[Run]) -> str:
-    def link(path: Path) -> str:
-        return path.relative_to(made.path).as_posix()
-
-    title = found[0].title if len(found) == 1 else f"{len(found)} models"
-    parts = [f"# Report: {markdown(title)}", *(markdown(line) for line in made.lines)]
+def _text(made: Report, models: Sequence[Cell], runs: Sequence[Run]) -> str:
+    title = models[0].title if len(models) == 1 else f"{len(models)} models"
+    parts = [f"# Report: {markdown(title)}", *map(markdown, made.lines)]
     if made.pages:
-        pages = zip(runs, made.pages, strict=True) if len(made.pages) == len(runs) else []
-        parts += ["## Pages to browse", "\n".join(f"- [{markdown(_run_title(r))}]({link(p)})" for r, p in pages)]
+        parts += ["## Pages to browse", _list_of_pages(made, runs)]
     if made.left_out:
-        parts += ["## Left out", "\n".join(f"- {markdown(what)}: {markdown(why)}" for what, why in made.reasons())]
+        reasons = [f"- {markdown(what)}: {markdown(reason)}" for what, reason in made.reasons()]
+        parts += ["## Left out", "\n".join(reasons)]
     first = [made.tables[name] for name in _FIRST if name in made.tables]
-    parts += ["## Models", *(path.read_text(encoding="utf-8").strip() for path in first)] if first else []
-    if made.figures:
-        parts.append("## Figures")
-    for name, paths in made.figures.items():
-        figure = FIGURES[name]
-        parts += [f"### {figure.title}", *(f"![{figure.title}]({link(path)})" for path in paths)]
-        parts.append(f"{figure.reading} ({figure.paper}; {', '.join(_links(path, link, 'svg') for path in paths)})")
-    claims = dict.fromkeys(paper_of(run.meta.get("recipe", {}).get("claim", "")) for run in runs)
-    for paper in (paper for paper in claims if paper is not None):
-        table = number_by_number(paper, lambda name: _found(made, name, link))
-        parts += [f"## Number by number: {paper.name}", table]
-    listed = [f"- {name}: {_links(path, link, 'md', 'tex', 'csv')}" for name, path in made.tables.items()]
-    parts += ["## Tables", "\n".join(listed)]
-    parts += ["## Runs", "\n".join(f"- {markdown(_run_title(run))}: {markdown(str(run.path))}" for run in runs)]
+    if first:
+        parts += ["## Models", *(path.read_text(encoding="utf-8").strip() for path in first)]
+    parts += _figure_parts(made)
+    parts += _paper_parts(made, runs)
+    tables = [f"- {name}: {_links(made, path, 'md', 'tex', 'csv')}" for name, path in made.tables.items()]
+    parts += ["## Tables", "\n".join(tables)]
+    folders = [f"- {markdown(_run_title(run))}: {markdown(str(run.path))}" for run in runs]
+    parts += ["## Runs", "\n".join(folders)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _found(made: Report, name: str, link: Any) -> tuple[list[str], str]:
+def _list_of_pages(made: Report, runs: Sequence[Run]) -> str:
+    if len(made.pages) != len(runs):
+        return ""
+    links = zip(runs, made.pages, strict=True)
+    return "\n".join(f"- [{markdown(_run_title(run))}]({_link(made, page)})" for run, page in links)
+
+
+def _figure_parts(made: Report) -> Iterator[str]:
+    if made.figures:
+        yield "## Figures"
+    for name, paths in made.figures.items():
+        figure = FIGURES[name]
+        yield f"### {figure.title}"
+        yield from (f"![{figure.title}]({_link(made, path)})" for path in paths)
+        vectors = ", ".join(_links(made, path, "svg") for path in paths)
+        yield f"{figure.reading} ({figure.paper}; {vectors})"
+
+
+def _paper_parts(made: Report, runs: Sequence[Run]) -> Iterator[str]:
+    """What stands for each number of the papers that the runs are of."""
+
+    def find_ours(name: str) -> tuple[list[str], str]:
+        return _found(made, name)
+
+    claims = dict.fromkeys(paper_of(run.recipe.get("claim", "")) for run in runs)
+    for paper in claims:
+        if paper is not None:
+            yield f"## Number by number: {paper.name}"
+            yield number_by_number(paper, find_ours)
+
+
+def _found(made: Report, name: str) -> tuple[list[str], str]:
     """Links to a figure or to tables of that name, and why there is none."""
     if name == PAGE:
-        return [f"[{page.name}]({link(page)})" for page in made.pages[:1]], "the report was made without pages"
+        links = [f"[{page.name}]({_link(made, page)})" for page in made.pages[:1]]
+        return links, "the report was made without pages"
     paths = made.figures.get(name, [])
     if not paths:
         paths = [path for table, path in made.tables.items() if name in re.split(r"/|-\d+$", table)]
-    links = [f"[{path.stem}]({link(path)})" for path in paths[:1]]
+    links = [f"[{path.stem}]({_link(made, path)})" for path in paths[:1]]
     if len(paths) > 1:
         links.append(f"{len(paths) - 1} more beside it")
-    left_out = dict(made.left_out)
-    return links, left_out.get(f"figure {name}", "" if name in FIGURES else "what it needs was not run")
+    not_run = "" if name in FIGURES else "what it needs was not run"
+    return links, dict(made.left_out).get(f"figure {name}", not_run)
 
 
-def _links(path: Path, link: Any, *endings: str) -> str:
-    return ", ".join(f"[{ending}]({link(path.with_suffix(f'.{ending}'))})" for ending in endings)
+def _link(made: Report, path: Path) -> str:
+    return path.relative_to(made.path).as_posix()
+
+
+def _links(made: Report, path: Path, *endings: str) -> str:
+    return ", ".join(f"[{ending}]({_link(made, path.with_suffix(f'.{ending}'))})" for ending in endings)
 
 
 def _run_title(run: Run) -> str:
@@ -341,13 +260,13 @@ def _run_title(run: Run) -> str:
 # files
 
 
-def _move(passing: Path, target: Path, files: Sequence[str]) -> None:
+def _move(building: Path, target: Path, files: Sequence[str]) -> None:
     """Move files to where they belong, each in one step, and remove those of an earlier report. Others stay."""
     target.mkdir(parents=True, exist_ok=True)
     earlier = _earlier(target)
     for name in files:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        os.replace(passing / name, target / name)
+        os.replace(building / name, target / name)
     for name in sorted(earlier - set(files)):
         path = target / name
         if path.resolve().is_relative_to(target.resolve()) and path.is_file():
@@ -357,21 +276,24 @@ def _move(passing: Path, target: Path, files: Sequence[str]) -> None:
 
 
 def _earlier(target: Path) -> set[str]:
+    """The files of an earlier report."""
     try:
         return {str(name) for name in json.loads((target / INDEX).read_text(encoding="utf-8"))["files"]}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
 
 
-def _moved(made: Report, passing: Path, target: Path) -> Report:
-    def there(path: Path) -> Path:
-        return target / path.relative_to(passing)
+def _moved(made: Report, target: Path) -> Report:
+    """The report with the paths of its files in another folder."""
+
+    def moved(path: Path) -> Path:
+        return target / path.relative_to(made.path)
 
     return Report(
         target,
         made.lines,
-        {name: there(path) for name, path in made.tables.items()},
-        {name: [there(path) for path in paths] for name, paths in made.figures.items()},
-        [there(path) for path in made.pages],
+        {name: moved(path) for name, path in made.tables.items()},
+        {name: [moved(path) for path in paths] for name, paths in made.figures.items()},
+        [moved(path) for path in made.pages],
         made.left_out,
     )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from attn_faithful.records.meta import RunMeta
+
 NUMBERS, DATA = "numbers", "data"
+# where a missing name means the default
 _FREE = (
     "evaluation.settings.",
     "recipe.evaluation.settings.",
     "recipe.model.",
-)  # where a missing name means the default
+)
 _NO_DIFFERENCE = ("seed", "seeds", "twin_seeds", "trackers", "name", "claim", "expected", "grid", "smoke", "data")
-_FILES = ("path", "source_file")  # what is told of a file is its name: where it lies is no difference
+_FILES = ("path", "source_file")  # of a file its name counts: where it lies is no difference
 _ORIGIN = "model from"
 # what identifies a model and its tokenizer beside where it came from, told where nothing else tells runs apart
 _INGREDIENTS = (
@@ -28,11 +32,14 @@ _INGREDIENTS = (
     "device",
     "source_file",
 )
+_COMPARED = ("units", "special_tokens", "target", "settings", "sources")  # of how models were tested
 _SHORT = 40  # letters of a label
 _MODEL = "model"  # the folder in a run's that holds its model
 
+Facts = Mapping[str, Any]  # dotted name -> value
 
-def told_apart(metas: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+
+def told_apart(metas: Sequence[RunMeta]) -> list[dict[str, str]]:
     """The axes of each run, with more where others have the same: two share theirs where they differ in seeds alone.
 
     Data sets that differ get different labels; what else differs gets an axis of its own, such as units or split, or
@@ -41,124 +48,135 @@ def told_apart(metas: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     Args:
         metas: meta.json of each run.
     """
-    axes = [dict(meta["axes"]) for meta in metas]
+    axes = [dict(meta.axes) for meta in metas]
     _name_data(axes, metas)
-    together: dict[tuple[Any, ...], list[int]] = {}
-    for i, own in enumerate(axes):
-        together.setdefault(tuple(own.items()), []).append(i)
-    found = [differences(meta) for meta in metas]
-    told: dict[str, str] = {}  # column -> the setting that it tells
-    for members in together.values():
-        if len({_key(found[i]) for i in members}) > 1:
-            columns = _columns([found[i] for i in members])
-            for column, (name, labels) in columns.items():
-                told.setdefault(column, name)
-                for i, label in zip(members, labels, strict=True):
-                    axes[i][_free_name(column, metas[i]["axes"])] = label
-    for own, facts in zip(axes, found, strict=True):
-        for column, name in told.items():  # of the others too, who share it with their seeds
-            if column not in own and _is_setting(name) and facts.get(name) is not None:
-                own[column] = _cut(_word(facts[name], set()))
+    facts = [differences(meta) for meta in metas]
+    same_axes: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for i, labels in enumerate(axes):
+        same_axes[tuple(labels.items())].append(i)
+    settings: dict[str, str] = {}  # column -> the setting that it tells
+    for members in same_axes.values():
+        if len({_key(facts[i]) for i in members}) == 1:
+            continue
+        for column, (name, labels) in _columns([facts[i] for i in members]).items():
+            settings.setdefault(column, name)
+            for i, label in zip(members, labels, strict=True):
+                axes[i][_free_name(column, metas[i].axes)] = label
+    _fill_columns(axes, facts, settings)
     return axes
 
 
-def differences(meta: Mapping[str, Any]) -> dict[str, Any]:
+def _fill_columns(axes: Sequence[dict[str, str]], facts: Sequence[Facts], settings: Mapping[str, str]) -> None:
+    """Give the columns that tell some runs apart to the others too, who share them with their seeds."""
+    for labels, values in zip(axes, facts, strict=True):
+        for column, name in settings.items():
+            if column not in labels and _is_setting(name) and values.get(name) is not None:
+                labels[column] = _cut(_word(values[name], set()))
+
+
+def differences(meta: RunMeta) -> dict[str, Any]:
     """All but seeds that a run's numbers depend on, flat: dotted name -> value."""
-    told = meta.get("identity") or {}
-    found = {
-        NUMBERS: meta.get("numbers", 1),
-        DATA: _fingerprint(meta),
-        "split": meta.get("split"),
-        _ORIGIN: _origin(meta),
-        **{name: told.get(name) for name in _INGREDIENTS},
+    identity = meta.identity or {}
+    facts = {
+        NUMBERS: _numbers(meta),
+        DATA: meta.data.fingerprint,
+        "split": meta.split,
+        _ORIGIN: None if meta.model is None else str(meta.model),
     }
-    weights = meta.get("weights")
-    if found["weights"] is None and weights:  # runs of earlier versions
-        found["weights"] = json.dumps(weights, sort_keys=True)
-    for part in ("evaluation", "recipe", "twin"):
-        if isinstance(meta.get(part), Mapping):
-            found |= _flat(meta[part], f"{part}.")
-    return found
+    for name in _INGREDIENTS:
+        facts[name] = identity.get(name)
+    if facts["weights"] is None and meta.weights:  # runs of earlier versions
+        facts["weights"] = json.dumps(meta.weights, sort_keys=True)
+    for part, settings in (("evaluation", meta.evaluation), ("recipe", meta.recipe), ("twin", meta.twin)):
+        if isinstance(settings, Mapping):
+            facts |= _flat(settings, f"{part}.")
+    return facts
 
 
-def comparable(meta: Mapping[str, Any]) -> str:
+def comparable(meta: RunMeta) -> str:
     """What must agree for two models' numbers to stand beside each other: data, split, how they were tested."""
-    tested = meta.get("evaluation") or (meta.get("recipe") or {}).get("evaluation") or {}
-    names = ("units", "special_tokens", "target", "settings", "sources")
-    facts = [meta.get("numbers", 1), _fingerprint(meta), meta.get("split") or "test"]
-    return json.dumps([*facts, *(tested.get(name) for name in names)], sort_keys=True)
+    evaluation = meta.evaluation or (meta.recipe or {}).get("evaluation") or {}
+    facts = [_numbers(meta), meta.data.fingerprint, meta.split or "test"]
+    return json.dumps([*facts, *(evaluation.get(name) for name in _COMPARED)], sort_keys=True)
 
 
-def _fingerprint(meta: Mapping[str, Any]) -> Any:
-    return (meta.get("data") or {}).get("fingerprint")
+def _numbers(meta: RunMeta) -> int:
+    return 1 if meta.numbers is None else meta.numbers
 
 
-def _origin(meta: Mapping[str, Any]) -> str | None:
-    given = meta.get("model")
-    return None if given is None else str(given)
-
-
-def _flat(value: Mapping[str, Any], before: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, inner in value.items():
+def _flat(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    for name, value in settings.items():
         if name in _NO_DIFFERENCE:
             continue
-        if isinstance(inner, Mapping):
-            found |= _flat(inner, f"{before}{name}.")
-        elif name in _FILES and inner is not None:
-            found[before + name] = PurePath(str(inner)).name
+        if isinstance(value, Mapping):
+            facts |= _flat(value, f"{prefix}{name}.")
+        elif name in _FILES and value is not None:
+            facts[prefix + name] = PurePath(str(value)).name
         else:
-            found[before + name] = inner
-    return found
+            facts[prefix + name] = value
+    return facts
 
 
-def _key(facts: Mapping[str, Any]) -> str:
-    return json.dumps({name: value for name, value in facts.items() if value is not None}, sort_keys=True, default=str)
+def _key(facts: Facts) -> str:
+    known = {name: value for name, value in facts.items() if value is not None}
+    return json.dumps(known, sort_keys=True, default=str)
 
 
 # data sets of one label
 
 
-def _name_data(axes: list[dict[str, str]], metas: Sequence[Mapping[str, Any]]) -> None:
+def _name_data(axes: list[dict[str, str]], metas: Sequence[RunMeta]) -> None:
     """Give data sets that differ different labels."""
-    held: dict[str, list[int]] = {}
-    for i, own in enumerate(axes):
-        if DATA in own:
-            held.setdefault(own[DATA], []).append(i)
-    for label, members in held.items():
-        by_print: dict[Any, Mapping[str, Any]] = {}
+    by_label: dict[str, list[int]] = defaultdict(list)
+    for i, labels in enumerate(axes):
+        if DATA in labels:
+            by_label[labels[DATA]].append(i)
+    for label, members in by_label.items():
+        by_fingerprint: dict[str | None, RunMeta] = {}
         for i in members:
-            by_print.setdefault(_fingerprint(metas[i]), metas[i])
-        if len(by_print) > 1:
-            names = dict(zip(by_print, _data_labels(label, list(by_print.values())), strict=True))
-            for i in members:
-                axes[i][DATA] = names[_fingerprint(metas[i])]
+            by_fingerprint.setdefault(metas[i].data.fingerprint, metas[i])
+        if len(by_fingerprint) == 1:
+            continue
+        names = dict(zip(by_fingerprint, _data_labels(label, list(by_fingerprint.values())), strict=True))
+        for i in members:
+            axes[i][DATA] = names[metas[i].data.fingerprint]
 
 
-def _data_labels(label: str, metas: Sequence[Mapping[str, Any]]) -> list[str]:
+def _data_labels(label: str, metas: Sequence[RunMeta]) -> list[str]:
     """Different words for data sets of one label: the folder, how many texts, the classes; else the fingerprint."""
-    sources = [_source(meta) for meta in metas]
-    ways: list[Callable[[int], str | None]] = [
-        lambda i: None if sources[i] is None else tails([str(s) for s in sources])[i],
-        lambda i: _texts(metas[i]),
-        lambda i: "/".join(map(str, metas[i].get("label_names") or [])),
-        lambda i: str(_fingerprint(metas[i]))[:8],
-    ]
+    ways: tuple[Callable[[Sequence[RunMeta]], list[str]], ...] = (_folders, _sizes, _classes, _fingerprints)
     for way in ways:
-        found = [way(i) for i in range(len(metas))]
-        if len(set(found)) == len(found) and all(found) and max(len(str(word)) for word in found) <= _SHORT:
-            return [f"{label} ({word})" for word in found]
+        words = way(metas)
+        if all(words) and len(set(words)) == len(words) and max(map(len, words)) <= _SHORT:
+            return [f"{label} ({word})" for word in words]
     return [f"{label} ({i})" for i in range(1, len(metas) + 1)]
 
 
-def _source(meta: Mapping[str, Any]) -> str | None:
-    given = (meta.get("data") or {}).get("source")
-    return given or ((meta.get("recipe") or {}).get("data") or {}).get("source")
+def _folders(metas: Sequence[RunMeta]) -> list[str]:
+    sources = [_source(meta) for meta in metas]
+    differing = tails([str(source) for source in sources])
+    return ["" if source is None else tail for source, tail in zip(sources, differing, strict=True)]
 
 
-def _texts(meta: Mapping[str, Any]) -> str | None:
-    facts = (meta.get("data") or {}).get(meta.get("split") or "test")
-    return f"{facts['n']} texts" if isinstance(facts, Mapping) and "n" in facts else None
+def _source(meta: RunMeta) -> str | None:
+    return meta.data.source or ((meta.recipe or {}).get("data") or {}).get("source")
+
+
+def _sizes(metas: Sequence[RunMeta]) -> list[str]:
+    words = []
+    for meta in metas:
+        split = meta.data.splits.get(meta.split or "test")
+        words.append("" if split is None else f"{split['n']} texts")
+    return words
+
+
+def _classes(metas: Sequence[RunMeta]) -> list[str]:
+    return ["/".join(meta.label_names) for meta in metas]
+
+
+def _fingerprints(metas: Sequence[RunMeta]) -> list[str]:
+    return [str(meta.data.fingerprint)[:8] for meta in metas]
 
 
 def tails(paths: Sequence[str]) -> list[str]:
@@ -172,49 +190,62 @@ def tails(paths: Sequence[str]) -> list[str]:
     if len(set(parts)) < 2:
         return list(paths)
     least = min(map(len, parts))
-    front = next((i for i in range(least) if len({own[i] for own in parts}) > 1), least)
-    back = next((i for i in range(least - front) if len({own[-1 - i] for own in parts}) > 1), least - front)
-    left = ["/".join(own[front : len(own) - back]) for own in parts]
-    if all(left) and len(set(left)) == len(set(parts)):
-        return left
-    return ["/".join(own[front:]) or own[-1] for own in parts]
+    front = _shared([path[:least] for path in parts])
+    back = _shared([path[::-1][: least - front] for path in parts])
+    middles = ["/".join(path[front : len(path) - back]) for path in parts]
+    if all(middles) and len(set(middles)) == len(set(parts)):
+        return middles
+    return ["/".join(path[front:]) or path[-1] for path in parts]
+
+
+def _shared(paths: Sequence[tuple[str, ...]]) -> int:
+    """How many of the first parts are the same in all paths, which have as many parts as each other."""
+    for place, parts in enumerate(zip(*paths, strict=True)):
+        if len(set(parts)) > 1:
+            return place
+    return len(paths[0])
 
 
 # what else differs
 
 
-def _columns(found: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, list[str]]]:
+def _columns(facts: Sequence[Facts]) -> dict[str, tuple[str, list[str]]]:
     """The columns that tell some runs of equal axes apart: name -> what it tells, and the label of each run."""
-    names = dict.fromkeys(name for facts in found for name in facts)
-    varying = [name for name in names if len({_hashable(facts.get(name)) for facts in found}) > 1]
-    varying = [name for name in varying if name != DATA]  # its label tells
+    names = dict.fromkeys(name for each in facts for name in each)
+    varying = [name for name in names if name != DATA and _varies(name, facts)]  # the label of the data tells
     shown: list[str] = []
-    settings = [name for name in varying if _is_setting(name) or name == _ORIGIN]
-    for name in settings:
-        lacking = any(name not in facts for facts in found) and not name.startswith(_FREE)
-        if not (lacking and _follows(name, shown, found)):  # a name that one version of the package does not know
+    for name in varying:
+        if not _is_setting(name) and name != _ORIGIN:
+            continue
+        unknown_to_some = any(name not in each for each in facts) and not name.startswith(_FREE)
+        if not (unknown_to_some and _follows(name, shown, facts)):  # one version of the package does not know it
             shown.append(name)
     for name in _INGREDIENTS:
-        if name in varying and not _follows(name, shown, found):
+        if name in varying and not _follows(name, shown, facts):
             shown.append(name)
     columns: dict[str, tuple[str, list[str]]] = {}
     for name in shown:
         short = name.rpartition(".")[2]
-        columns[name if short in columns else short] = name, _labels([facts.get(name) for facts in found], name)
+        column = name if short in columns else short
+        columns[column] = name, _labels([each.get(name) for each in facts], name)
     return columns
+
+
+def _varies(name: str, facts: Sequence[Facts]) -> bool:
+    return len({_hashable(each.get(name)) for each in facts}) > 1
 
 
 def _is_setting(name: str) -> bool:
     return "." in name or name in (NUMBERS, "split")
 
 
-def _follows(name: str, shown: Sequence[str], found: Sequence[Mapping[str, Any]]) -> bool:
+def _follows(name: str, shown: Sequence[str], facts: Sequence[Facts]) -> bool:
     """Whether what is shown already says which value a fact has."""
-    values: dict[tuple[Hashable, ...], set[Hashable]] = {}
-    for facts in found:
-        known = tuple(_hashable(facts.get(other)) for other in shown)
-        values.setdefault(known, set()).add(_hashable(facts.get(name)))
-    return all(len(held) == 1 for held in values.values())
+    values: dict[tuple[Hashable, ...], set[Hashable]] = defaultdict(set)
+    for each in facts:
+        known = tuple(_hashable(each.get(other)) for other in shown)
+        values[known].add(_hashable(each.get(name)))
+    return all(len(alternatives) == 1 for alternatives in values.values())
 
 
 def _hashable(value: Any) -> Hashable:
@@ -222,29 +253,30 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _labels(values: Sequence[Any], name: str) -> list[str]:
-    """Values in short words."""
+    """Values in short words, different ones where the values are."""
     if name == _ORIGIN:
         return _origins(values)
     shared: set[str] = set()
     if all(isinstance(value, list) for value in values):
-        shared = set.intersection(*({str(one) for one in value} for value in values))
+        shared = set.intersection(*({str(entry) for entry in value} for value in values))
     words = [_word(value, shared) for value in values]
-    distinct = len({_hashable(value) for value in values})
-    if len(set(words)) < distinct or max(map(len, words)) > _SHORT:
-        short = {key: str(i) for i, key in enumerate(dict.fromkeys(map(_hashable, values)), 1)}
-        words = [f"{word[: _SHORT - 4]} #{short[_hashable(value)]}" for word, value in zip(words, values, strict=True)]
+    keys = [_hashable(value) for value in values]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys), 1)}
+    if len(set(words)) < len(numbers) or max(map(len, words)) > _SHORT:
+        return [f"{word[: _SHORT - 4]} #{numbers[key]}" for word, key in zip(words, keys, strict=True)]
     return words
 
 
 def _origins(values: Sequence[Any]) -> list[str]:
-    given = [str(value) for value in dict.fromkeys(values) if value is not None]
-    cut = dict(zip(given, tails([_without_model(path) for path in given]), strict=True))
-    return ["memory" if value is None else cut[str(value)] for value in values]
+    """Where models came from, by what differs in their paths."""
+    paths = [str(value) for value in dict.fromkeys(values) if value is not None]
+    labels = dict(zip(paths, tails([_without_model(path) for path in paths]), strict=True))
+    return ["memory" if value is None else labels[str(value)] for value in values]
 
 
 def _without_model(path: str) -> str:
-    held = PurePath(path)
-    return str(held.parent) if held.name == _MODEL and len(held.parts) > 1 else path
+    parts = PurePath(path)
+    return str(parts.parent) if parts.name == _MODEL and len(parts.parts) > 1 else path
 
 
 def _cut(word: str) -> str:
@@ -254,9 +286,9 @@ def _cut(word: str) -> str:
 def _word(value: Any, shared: set[str]) -> str:
     if value is None or value in ([], {}):
         return "-"
-    if isinstance(value, list):  # what only some have
-        own = [str(one) for one in value if str(one) not in shared]
-        return ", ".join(own) or "no more"
+    if isinstance(value, list):
+        only_here = [str(entry) for entry in value if str(entry) not in shared]
+        return ", ".join(only_here) or "no more"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return json.dumps(value) if isinstance(value, Mapping) else str(value)

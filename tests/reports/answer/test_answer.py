@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from attn_faithful.records.scores import MetricFacts
+from attn_faithful.records.twins import Measured
 from attn_faithful.reports.aggregate import aggregate
-from attn_faithful.reports.answer.answer import _together, answer
+from attn_faithful.reports.answer.answer import _joint_verdict, answer
 from attn_faithful.reports.answer.findings import completely_different, findings
 from attn_faithful.reports.answer.verdict import AGAINST, TEXTS, Verdict
 from attn_faithful.reports.escaping import markdown
@@ -23,16 +26,16 @@ from attn_faithful.reports.report import report
 from attn_faithful.reports.result import Result
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.scores import Scores
-from attn_faithful.reports.tables.by_test import speaks
-from attn_faithful.reports.tables.headlines import Group, headline_table
-from attn_faithful.reports.tables.table import attefa_table
+from attn_faithful.reports.tables.headlines import headline_table
+from attn_faithful.reports.tables.sources import speaks
+from attn_faithful.reports.tables.twins import attefa_table
 from tests.reports.altered import LSTM
 from tests.reports.made import MARKUP, long_texts, made
 
 
 def with_scores(run: Run, change) -> Run:
     """The run with other scores: ``change(metric, source, number of the text, value)``; its records are made anew."""
-    table = run.table("scores").to_pydict()
+    table = run.read("scores").to_pydict()
     columns = zip(table["metric"], table["source"], table["example"], table["value"], strict=True)
     table["value"] = [change(metric, source, int(text[1:]), value) for metric, source, text, value in columns]
     run.folder.write_table("scores", table)
@@ -63,7 +66,7 @@ def test_everything_shows_the_same_answer_first(run):
     assert found.verdict.key == "against"
     assert found.competence_text.startswith("On 60 texts the model has accuracy 0.90 (0.80 to 0.95)")
     plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page(run))).replace("&#34;", '"').replace("&#39;", "'")
-    explained = Explanation(run.path)
+    explained = Explanation(run)
     places = {
         "page": plain,
         "result": repr(Result(run.path)),
@@ -108,32 +111,33 @@ def test_fewer_than_thirty_texts_make_no_verdict_and_are_marked(tmp_path, n, the
     html = page(few)
     assert ('class="pill few"' in html) is not there
     assert (f"n {n}, few texts" in html) is not there
-    assert ("(few)" in headline_table([Group.of_run(few)]).rows[0][4]) is not there
+    assert ("(few)" in headline_table(aggregate([few])).rows[0][4]) is not there
 
 
 def test_twins_on_few_texts_say_nothing(run):
     scores = Scores([Run(run.path)], "pool")
-    twin = scores.run.summary["twins"]["attefa-10"]
+    twins = scores.run.summary.twins
+    twin = twins["attefa-10"]
     assert "attefa" in {found.test for found in findings(scores)}
-    few, gave_up, constant = twin["attefa"] | {"n": 29}, {"value": True}, {"value": 0.09}
+    few, gave_up, constant = replace(twin.attefa, n=29), Measured(True), Measured(0.09)
     for change in ({"attefa": few}, {"collapsed": gave_up}, {"constant_tvd": constant}):
-        scores.run.summary["twins"]["attefa-10"] = twin | change
+        twins["attefa-10"] = replace(twin, numbers=twin.numbers | change)
         assert "attefa" not in {found.test for found in findings(scores)}, change
-    scores.run.summary["twins"]["attefa-10"] = twin | {"constant_tvd": {"value": 0.4}}
+    twins["attefa-10"] = replace(twin, numbers=twin.numbers | {"constant_tvd": Measured(0.4)})
     assert "attefa" in {found.test for found in findings(scores)}
 
 
 def test_a_base_that_is_nearly_constant_is_marked(tmp_path):
     """Its twins keep its predictions whatever they attend to: AtteFa .03, and "collapsed" would be as empty."""
     constant = made(tmp_path / "run", long_texts(60, 12), tests=(), twins=True, constant=0.01, right=True)
-    table = attefa_table(aggregate([constant.folder]))
+    table = attefa_table(aggregate([constant]))
     assert table.rows[0][table.head.index("Collapsed")] == "0 of 1 (base constant)"
     assert any("nearly the same for every text" in note for note in table.notes)
     assert "AtteFa (base constant)" in page(constant)
     assert any(
         sentence.startswith("The model predicts nearly the same for all 60 texts") for sentence in answer(constant).said
     )
-    assert any("base constant" in cell for row in headline_table([Group.of_run(constant)]).rows for cell in row)
+    assert any("base constant" in cell for row in headline_table(aggregate([constant])).rows for cell in row)
 
 
 def test_a_report_begins_with_the_answer(tmp_path):
@@ -242,7 +246,7 @@ def test_numbers_side_by_side_are_over_the_same_texts(tmp_path):
     said = next(sentence for sentence in answer(run).said if sentence.startswith("Attention "))
     assert "mean tau 0.50" in said
     assert said.endswith("over the same 20 texts.")
-    row = next(row for row in headline_table([Group.of_run(run)]).rows if row[0] == "flips")
+    row = next(row for row in headline_table(aggregate([run])).rows if row[0] == "flips")
     assert row[2] == "0.300"
     assert "smallest set 0.500 for 0.900 (n 10)" in row[-1]
 
@@ -254,7 +258,7 @@ def test_every_sentence_has_its_n(run):
 
 def by_label(run: Run) -> Run:
     """The run with flips asked of two labels: the first never flips, the second does in the first thirty texts."""
-    table = run.table("scores").to_pydict()
+    table = run.read("scores").to_pydict()
     table["label"] = [None] * len(table["metric"])
     rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
     kept = []
@@ -303,7 +307,7 @@ def test_several_seeds_must_agree(tmp_path):
     mixed = made(tmp_path / "c", long_texts(60, 12), right=True, shift=-0.4, seed=2)
     assert answer(mixed).verdict.key == answer([first, mixed]).verdict.key == "mixed"
     for keys in (("against", "for"), ("for", "against")):
-        assert _together([first, second], [(Verdict(key, TEXTS[key]), "") for key in keys])[0].key == "mixed"
+        assert _joint_verdict([first, second], [(Verdict(key, TEXTS[key]), "") for key in keys])[0].key == "mixed"
     guessing = made(tmp_path / "d", long_texts(60, 12), shift=0.4, seed=3)
     assert answer([first, guessing]).reason.startswith("seed 3: the model is not shown to predict better")
 
@@ -319,20 +323,17 @@ def test_the_most_that_attention_can_move_is_told_where_special_tokens_keep_some
     run = with_scores(
         made(tmp_path / "run", long_texts(40, 12)), lambda metric, source, text, value: reach.get(metric, value)
     )
-    run.meta["attention"] = {"layers": 6}
+    run.info = replace(run.info, attention={"layers": 6})
     assert "0.42 (mean) is the most that the" in page(run)
     assert "0.693 means wholly different" not in page(run)
 
 
 def test_layer_heads_and_rows_are_named(tmp_path):
     run = made(tmp_path / "run", long_texts(5, 12), sites=("layer.0", "layer.1"))
-    run.meta["attention"] = {
-        "rows": {"layer.0": "mean", "layer.1": "token"},
-        "heads": [0, 3],
-        "layers": 12,
-        "max_tokens": 512,
-    }
-    run.meta["precision"] = {"measured": "float32", "stored": "bfloat16"}
+    rows = {"layer.0": "mean", "layer.1": "token"}
+    attention = {"rows": rows, "heads": [0, 3], "layers": 12, "max_tokens": 512}
+    precision = {"measured": "float32", "stored": "bfloat16"}
+    run.info = replace(run.info, attention=attention, precision=precision)
     found = answer(run).about
     assert "attention of layer 1 of 12 (from 0), heads 0, 3, the row of the token that the classifier reads" in found
     assert "one of 2 sites" in found
@@ -342,9 +343,10 @@ def test_layer_heads_and_rows_are_named(tmp_path):
 
 def test_texts_that_were_cut_and_texts_of_another_length_are_told(tmp_path):
     run = made(tmp_path / "run", long_texts(5, 12))
-    run.meta["attention"] = {"max_tokens": 512}
-    run.meta["data"]["test"] = {"n": 5, "truncated": 2, "tokens_mean": 25.0, "tokens_std": 1.0}
-    run.meta["trained_on"] = {"tokens_mean": 15.0, "tokens_std": 3.0}
+    facts = {"n": 5, "truncated": 2, "tokens_mean": 25.0, "tokens_std": 1.0}
+    run.info.data.splits["test"] = facts
+    trained_on = {"tokens_mean": 15.0, "tokens_std": 3.0}
+    run.info = replace(run.info, attention={"max_tokens": 512}, trained_on=trained_on)
     cut, longer = answer(run).doubts
     assert (
         cut
@@ -352,7 +354,7 @@ def test_texts_that_were_cut_and_texts_of_another_length_are_told(tmp_path):
     )
     assert longer.startswith("The texts are longer than those of the training: 25 tokens on average against 15")
     assert cut in re.sub(r"\s+", " ", page(run))
-    run.meta["trained_on"] = {"tokens_mean": 20.0, "tokens_std": 3.0}
+    run.info = replace(run.info, trained_on={"tokens_mean": 20.0, "tokens_std": 3.0})
     assert len(answer(run).doubts) == 1
 
 
@@ -398,7 +400,7 @@ def test_the_card_of_a_model_has_its_answer(run, tmp_path):
     ],
 )
 def test_only_the_models_own_attention_has_a_direction(source, test, expected):
-    assert speaks(source, {"direction": "higher", "test": test}) == expected
+    assert speaks(source, MetricFacts("m", "m", direction="higher", test=test)) == expected
 
 
 def test_plausibility_speaks_neither_way():

@@ -54,7 +54,7 @@ RECIPE = {
 def make_runs() -> None:
     """Train, test, and keep what a report reads."""
     from attn_faithful import run_recipe
-    from attn_faithful.reports.run import write_recipe
+    from attn_faithful.reports.paper_numbers import write_recipe
 
     with tempfile.TemporaryDirectory() as held:
         run_recipe(RECIPE, held)

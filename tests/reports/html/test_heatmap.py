@@ -145,8 +145,7 @@ def test_titles(tmp_path, gold, expected):
 
 
 def test_an_explanation_shows_its_texts_and_saves_its_page(tmp_path):
-    made(tmp_path / "run", long_texts(SHOWN + 5, 8))
-    found = Explanation(tmp_path / "run")
+    found = Explanation(made(tmp_path / "run", long_texts(SHOWN + 5, 8)))
     assert (len(found), found[0].words, found[-1].words) == (25, found[-25].words, found[24].words)
     with pytest.raises(IndexError, match="25 texts, and none has the place 25"):
         found[25]

@@ -82,13 +82,13 @@ def test_first_stands_the_answer_and_its_figures_lead_to_their_cards(html):
 
 
 def test_a_card_has_its_number_interval_distribution_reading_and_counts(run, html):
-    record = next(r for r in run.records if r["metric"] == "attention_permutation" and r["class"] == "all")
+    record = next(r for r in run.records if r.metric == "attention_permutation" and r.group == "all")
     card = re.search(r'<article[^>]*id="card-0-shuffle">(.*?)</article>', html, re.S)[1]
-    assert f'<span class="value">{record["mean"]:.2f}</span>' in card
-    assert f"{record['low']:.2f} to {record['high']:.2f}, median TVD" in card
-    assert f"n {record['n']}, undefined {record['n_undefined']}" in card
+    assert f'<span class="value">{record.mean:.2f}</span>' in card
+    assert f"{record.low:.2f} to {record.high:.2f}, median TVD" in card
+    assert f"n {record.n}, undefined {record.n_undefined}" in card
     bars = [int(n) for n in re.findall(r": ([\d,]+) texts</title>", card)]
-    assert sum(bars) == record["n"]
+    assert sum(bars) == record.n
     assert html.count("<article") == html.count("<svg") == 5
 
 
@@ -157,7 +157,7 @@ def test_repeated_words_and_texts_stay_apart(tmp_path):
 
 def test_words_stand_as_close_as_in_the_text(tmp_path):
     run = made(tmp_path / "run", ["not good"])
-    table = run.table("tokens").to_pydict()
+    table = run.read("tokens").to_pydict()
     table |= {"tokens": [["no", "t", "", "good"]], "offsets": [[0, 2, 2, 3, 4, 4, 4, 8]]}
     for name in ("attention", *SOURCES, "attention_gradient"):
         table[name] = [[0.1, 0.2, 0.3, 0.4]]
@@ -239,7 +239,7 @@ def test_several_sites(tmp_path):
 
 def test_several_slots_over_the_same_words_are_shown_as_their_mean(tmp_path):
     run = made(tmp_path / "run", ["a b"], tests=("adversarial",))
-    table = run.table("variants").to_pydict()
+    table = run.read("variants").to_pydict()
     table["attention"] = [[0.0, 1.0, 0.5, 0.5], [0.0, 1.0]]
     run.folder.write_table("variants", table)
     line = next(line for line in Examples(run).lines(0) if line.kind.key == "adversarial")
@@ -274,7 +274,7 @@ def test_what_has_no_tokens_at_all(tmp_path):
 
 def test_undefined_weights(tmp_path):
     run = made(tmp_path / "run", ["a b", "c d"])
-    table = run.table("tokens").to_pydict()
+    table = run.read("tokens").to_pydict()
     table["leave_one_out"] = [[float("nan")] * 2, [0.5, float("nan")]]
     run.folder.write_table("tokens", table)
     kinds = [kind.key for kind in Examples(run).kinds]
@@ -369,7 +369,7 @@ def test_a_bound_that_leaves_room_is_no_answer_for_attention(tmp_path):
     run = made(tmp_path / "run", long_texts(60, 12), tests=("adversarial",), shift=-0.6)
     (found,) = findings(Scores([run], "pool"))
     assert found.says == FOR
-    table = run.table("scores").to_pydict()
+    table = run.read("scores").to_pydict()
     table["value"] = [
         0.69 if m == "adversarial_upper" else v for v, m in zip(table["value"], table["metric"], strict=True)
     ]
@@ -380,13 +380,15 @@ def test_a_bound_that_leaves_room_is_no_answer_for_attention(tmp_path):
 
 WITH_EXAMPLES = [
     "answer.competence",
-    "answer.sentences",
+    "answer.wording",
     "answer.verdict",
-    "examples",
+    "numbers",
     "html.histogram",
     "html.packing",
     "scores",
-    "tables.by_test",
+    "report_tables",
+    "run_differences",
+    "tables.sources",
 ]
 
 

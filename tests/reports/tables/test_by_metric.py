@@ -5,64 +5,37 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from attn_faithful.functional.summaries import holm
+from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.reports.aggregate import aggregate
-from attn_faithful.reports.run import read_runs
-from attn_faithful.reports.tables import by_metric as comparison
-from attn_faithful.reports.tables.by_metric import metric_tables, paired_tables
+from attn_faithful.reports.run_search import read_runs
+from attn_faithful.reports.tables import pairs as comparison
+from attn_faithful.reports.tables.by_metric import metric_tables
+from attn_faithful.reports.tables.pairs import paired_tables
 from tests.reference.paired import p_by_signs
 from tests.reports.altered import CELLS, LSTM, MLP, copied
-from tests.reports.tables.test_table import NOTHING, over, twin
+from tests.reports.tables.test_table import never_moved, twin
+from tests.reports.tables.test_table import record as model
 
-FACTS = {
-    "title": "tau-b",
-    "meaning": "a correlation",
-    "direction": "higher",
-    "shown": True,
-    "unit": "",
-    "test": "correlation",
-    "paper": "a paper",
-}
+TAU = MetricFacts("tau", "tau-b", "a correlation", direction="higher", test="correlation", paper="a paper")
 
 
-def score(mean, source="attention~given", site="pool", group="all", n=10, **more):
+def score(mean, source="attention~given", site="pool", group="all", n=10, n_seeds=1):
     reasons = {"short": 3} if not n else {}
-    return {
-        "test": "correlation",
-        "metric": "tau",
-        "site": site,
-        "source": source,
-        "class": group,
-        "mean": mean,
-        "std": 0.1,
-        "low": mean,
-        "high": mean,
-        "std_seeds": 0.02,
-        "n_seeds": 1,
-        "n": n,
-        "n_undefined": 3,
-        "reasons": reasons,
-        **more,
-    }
+    numbers = {"mean": mean, "std": 0.1, "low": mean, "high": mean, "std_seeds": 0.02, "n_seeds": n_seeds}
+    return ScoreRecord("correlation", "tau", site, source, group, n=n, n_undefined=3, reasons=reasons, **numbers)
 
 
-def record(encoder, *tests, data="SST", direction="higher", **more):
-    return {
-        "axes": {"data": data, "encoder": encoder},
-        "seeds": [2],
-        "runs": [],
-        "tests": list(tests),
-        "twins": {},
-        "metrics": {"tau": {**FACTS, "direction": direction}},
-        "data": {"fingerprint": data},
-        "select_on": [],
-        "base": {"f1": over(0.8)},
-        **more,
-    }
+def record(encoder, *tests, data="SST", direction="higher", metrics=None, twins=None, seeds=(2,)):
+    metrics = {"tau": replace(TAU, direction=direction)} if metrics is None else metrics
+    group = model(encoder, seeds=seeds, twins=twins or {}, tests=tests, metrics=metrics, comparable=data)
+    group.axes = {"data": data, "encoder": encoder}
+    return group
 
 
 def marked(table):
@@ -126,7 +99,7 @@ def test_sites_and_seeds():
 
 def test_what_is_not_shown_has_no_table():
     hidden = record("a", score(0.3))
-    hidden["metrics"]["tau"]["shown"] = False
+    hidden.metrics["tau"] = replace(TAU, shown=False)
     assert metric_tables([hidden]) == []
 
 
@@ -144,12 +117,13 @@ def test_csv_holds_every_number_unrounded():
 
 
 def test_collapsed_twins_are_never_best():
-    def twins(mean, collapsed=0, **more):
-        return {"attefa": {**twin(mean, collapsed), **more}}
-
-    never = {"attefa": {**twin(math.nan), "attefa": {**NOTHING, "low": math.nan, "high": math.nan}}}
-    cells = [("a", twins(0.2)), ("b", twins(0.9, collapsed=2)), ("c", twins(0.3)), ("d", never)]
-    table = metric_tables([record(name, twins=found, metrics={}) for name, found in cells])[0]
+    cells = [
+        ("a", twin(0.2)),
+        ("b", twin(0.9, collapsed=2)),
+        ("c", twin(0.3)),
+        ("d", never_moved()),
+    ]
+    table = metric_tables([record(name, twins={"attefa": found}, metrics={}) for name, found in cells])[0]
     assert table.name == "attefa"
     assert [(i, table.head[j]) for i, j in table.best] == [(2, "AtteFa")]
 
@@ -163,7 +137,7 @@ def columns(runs, metric, source):
 
 def test_pairs_equal_scipy_on_the_shared_texts():
     runs = read_runs([CELLS])
-    tables = {t.name: t for t in paired_tables(aggregate([run.folder for run in runs]), {str(r.path): r for r in runs})}
+    tables = {t.name: t for t in paired_tables(aggregate(runs))}
     table = tables["attention_correlation-paired"]
     sources = ["attention~input_x_gradient", "attention~leave_one_out", "input_x_gradient~leave_one_out"]
     assert [row[1] for row in table.rows] == [source.replace("~", " ~ ") for source in sources]
@@ -184,8 +158,8 @@ def test_other_texts_are_no_pairs(tmp_path):
     copied(tmp_path / "a")
     copied(tmp_path / "b", cell=MLP, data={"fingerprint": "another", "notes": []})
     runs = read_runs([tmp_path])
-    records = aggregate([run.folder for run in runs])
-    assert paired_tables(records, {str(run.path): run for run in runs}) == []
+    records = aggregate(runs)
+    assert paired_tables(records) == []
 
 
 def test_seeds_are_averaged_before_models_are_compared(tmp_path):
@@ -199,7 +173,7 @@ def test_seeds_are_averaged_before_models_are_compared(tmp_path):
             recipe=read_runs([MLP])[0].meta["recipe"],
         )
     runs = read_runs([tmp_path])
-    tables = paired_tables(aggregate([run.folder for run in runs]), {str(run.path): run for run in runs})
+    tables = paired_tables(aggregate(runs))
     table = next(table for table in tables if table.name == "attention_correlation-paired")
     lstm, mlp = (
         columns(read_runs([cell]), "attention_correlation", "attention~leave_one_out")[0] for cell in (LSTM, MLP)
@@ -213,7 +187,7 @@ def test_of_many_models_each_is_compared_with_the_best(tmp_path, monkeypatch):
     for i, cell in enumerate((LSTM, MLP, LSTM)):
         copied(tmp_path / str(i), cell=cell, axes={"data": "Mock-1", "encoder": f"model {i}"})
     runs = read_runs([tmp_path])
-    tables = paired_tables(aggregate([run.folder for run in runs]), {str(run.path): run for run in runs})
+    tables = paired_tables(aggregate(runs))
     table = next(table for table in tables if table.name == "attention_correlation-paired")
     own = [row[2:4] for row in table.rows if row[1] == "attention ~ input_x_gradient"]
     assert own == [["model 1", "model 0"], ["model 1", "model 2"]]
@@ -223,10 +197,10 @@ def test_of_many_models_each_is_compared_with_the_best(tmp_path, monkeypatch):
 def test_runs_of_other_models_with_the_same_labels_are_no_seeds(tmp_path):
     for i in (1, 2):
         copied(tmp_path / f"run-{i}", axes={"data": "d", "model": "lstm"}, seed=0, model=f"model-{i}")
-    records = aggregate([run.folder for run in read_runs([tmp_path])])
-    found = [(record["axes"]["model from"], record["seeds"]) for record in records]
+    records = aggregate(read_runs([tmp_path]))
+    found = [(group.axes["model from"], group.seeds) for group in records]
     assert found == [("model-1", [0]), ("model-2", [0])]
-    assert [record["base_pairs"]["tvd"]["n"] for record in records] == [0, 0]
+    assert [group.base_pairs.tvd.n for group in records] == [0, 0]
 
 
 def test_models_that_were_tested_otherwise_are_neither_best_nor_paired(tmp_path):
@@ -235,11 +209,11 @@ def test_models_that_were_tested_otherwise_are_neither_best_nor_paired(tmp_path)
         recipe = {**meta["recipe"], "evaluation": {**meta["recipe"]["evaluation"], "units": units}}
         copied(tmp_path / name, cell=cell, recipe=recipe)
     runs = read_runs([tmp_path])
-    records = aggregate([run.folder for run in runs])
+    records = aggregate(runs)
     assert len(records) == 2
-    assert not paired_tables(records, {str(run.path): run for run in runs})
+    assert not paired_tables(records)
     assert not any(table.best for table in metric_tables(records) if table.name != "attefa")
-    for record in records:
-        record["comparable"] = "the same"
-    assert paired_tables(records, {str(run.path): run for run in runs})
+    for group in records:
+        group.comparable = "the same"
+    assert paired_tables(records)
     assert any(table.best for table in metric_tables(records) if table.name != "attefa")

@@ -10,16 +10,20 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.reports.groups import BasePairs
 from attn_faithful.reports.result import Result
-from attn_faithful.reports.run import read_runs
+from attn_faithful.reports.run_search import read_runs
 from attn_faithful.reports.tables import layout as table_layout
-from attn_faithful.reports.tables import table as tables
-from attn_faithful.reports.tables.by_metric import metric_tables, paired_tables
+from attn_faithful.reports.tables.by_metric import metric_tables
 from attn_faithful.reports.tables.by_test import tables_of_tests
+from attn_faithful.reports.tables.listings import plan_table, runs_table
+from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
+from attn_faithful.reports.tables.pairs import paired_tables
 from attn_faithful.reports.tables.table import Table
-from attn_faithful.reports.tables.trends import trend_tables
+from attn_faithful.reports.tables.trends import Trend, TrendRow, trend_tables
+from attn_faithful.reports.tables.twins import attefa_table, constrained_table, seeds_table
 from attn_faithful.store import find_runs
-from tests.reports.altered import CELLS
+from tests.reports.altered import CELLS, LSTM
 from tests.reports.tables.test_table import over, record, twin
 
 WIDTHS = (60, 72, 80, 100, 120, 160)
@@ -80,30 +84,28 @@ def read_blocks(lines, table):
 
 def kinds():
     """Every kind of table that is printed."""
-    runs = find_runs([CELLS])
-    records = aggregate(runs)
+    records = aggregate(read_runs([CELLS]))
     constrained = twin(jsd_at_tvd=over(0.61, 0.02, 3))
-    chance = {"tvd": over(0.02, 0.01, 3), "jsd": over(0.2, 0.1, 3)}
+    chance = BasePairs([(0.01, 0.1), (0.02, 0.2), (0.03, 0.3)])
     several = [
         record("lstm", twins={"attefa": twin(seeds=(10, 50, 257)), "constrained-0.05": constrained}),
         record("transformer", base_pairs=chance, controls={"uniform": over(0.6, 0.1, 2)}),
     ]
-    moved = {"metric": "tau", "source": "attention~leave_one_out", "tau": 1.0, "p": 0.333, "n": 3}
-    moved["values"] = [0.1, 0.2, 0.3, float("nan")]
-    trend = {"axis": "lambda", "family": "sparsegen", "x": [-10.0, 0.0, 0.5, 0.9], "rows": [moved]}
+    moved = TrendRow("tau", "attention~leave_one_out", [0.1, 0.2, 0.3, float("nan")], tau=1.0, p=0.333, n=3)
+    trend = Trend("lambda", "sparsegen", [-10.0, 0.0, 0.5, 0.9], [moved])
     return [
-        tables.runs_table(runs),
-        tables.attefa_table(records),
-        tables.base_table(records),
-        tables.data_table(records),
-        tables.seeds_table(records),
-        tables.plan_table("sst", [("sst lstm 10", "sst-lstm-10-0a1b2c3d", 12.3, 456.0)] * 3),
-        *Result(runs[0].path).tables(),
+        runs_table(find_runs([CELLS])),
+        attefa_table(records),
+        base_table(records),
+        data_table([(group.axes["data"], group.data) for group in records]),
+        seeds_table(records),
+        plan_table("sst", [("sst lstm 10", "sst-lstm-10-0a1b2c3d", 12.3, 456.0)] * 3),
+        *Result(LSTM).tables(),
         *metric_tables(records),
-        tables.attefa_table(several),
-        tables.constrained_table(several),
-        tables.pairs_table(several),
-        tables.base_table(several),
+        attefa_table(several),
+        constrained_table(several),
+        pairs_table(several),
+        base_table(several),
         *trend_tables([trend], {"tau": "Kendall's tau-b"}),
     ]
 
@@ -111,11 +113,11 @@ def kinds():
 @pytest.fixture(scope="module")
 def every_kind():
     runs = read_runs([CELLS])
-    summary = runs[0].folder.read_summary()
-    by_site = [{**test, "site": site} for site in ("layer.0", "layer.1", "joint") for test in summary["tests"]]
-    layers = tables_of_tests(by_site, summary["metrics"], ["negative", "positive"], "bert")
-    records = aggregate([run.folder for run in runs])
-    found = [*kinds(), *layers, *paired_tables(records, {str(run.path): run for run in runs})]
+    first = runs[0]
+    by_site = [replace(record, site=site) for site in ("layer.0", "layer.1", "joint") for record in first.records]
+    layers = tables_of_tests(by_site, first.metrics, ["negative", "positive"], "bert")
+    records = aggregate(runs)
+    found = [*kinds(), *layers, *paired_tables(records)]
     return [replace(table, rows=table.rows[:6]) for table in found]
 
 
@@ -167,7 +169,7 @@ def test_ascii_has_the_same_tables(every_kind, width):
 
 
 def test_what_fits_is_one_grid_and_else_names_are_repeated():
-    table = tables.attefa_table([record(), record("mlp")])
+    table = attefa_table([record(), record("mlp")])
     wide, narrow = printed(table, 160), printed(table, 80)
     assert wide.count("┏") == 1
     assert narrow.count("┏") > 1

@@ -4,59 +4,55 @@ import csv
 import doctest
 import io
 import math
+from types import SimpleNamespace
 
 import pytest
 
-from attn_faithful.reports.tables import table as tables
+from attn_faithful.reports import numbers
+from attn_faithful.reports.groups import BasePairs, Group, OverSeeds, Performance, TwinGroup, TwinOfSeed
+from attn_faithful.reports.numbers import number
+from attn_faithful.reports.paper_numbers import Claim, PaperNumbers
+from attn_faithful.reports.tables import sources
 from attn_faithful.reports.tables.beside_paper import expected_table
-from attn_faithful.reports.tables.table import Table, number, spread
+from attn_faithful.reports.tables.listings import runs_table
+from attn_faithful.reports.tables.models import base_table, pairs_table, spread
+from attn_faithful.reports.tables.table import Table
+from attn_faithful.reports.tables.twins import attefa_table, constrained_table, seeds_table
 from attn_faithful.store import RunFolder
 
 
-def over(mean, std=0.0, n=1, **more):
-    return {"mean": mean, "std": std, "n": n, "n_undefined": 0, **more}
+def over(mean, std=0.0, n=1):
+    return OverSeeds(mean, std, n)
 
 
-NOTHING = {"mean": math.nan, "std": math.nan, "n": 0, "n_undefined": 2}
+NOTHING = OverSeeds(n_undefined=2)
 
 
-def twin(attefa=0.25, collapsed=0, reason=None, seeds=(10, 50), **more):
-    row = {
-        "f1": 0.9,
-        "tvd": 0.1,
-        "jsd": 0.4,
-        "attefa": attefa,
-        "collapsed": bool(collapsed),
-        "reason": reason,
-        "epoch": 3,
-    }
-    return {
-        "by_seed": [{"base_seed": 2, "seed": seed, **row} for seed in seeds],
-        "f1": over(0.9),
-        "tvd": over(0.1, 0.02, 2),
-        "jsd": over(0.4),
-        "constant_tvd": over(0.35),
-        "attefa": over(attefa, 0.05, len(seeds), low=0.2, high=0.3),
-        "collapsed": collapsed,
-        "n_examples": 59,
-        "n_undefined_examples": 1,
-        **more,
-    }
+def twin(value=0.25, collapsed=0, reason=None, seeds=(10, 50), **numbers):
+    """Twins of one kind; their numbers over seeds are given, and not computed."""
+    by_seed = [TwinOfSeed(2, seed, 3, 0.9, value, 0.1, 0.4, math.nan, bool(collapsed), reason) for seed in seeds]
+    twins = TwinGroup("", by_seed, low=0.2, high=0.3, n_examples=59, n_undefined_examples=1)
+    twins.f1, twins.tvd, twins.jsd = over(0.9), over(0.1, 0.02, 2), over(0.4)
+    twins.constant_tvd, twins.attefa = over(0.35), over(value, 0.05, len(seeds))
+    for name, value in numbers.items():
+        setattr(twins, name, value)
+    return twins
 
 
-def record(encoder="lstm", **more):
-    return {
-        "axes": {"data": "Mock-1", "encoder": encoder},
-        "seeds": [2],
-        "runs": [],
-        "select_on": [],
-        "controls": {},
-        "base": {"accuracy": over(0.8), "f1": over(0.81), "roc_auc": over(0.9)},
-        "twins": {"attefa": twin()},
-        "base_pairs": {"tvd": NOTHING, "jsd": NOTHING},
-        "informative_mass": NOTHING,
-        **more,
-    }
+def never_moved():
+    """Twins whose attention never moved."""
+    return twin(math.nan, reason="twin attention never moved", attefa=NOTHING, low=math.nan, high=math.nan)
+
+
+def record(encoder="lstm", seeds=(2,), twins=None, **more):
+    """A model; runs stand for their seeds alone."""
+    twins = {"attefa": twin()} if twins is None else twins
+    for variant, of_variant in twins.items():
+        of_variant.variant = variant
+    axes = {"data": "Mock-1", "encoder": encoder}
+    numbers = {"base": Performance(over(0.8), over(0.81), over(0.9)), "named": axes, **more}
+    runs = [SimpleNamespace(seed=seed, label_names=["no", "yes"]) for seed in seeds]
+    return Group(axes, runs, twins=twins, **numbers)
 
 
 def cells(table, row=0):
@@ -64,7 +60,8 @@ def cells(table, row=0):
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(tables).failed == 0
+    assert doctest.testmod(numbers).failed == 0
+    assert doctest.testmod(sources).failed == 0
 
 
 # --- numbers
@@ -125,9 +122,7 @@ def test_markup_of_a_name_is_not_read_by_the_terminal():
 
 def test_attefa_table():
     gone = twin(0.6, collapsed=2)
-    never = twin(math.nan, reason="twin attention never moved")
-    never["attefa"] = {**NOTHING, "low": math.nan, "high": math.nan}
-    table = tables.attefa_table([record(), record("mlp", twins={"attefa": gone, "attefa-0.3": never})])
+    table = attefa_table([record(), record("mlp", twins={"attefa": gone, "attefa-0.3": never_moved()})])
     assert cells(table) == {
         "data": "Mock-1",
         "encoder": "lstm",
@@ -150,10 +145,10 @@ def test_attefa_table():
 
 def test_no_twins_no_table():
     bare = record(twins={})
-    assert tables.attefa_table([bare]) is None
-    assert tables.constrained_table([bare]) is None
-    assert tables.seeds_table([bare]) is None
-    assert tables.pairs_table([bare]) is None
+    assert attefa_table([bare]) is None
+    assert constrained_table([bare]) is None
+    assert seeds_table([bare]) is None
+    assert pairs_table([bare]) is None
 
 
 @pytest.mark.parametrize(
@@ -166,8 +161,8 @@ def test_no_twins_no_table():
 )
 def test_selection_on_test_is_said(stages, words):
     for table in (
-        tables.base_table([record(select_on=stages)]),
-        tables.attefa_table([record(), record(select_on=stages)]),
+        base_table([record(select_on=stages)]),
+        attefa_table([record(), record(select_on=stages)]),
     ):
         assert any(words in note for note in table.notes)
 
@@ -175,47 +170,48 @@ def test_selection_on_test_is_said(stages, words):
 def test_constrained_twins_say_what_they_missed():
     reason = "missed: mean TVD 0.085 is above 0.05"
     missed = twin(reason=reason, seeds=(10,), jsd_at_tvd=NOTHING)
-    table = tables.constrained_table([record(twins={"attefa": twin(), "constrained-0.05": missed})])
+    table = constrained_table([record(twins={"attefa": twin(), "constrained-0.05": missed})])
     assert len(table.rows) == 1
     assert (cells(table)["max TVD"], cells(table)["JSD at TVD"]) == ("0.05", "-")
     assert table.notes == [f"Mock-1 lstm, 0.05: {reason}"]
     met = twin(seeds=(10,), jsd_at_tvd=over(0.6))
-    table = tables.constrained_table([record(twins={"constrained-0.05": met})])
+    table = constrained_table([record(twins={"constrained-0.05": met})])
     assert (cells(table)["JSD at TVD"], table.notes) == ("0.600", [])
-    assert tables.attefa_table([record(twins={"constrained-0.05": met})]) is None
+    assert attefa_table([record(twins={"constrained-0.05": met})]) is None
 
 
 def test_base_table():
     planted = record(informative_mass=over(0.7), controls={"uniform": over(0.6), "imposed": NOTHING})
-    table = tables.base_table([planted, record("mlp")])
+    table = base_table([planted, record("mlp")])
     assert cells(table)["Planted mass"] == "0.700"
     assert (cells(table)["F1 uniform"], cells(table)["F1 imposed"]) == ("0.600", "-")
     assert (cells(table, 1)["Planted mass"], cells(table, 1)["F1 uniform"]) == ("-", "-")
-    unlabelled = record(base=dict.fromkeys(("accuracy", "f1", "roc_auc"), NOTHING))
-    assert cells(tables.base_table([unlabelled]))["F1"] == "-"
+    unlabelled = record(base=Performance())
+    assert cells(base_table([unlabelled]))["F1"] == "-"
 
 
 def test_axes_that_only_some_have():
     other = record()
-    other["axes"] = {**other["axes"], "projection": "sparsemax"}
-    table = tables.base_table([record(), other])
+    other.axes = {**other.axes, "projection": "sparsemax"}
+    table = base_table([record(), other])
     assert [cells(table, i)["projection"] for i in (0, 1)] == ["-", "sparsemax"]
 
 
 def test_pairs_table():
-    pairs = {"tvd": over(0.02, 0.01, 3), "jsd": over(0.2, 0.1, 3)}
-    table = tables.pairs_table([record(), record("mlp", base_pairs=pairs)])
-    assert table.rows == [["Mock-1", "mlp", "0.020 ±0.010", "0.200 ±0.100", "3"]]
+    pairs = BasePairs([(0.01, 0.1), (0.03, 0.3), (math.nan, math.nan)])
+    table = pairs_table([record(), record("mlp", base_pairs=pairs)])
+    assert table.rows == [["Mock-1", "mlp", "0.020 ±0.010", "0.200 ±0.100", "2"]]
 
 
 def test_expected_table():
-    expected = {
-        "key": ["data", "encoder"],
-        "metrics": ["base_f1", "twin_f1", "tvd", "jsd", "attefa"],
-        "band": {"base_f1": 0.01, "tvd": 0.01, "attefa": 0.1, "jsd": 0.1},
-        "rows": {"Mock-1 lstm": [0.82, 0.5, 0.2, None, 0.24], "Mock-1 gru": [1, 1, 1, 1, 1]},
-    }
-    table = expected_table([record(), record("mlp")], expected, "Amini and Kosseim, table 3")
+    expected = PaperNumbers(
+        key=["data", "encoder"],
+        metrics=["base_f1", "twin_f1", "tvd", "jsd", "attefa"],
+        band={"base_f1": 0.01, "tvd": 0.01, "attefa": 0.1, "jsd": 0.1},
+        rows={"Mock-1 lstm": [0.82, 0.5, 0.2, None, 0.24], "Mock-1 gru": [1, 1, 1, 1, 1]},
+    )
+    other = Claim("x", expected)
+    table = expected_table([record(), record("mlp")], Claim("Amini and Kosseim, table 3", expected))
     assert "Amini and Kosseim, table 3" in table.title
     within = {row[1]: row[2:] for row in table.rows}
     assert within == {
@@ -224,19 +220,17 @@ def test_expected_table():
         "tvd": ["0.100 ±0.020", "0.2000", "±0.01", "no", "0 of 2"],
         "attefa": ["0.250 ±0.050", "0.2400", "±0.1", "yes", "0 of 2"],
     }
-    assert expected_table([record("mlp")], expected, "x") is None
-    unlabelled = record(base=dict.fromkeys(("accuracy", "f1", "roc_auc"), NOTHING), twins={})
-    assert expected_table([unlabelled], expected, "x").rows == [
-        ["Mock-1 lstm", "base_f1", "-", "0.8200", "±0.01", "-", "-"]
-    ]
+    assert expected_table([record("mlp")], other) is None
+    unlabelled = record(base=Performance(), twins={})
+    assert expected_table([unlabelled], other).rows == [["Mock-1 lstm", "base_f1", "-", "0.8200", "±0.01", "-", "-"]]
     collapsed = record(
         twins={"attefa-from-base": twin(collapsed=2)}
     )  # whatever its name, the first is the recipe's own
-    assert [row[-1] for row in expected_table([collapsed], expected, "x").rows] == ["-", *["2 of 2"] * 3]
+    assert [row[-1] for row in expected_table([collapsed], other).rows] == ["-", *["2 of 2"] * 3]
 
 
 def test_seeds_table():
-    table = tables.seeds_table([record(twins={"attefa": twin(collapsed=1)})])
+    table = seeds_table([record(twins={"attefa": twin(collapsed=1)})])
     assert [(row[3], row[4], row[-1]) for row in table.rows] == [("2", "10", "yes"), ("2", "50", "yes")]
 
 
@@ -244,11 +238,11 @@ def test_runs_table(tmp_path):
     runs = []
     for i, value in enumerate((0.25, None)):
         run = RunFolder(tmp_path / str(i))
-        found = {"variant": "attefa", "attefa": {"value": value}, "collapsed": {"value": value is not None}}
+        found = {"variant": "attefa", "seed": 1, "attefa": {"value": value}, "collapsed": {"value": value is not None}}
         run.write_summary({"base": {"f1": 0.8}, "twins": {"attefa-1": found, "kl-1": {**found, "variant": "kl"}}})
         run.write_meta({"axes": {"data": "Mock-1"}, "seed": i, "seconds": 61.4})
         runs.append(run)
-    table = tables.runs_table(runs)
+    table = runs_table(runs)
     assert table.rows == [
         ["Mock-1", "0", "0.800", "0.250 (1 of 1 collapsed)", "61 s", str(tmp_path / "0")],
         ["Mock-1", "1", "0.800", "-", "61 s", str(tmp_path / "1")],

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,11 @@ from attn_faithful._checks import InputError
 from attn_faithful.reports.answer.about import about, distinct, doubts
 from attn_faithful.reports.answer.competence import Competence, competence_of
 from attn_faithful.reports.answer.findings import findings
-from attn_faithful.reports.answer.sentences import Sentence, plain, sentences
-from attn_faithful.reports.answer.verdict import ENOUGH, TEXTS, Verdict, verdict
+from attn_faithful.reports.answer.sentences import sentences
+from attn_faithful.reports.answer.verdict import ENOUGH, MIXED, TEXTS, Verdict, verdict
+from attn_faithful.reports.answer.wording import Sentence, plain
 from attn_faithful.reports.characters import visible, writable
-from attn_faithful.reports.examples import sites_of
+from attn_faithful.reports.groups import SeedRuns
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.scores import Scores
 
@@ -94,12 +95,16 @@ class Answer:
     @property
     def short(self) -> str:
         """One line: the verdict with the accuracy."""
+        return f"{self.title}: {self._accuracy}. {self.verdict_text}"
+
+    @property
+    def _accuracy(self) -> str:
         known = [each for each in self.competence if each.known]
-        accuracy = "accuracy unknown"
-        if known:
-            values = sorted({f"{each.accuracy:.2f}" for each in known})
-            accuracy = f"accuracy {' to '.join([values[0], *values[1:][-1:]])} (majority {known[0].majority:.2f})"
-        return f"{self.title}: {accuracy}. {self.verdict_text}"
+        if not known:
+            return "accuracy unknown"
+        values = sorted({f"{each.accuracy:.2f}" for each in known})
+        ends = values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
+        return f"accuracy {ends} (majority {known[0].majority:.2f})"
 
     # renderings
 
@@ -109,20 +114,22 @@ class Answer:
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich.text import Text
 
-        strong = (self.competence_text, self.verdict_text)
         for line in self.lines:
-            yield Text(writable(line, options.encoding), style="bold" if line in strong else "")
+            yield Text(writable(line, options.encoding), style="bold" if line in self._strong else "")
 
     def html(self) -> Markup:
         """A fragment; whatever names hold is text and no markup."""
         first, *rest = self.lines
-        marked = [
-            Markup("<p><b>{}</b></p>").format(line)
-            if line in (self.competence_text, self.verdict_text)
-            else Markup("<p>{}</p>").format(line)
-            for line in rest
-        ]
-        return Markup("<div><p>{}</p>{}</div>").format(first, Markup("").join(marked))
+        paragraphs = Markup("")
+        for line in rest:
+            frame = "<p><b>{}</b></p>" if line in self._strong else "<p>{}</p>"
+            paragraphs += Markup(frame).format(line)
+        return Markup("<div><p>{}</p>{}</div>").format(first, paragraphs)
+
+    @property
+    def _strong(self) -> tuple[str, str]:
+        """The lines that stand out."""
+        return self.competence_text, self.verdict_text
 
     def _repr_html_(self) -> str:
         return str(self.html())
@@ -145,14 +152,14 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
     if not runs:
         raise InputError("Expected at least one run, but got none.")
     if site is None:
-        site = (sites_of(runs[0]) or [None])[-1]
-    found = [competence_of(run) for run in runs]
-    single = [_verdict(run, site, each) for run, each in zip(runs, found, strict=True)]
-    joint, reason = _together(runs, single)
+        site = runs[0].main_site
+    competence = [competence_of(run) for run in runs]
+    single = [_verdict(run, site, each) for run, each in zip(runs, competence, strict=True)]
+    joint, reason = _joint_verdict(runs, single)
     return Answer(
         title=runs[0].title if title is None else title,
         about=about(runs, site),
-        competence=found,
+        competence=competence,
         verdict=joint,
         reason=reason,
         sentences=sentences(Scores(runs, site)),
@@ -162,28 +169,23 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
 
 
 def _verdict(run: Run, site: str | None, competence: Competence) -> tuple[Verdict | None, str]:
-    if not run.records and not run.summary.get("twins"):
+    if not run.records and not run.summary.twins:
         return None, "no test was run; attn-faithful evaluate MODEL --data DATA runs them"
-    return verdict(findings(Scores([run], site)), len(run.examples), competence.why_not, distinct(run))
+    return verdict(findings(Scores([run], site)), len(run.ids), competence.why_not, distinct(run))
 
 
-def _together(runs: Sequence[Run], single: Sequence[tuple[Verdict | None, str]]) -> tuple[Verdict | None, str]:
+def _joint_verdict(runs: Sequence[Run], verdicts: Sequence[tuple[Verdict | None, str]]) -> tuple[Verdict | None, str]:
     """The verdict of several seeds: none where one has none, mixed where they differ."""
-    reasons = {reason for _, reason in single}
-    if len(reasons) == 1 and single[0][0] is None:
-        return None, reasons.pop()
-    for run, (found, reason) in zip(runs, single, strict=True):
-        if found is None:
-            return None, f"seed {run.seed}: {reason}"
-    keys = {found.key for found, _ in single if found is not None}
-    key = keys.pop() if len(keys) == 1 else "mixed"
+    keys = set()
+    several_reasons = len({reason for _, reason in verdicts}) > 1
+    for run, (each, reason) in zip(runs, verdicts, strict=True):
+        if each is None:
+            return None, f"seed {run.seed}: {reason}" if several_reasons else reason
+        keys.add(each.key)
+    key = keys.pop() if len(keys) == 1 else MIXED
     return Verdict(key, TEXTS[key]), ""
 
 
-def answers(records: Sequence[Mapping[str, Any]]) -> list[Answer]:
-    """One answer a record of `aggregate.aggregate`, from the runs behind it."""
-    found = []
-    for record in records:
-        title = " ".join(record["axes"].values()) if "axes" in record else None
-        found.append(answer([Run(path) for path in record["runs"]], title=title))
-    return found
+def answers(models: Sequence[SeedRuns]) -> list[Answer]:
+    """One answer a model, from its runs over seeds."""
+    return [answer(model.runs, title=model.title) for model in models]

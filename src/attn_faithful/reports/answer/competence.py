@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.functional.summaries import wilson
+from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.run import Run
 
 RESAMPLES = 1000
 _TAILS = (0.025, 0.975)
-_HELD = 2**24  # numbers that are held at once
+_CHUNK = 2**24  # numbers in memory at once
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,16 @@ class Competence:
         n_unread: texts that the model could not read.
     """
 
-    accuracy: float
-    low: float
-    high: float
-    majority: float
-    constant: str
-    f1: float
-    f1_low: float
-    f1_high: float
     n: int
     n_texts: int
+    accuracy: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    majority: float = math.nan
+    constant: str = ""
+    f1: float = math.nan
+    f1_low: float = math.nan
+    f1_high: float = math.nan
     multi_label: bool = False
     seed: int = 0
     n_unread: int = 0
@@ -70,7 +71,7 @@ class Competence:
         if not self.known or self.competent:
             return None
         if self.majority == 1:
-            return f"all {_texts(self.n)} are of one class, so that no accuracy shows that the model predicts"
+            return f"all {counted(self.n, 'text')} are of one class, so that no accuracy shows that the model predicts"
         return (
             f"the model is not shown to predict better than {self.constant} (accuracy {self.accuracy:.2f}, "
             f"{self.low:.2f} to {self.high:.2f}, against {self.majority:.2f})"
@@ -80,28 +81,33 @@ class Competence:
     def sentence(self) -> str:
         """In words, with n."""
         if not self.known:
-            which = "the text has no" if self.n_texts == 1 else f"none of {_texts(self.n_texts)} has a"
-            if self.n_unread:
-                which = f"of {_texts(self.n_texts)} the model could not read {self.n_unread:,}, and no other has a"
-            return f"How well the model predicts is unknown: {which} known label."
-        which = " with a known label"
-        if self.n_unread:
-            unlabelled = self.n + self.n_unread < self.n_texts
-            which = " that it could read" + (" and whose label is known" if unlabelled else "")
-        of = _texts(self.n) if self.n == self.n_texts else f"the {self.n:,} of {_texts(self.n_texts)}{which}"
+            return f"How well the model predicts is unknown: {self._why_unknown} known label."
         what = "accuracy over labels" if self.multi_label else "accuracy"
+        f1 = "undefined"
+        if not math.isnan(self.f1):
+            f1 = f"{self.f1:.2f} ({self.f1_low:.2f} to {self.f1_high:.2f})"
         return (
-            f"On {of} the model has {what} {self.accuracy:.2f} ({self.low:.2f} to {self.high:.2f}) and F1 "
-            f"{_with_interval(self.f1, self.f1_low, self.f1_high)}; {self.constant} has {what} {self.majority:.2f}."
+            f"On {self._which} the model has {what} {self.accuracy:.2f} ({self.low:.2f} to {self.high:.2f}) and F1 "
+            f"{f1}; {self.constant} has {what} {self.majority:.2f}."
         )
 
+    @property
+    def _why_unknown(self) -> str:
+        texts = counted(self.n_texts, "text")
+        if self.n_unread:
+            return f"of {texts} the model could not read {self.n_unread:,}, and no other has a"
+        return "the text has no" if self.n_texts == 1 else f"none of {texts} has a"
 
-def _texts(n: int) -> str:
-    return "1 text" if n == 1 else f"{n:,} texts"
-
-
-def _with_interval(value: float, low: float, high: float) -> str:
-    return "undefined" if math.isnan(value) else f"{value:.2f} ({low:.2f} to {high:.2f})"
+    @property
+    def _which(self) -> str:
+        """The texts that the numbers are over."""
+        if self.n == self.n_texts:
+            return counted(self.n, "text")
+        texts = f"the {self.n:,} of {counted(self.n_texts, 'text')}"
+        if not self.n_unread:
+            return f"{texts} with a known label"
+        unlabelled = self.n + self.n_unread < self.n_texts
+        return f"{texts} that it could read and whose label is known" if unlabelled else f"{texts} that it could read"
 
 
 def competence_of(run: Run) -> Competence:
@@ -125,35 +131,32 @@ def competence(
         >>> found.accuracy, found.majority, found.constant, found.competent
         (0.9, 0.5, 'always "no"', True)
     """
-    several = any(np.ndim(label) for label in labels)
-    if several:
+    if any(np.ndim(label) for label in labels):
         return _of_several(np.asarray(probabilities), labels, seed)
     gold, chances = np.asarray(labels, dtype=int), np.asarray(probabilities)  # (B,), (B, C)
     unread = np.isnan(chances).any(1)
     known = (gold >= 0) & ~unread
-    n = int(known.sum())
-    if not n:
-        return _unknown(len(gold), False, seed, int(unread.sum()))
+    counts = {"n": int(known.sum()), "n_texts": len(known), "n_unread": int(unread.sum()), "seed": seed}
+    if not known.any():
+        return Competence(**counts)
     gold, predicted = gold[known], chances[known].argmax(1)
-    counts = Counter(gold.tolist())
-    largest = min(counts, key=lambda place: (-counts[place], place))
+    n_by_class = Counter(gold.tolist())
+    largest = min(n_by_class, key=lambda label: (-n_by_class[label], label))
+    name = label_names[largest] if largest < len(label_names) else str(largest)
     accuracy = float((gold == predicted).mean())
+    low, high = wilson(accuracy, len(gold))
     outcomes, weights = _outcomes(gold, predicted, len(label_names))
     f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, _binary if len(label_names) == 2 else _of_present)
-    name = label_names[largest] if largest < len(label_names) else str(largest)
     return Competence(
-        accuracy,
-        *wilson(accuracy, n),
-        counts[largest] / n,
-        f'always "{name}"',
-        f1,
-        f1_low,
-        f1_high,
-        n,
-        len(known),
-        False,
-        seed,
-        int(unread.sum()),
+        accuracy=accuracy,
+        low=low,
+        high=high,
+        majority=n_by_class[largest] / len(gold),
+        constant=f'always "{name}"',
+        f1=f1,
+        f1_low=f1_low,
+        f1_high=f1_high,
+        **counts,
     )
 
 
@@ -161,39 +164,29 @@ def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> 
     gold = np.asarray([np.asarray(label, dtype=int) for label in labels])  # (B, C)
     unread = np.isnan(probabilities).any(1)
     known = (gold >= 0).all(1) & ~unread
-    n = int(known.sum())
-    if not n:
-        return _unknown(len(gold), True, seed, int(unread.sum()))
+    counts = {"n": int(known.sum()), "n_texts": len(known), "n_unread": int(unread.sum()), "seed": seed}
+    if not known.any():
+        return Competence(multi_label=True, **counts)
     gold, predicted = gold[known], (probabilities[known] > 0.5).astype(int)
     right = (gold == predicted).mean(1)  # (B,)
+    low, high = _mean_interval(right)
     share = gold.mean(0)  # (C,)
     kinds = np.concatenate([gold & predicted, (1 - gold) & predicted, gold & (1 - predicted)], axis=1)  # (B, 3 C)
-    patterns, counts = np.unique(kinds, axis=0, return_counts=True)
+    patterns, weights = np.unique(kinds, axis=0, return_counts=True)
     outcomes = patterns.reshape(len(patterns), 3, -1)  # (P, 3, C)
-    f1, f1_low, f1_high = _f1_with_interval(outcomes, counts, _of_all)
-    low, high = _mean_interval(right)
-    majority = float(np.maximum(share, 1 - share).mean())
-    constant = "always each label's commoner side"
+    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, _of_all)
     return Competence(
-        float(right.mean()),
-        low,
-        high,
-        majority,
-        constant,
-        f1,
-        f1_low,
-        f1_high,
-        n,
-        len(known),
-        True,
-        seed,
-        int(unread.sum()),
+        accuracy=float(right.mean()),
+        low=low,
+        high=high,
+        majority=float(np.maximum(share, 1 - share).mean()),
+        constant="always each label's commoner side",
+        f1=f1,
+        f1_low=f1_low,
+        f1_high=f1_high,
+        multi_label=True,
+        **counts,
     )
-
-
-def _unknown(n_texts: int, multi_label: bool, seed: int, n_unread: int) -> Competence:
-    nan = math.nan
-    return Competence(nan, nan, nan, nan, "", nan, nan, nan, 0, n_texts, multi_label, seed, n_unread)
 
 
 def _outcomes(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -217,7 +210,7 @@ def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tu
     n, flat = int(counts.sum()), outcomes.reshape(len(outcomes), -1)
     value = float(mean((counts @ flat).reshape(1, *outcomes.shape[1:]))[0])
     generator = np.random.default_rng(0)
-    step = max(1, _HELD // max(len(counts), flat.shape[1]))
+    step = max(1, _CHUNK // max(len(counts), flat.shape[1]))
     parts = []
     for start in range(0, RESAMPLES, step):
         drawn = generator.multinomial(n, counts / n, size=min(step, RESAMPLES - start))  # (R, P)
@@ -229,8 +222,8 @@ def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tu
 def _each(totals: np.ndarray) -> np.ndarray:
     """F1 of each class (R, C) from counts (R, 3, C); 0 where there is nothing to find and nothing was said."""
     found, wrongly, missed = totals[:, 0], totals[:, 1], totals[:, 2]
-    whole = 2 * found + wrongly + missed
-    return np.where(whole > 0, 2 * found / np.maximum(whole, 1), 0.0)
+    total = 2 * found + wrongly + missed
+    return np.where(total > 0, 2 * found / np.maximum(total, 1), 0.0)
 
 
 def _binary(totals: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_faithful.functional.summaries import wilson
+from attn_faithful.records.scores import ScoreRecord
 from attn_faithful.reports.answer.verdict import (
     AGAINST,
     DIFFERENT,
@@ -23,7 +24,6 @@ from attn_faithful.reports.answer.verdict import (
     constant_base,
     finding,
 )
-from attn_faithful.reports.examples import SETS, first_source
 from attn_faithful.reports.scores import Scores
 
 LN2 = math.log(2)
@@ -32,8 +32,8 @@ _EPS = 0.01  # of the adversarial test where its settings name none
 
 def findings(scores: Scores) -> list[Finding]:
     """What the tests say that have something to say, of one run."""
-    found = [of(scores) for of in FINDERS]
-    return [each for each in found if each is not None]
+    every = [finder(scores) for finder in FINDERS]
+    return [each for each in every if each is not None]
 
 
 def eps_of(scores: Scores) -> float:
@@ -58,24 +58,36 @@ class Different:
 
 def completely_different(scores: Scores) -> Different:
     """The texts in which an attention at least `DIFFERENT` of the reach away gives the same answer."""
-    lower, reach = scores.values("adversarial_attention"), scores.values("jsd_reachable")
+    reach = scores.values("jsd_reachable")
     reach = np.where(np.isfinite(reach), reach, LN2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found, most = lower / reach, scores.values("adversarial_upper") / reach
-    known = np.isfinite(found)
+        lower = scores.values("adversarial_attention") / reach
+        upper = scores.values("adversarial_upper") / reach
+    known = np.isfinite(lower)
     if not known.any():
         return Different(math.nan, math.nan, 0)
-    most = np.where(np.isfinite(most), np.maximum(most, found), 1.0)
-    share = float((found[known] >= DIFFERENT).mean())
-    return Different(share, float((most[known] >= DIFFERENT).mean()), int(known.sum()))
+    upper = np.where(np.isfinite(upper), np.maximum(upper, lower), 1.0)
+    share = float((lower[known] >= DIFFERENT).mean())
+    most = float((upper[known] >= DIFFERENT).mean())
+    return Different(share, most, int(known.sum()))
+
+
+def _of_mean(test: str, record: ScoreRecord | None, line: float) -> Finding | None:
+    """A mean that lies above a line where attention is faithful."""
+    if record is None:
+        return None
+    return finding(test, record.low, record.high, record.n, line, "above")
 
 
 def _of_agreement(scores: Scores) -> Finding | None:
-    source = first_source(scores.run, scores.site)
-    record = None if source is None else scores.record("attention_correlation", f"attention~{source}")
-    if record is None:
+    source = scores.run.first_source(scores.site)
+    if source is None:
         return None
-    return finding("correlation", record["low"], record["high"], record["n"], TAU_LINE, "above")
+    return _of_mean("correlation", scores.record("attention_correlation", f"attention~{source}"), TAU_LINE)
+
+
+def _of_shuffling(scores: Scores) -> Finding | None:
+    return _of_mean("permutation", scores.record("attention_permutation"), SHUFFLE_LINE)
 
 
 def _of_moves(scores: Scores) -> Finding | None:
@@ -90,25 +102,18 @@ def _of_moves(scores: Scores) -> Finding | None:
     return known if bound is not None and bound.says == FOR else Finding("adversarial", OPEN)
 
 
-def _of_shuffling(scores: Scores) -> Finding | None:
-    record = scores.record("attention_permutation")
-    if record is None:
-        return None
-    return finding("permutation", record["low"], record["high"], record["n"], SHUFFLE_LINE, "above")
-
-
 def _of_removal(scores: Scores) -> Finding | None:
     """Of the texts in which some part flips the decision: whether attention's order is as short as any set."""
-    best = next((name for name in SETS if scores.record("decision_flip", name) is not None), None)
+    best = scores.best_set
     if best is None or scores.record("decision_flip") is None:
         return None
-    fraction, fewest = scores.asked("decision_flip", best), scores.asked("flip_size", best)
-    part = fraction < 1
+    part = scores.of_questions("decision_flip", best) < 1
     if not part.any():
         return None
-    short = scores.asked("flip_size")[part] <= fewest[part]  # False where the order never flips it
+    by_attention, fewest = scores.of_questions("flip_size"), scores.of_questions("flip_size", best)
+    short = by_attention[part] <= fewest[part]  # False where the order never flips it
     # where every label was asked, the labels of a text are no texts of their own
-    n = int(part.reshape(-1, len(scores.run.examples)).any(0).sum())
+    n = int(part.reshape(-1, len(scores.run.ids)).any(0).sum())
     return finding("flips", *wilson(float(short.mean()), n), n, SHARE_LINE, "above")
 
 
@@ -117,13 +122,10 @@ def _of_twins(scores: Scores) -> Finding | None:
 
     Where a constant prediction would come as near to the base as the line, a twin that gave up would too.
     """
-    twins = [twin for twin in (scores.run.summary.get("twins") or {}).values() if "attefa" in twin]
-    if not twins or not scores.run.scored("tvd", scores.site):
+    twin = next(iter(scores.twins.values()), None)
+    if twin is None or twin.attefa.n < ENOUGH or twin.collapsed or constant_base(twin):
         return None
-    twin, ratio = twins[0], twins[0]["attefa"]
-    if ratio["n"] < ENOUGH or ratio["high"] is None or twin["collapsed"]["value"] or constant_base(twin):
-        return None
-    return Finding("attefa", AGAINST) if ratio["high"] < TWIN_LINE else None
+    return Finding("attefa", AGAINST) if twin.attefa.high < TWIN_LINE else None
 
 
 FINDERS: tuple[Callable[[Scores], Finding | None], ...] = (

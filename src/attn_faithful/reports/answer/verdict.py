@@ -6,11 +6,12 @@ The rule is stated for readers in docs/reading.md, section "The verdict".
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-AGAINST, FOR, OPEN = "against", "for", "open"
+from attn_faithful.records.twins import TwinRecord
+
+AGAINST, FOR, OPEN, MIXED = "against", "for", "open", "mixed"
 ENOUGH = 30  # texts, below which a test says nothing here
 
 TAU_LINE = 0.5  # mean tau-b of attention with the gradient
@@ -49,11 +50,11 @@ class Verdict:
 TEXTS = {
     AGAINST: "not a faithful explanation",
     FOR: "no test speaks against it",
-    "mixed": "mixed evidence",
+    MIXED: "mixed evidence",
 }
 
 
-def finding(test: str, low: float | None, high: float | None, n: int, line: float, faithful: str) -> Finding | None:
+def finding(test: str, low: float, high: float, n: int, line: float, faithful: str) -> Finding | None:
     """What an interval says of a line.
 
     Args:
@@ -72,20 +73,21 @@ def finding(test: str, low: float | None, high: float | None, n: int, line: floa
         >>> finding("correlation", 0.36, 0.40, 12, TAU_LINE, "above") is None
         True
     """
-    if n < ENOUGH or low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+    if n < ENOUGH or not (math.isfinite(low) and math.isfinite(high)):
         return None
     if low <= line <= high:
         return Finding(test, OPEN)
-    return Finding(test, FOR if (low > line) == (faithful == "above") else AGAINST)
+    side = "above" if low > line else "below"
+    return Finding(test, FOR if side == faithful else AGAINST)
 
 
 def verdict(
-    found: Sequence[Finding | None], n: int, why_not: str | None = None, different: int | None = None
+    findings: Sequence[Finding | None], n: int, why_not: str | None = None, different: int | None = None
 ) -> tuple[Verdict | None, str]:
     """The verdict of the tests that ran, or why there is none.
 
     Args:
-        found: what each test says; None where it says nothing.
+        findings: what each test says; None where it says nothing.
         n: texts.
         why_not: what forbids a verdict whatever the tests say: a model that does not predict.
         different: how many of the texts are different; None for all.
@@ -108,23 +110,24 @@ def verdict(
     if n < ENOUGH:
         return None, f"few texts, {n} of at least {ENOUGH}"
     if different is not None and different < ENOUGH:
-        return None, f"few texts, {different} different one{'' if different == 1 else 's'} of at least {ENOUGH}"
+        ones = "one" if different == 1 else "ones"
+        return None, f"few texts, {different} different {ones} of at least {ENOUGH}"
     if why_not is not None:
         return None, why_not
-    speaking = [each for each in found if each is not None]
+    speaking = [each for each in findings if each is not None]
     if len(speaking) < 2:
         who = f"only the test {speaking[0].test} has" if speaking else "no test has"
         return None, f"{who} something to say here, and a verdict takes two"
-    said = [each.says for each in speaking]
-    same = len(set(said)) == 1 and said[0] != OPEN
-    key = said[0] if same else "mixed"
+    directions = {each.says for each in speaking}
+    key = directions.pop() if len(directions) == 1 else MIXED
+    if key == OPEN:
+        key = MIXED
     return Verdict(key, TEXTS[key]), ""
 
 
-def constant_base(twin: Mapping[str, Any]) -> bool:
+def constant_base(twin: TwinRecord) -> bool:
     """Whether a twin's base is so nearly constant that a constant prediction alone lies below the twins' line."""
-    constant = (twin.get("constant_tvd") or {}).get("value")
-    return constant is not None and constant < TWIN_LINE
+    return twin.constant_tvd < TWIN_LINE
 
 
 def few(n: int) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from attn_faithful.reports.divergences import jsd_of_lists, tvd
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, how_to_run
 from attn_faithful.reports.figures.distributions import Group, violins
 from attn_faithful.reports.figures.means import Twin, tradeoff
 from attn_faithful.reports.palette import hue_of
-from attn_faithful.reports.run import Run
 
 PAPER = "Amini and Kosseim"
 ATTEFA = "attefa"
@@ -23,22 +20,22 @@ ATTEFA = "attefa"
 def _attefa(cells: Sequence[Cell]) -> list[Panel]:
     """One row a cell and kind of twin; every text of every seed."""
     rows = []
-    kinds = {variant for cell in cells for variant in cell.record["twins"]}
+    kinds = {variant for cell in cells for variant in cell.group.twins}
     for cell in cells:
-        for variant, twin in cell.record["twins"].items():
+        for variant, twin in cell.group.twins.items():
             parts = [
                 run.scores(ATTEFA, name).to_numpy()
                 for run in cell.runs
-                for name, own in run.summary["twins"].items()
-                if own["variant"] == variant
+                for name, of_run in run.summary.twins.items()
+                if of_run.variant == variant
             ]
             if not parts or not np.isfinite(np.concatenate(parts)).any():
                 continue
-            gone, of = twin["collapsed"], len(twin["by_seed"])
+            gone, of = twin.collapsed, len(twin.by_seed)
             note = f"{of} twin{'s' if of > 1 else ''}" + (f", {gone} collapsed" if gone else "")
             name = ", ".join([cell.name or cell.title, *([_kind(variant)[0]] if len(kinds) > 1 else [])])
             values, hue = np.concatenate(parts), hue_of("adversarial").light
-            rows.append(Group(name, values, hue, note, twin["attefa"]["mean"], pale=gone == of))
+            rows.append(Group(name, values, hue, note, twin.attefa.mean, pale=gone == of))
     if not rows:
         if kinds:
             raise Missing("undefined in all texts: no twin's attention ever moved")
@@ -51,19 +48,19 @@ def _tradeoff(cells: Sequence[Cell]) -> list[Panel]:
     panels = []
     for cell in cells:
         twins, limits = [], []
-        for variant, twin in cell.record["twins"].items():
-            for row in twin["by_seed"]:
-                path = f"{row['base_seed']}, {row['seed']}"
-                if row["tvd"] is not None and row["jsd"] is not None:
+        for variant, twin in cell.group.twins.items():
+            for row in twin.by_seed:
+                path = f"{row.base_seed}, {row.seed}"
+                if not math.isnan(row.tvd) and not math.isnan(row.jsd):
                     kind, weight = _kind(variant)
-                    twins.append(Twin(kind, path, weight, row["jsd"], row["tvd"], row["collapsed"]))
-            limits.append(twin["constant_tvd"]["mean"])
+                    twins.append(Twin(kind, path, weight, row.jsd, row.tvd, row.collapsed))
+            limits.append(twin.constant_tvd.mean)
         if twins:
-            bases = base_pairs(cell.runs) if cell.record["base_pairs"]["tvd"]["n"] else []
+            bases = [(jsd, tvd) for tvd, jsd in cell.group.base_pairs.pairs if not math.isnan(tvd)]
             data = {"twins": twins, "bases": bases, "constant": float(np.mean(limits))}
             panels.append(Panel(cell.name, data))
     if not panels:
-        if any(cell.record["twins"] for cell in cells):
+        if any(cell.group.twins for cell in cells):
             raise Missing("undefined in all twins: no text has both a TVD and a JSD")
         raise Missing(f"needs twins, which were not trained: {how_to_run(ATTEFA)} --weights 0.1,0.3")
     return panels
@@ -84,23 +81,6 @@ def _kind(variant: str) -> tuple[str, float]:
         return variant, math.nan
     weight, start = found[1] or "1", found[2]
     return f"weight {weight}" + (f", {start}" if start else ""), float(weight)
-
-
-def base_pairs(runs: Sequence[Run]) -> list[tuple[float, float]]:
-    """Mean JSD of attention and mean TVD of predictions of every two runs, over the texts that have both."""
-    attention = []
-    for run in runs:
-        table = run.table("tokens", ["site", "attention"]).to_pydict()
-        attention.append([a for s, a in zip(*table.values(), strict=True) if s == table["site"][0]])
-    multi_label = bool(runs[0].meta.get("recipe", {}).get("data", {}).get("multi_label", False))
-    found = []
-    for a, b in itertools.combinations(range(len(runs)), 2):
-        moved = jsd_of_lists(attention[a], attention[b])
-        changed = tvd(runs[a].probabilities, runs[b].probabilities, multi_label)
-        both = np.isfinite(moved) & np.isfinite(changed)
-        if both.any():
-            found.append((float(moved[both].mean()), float(changed[both].mean())))
-    return found
 
 
 FIGURES = (

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.records.scores import ALL, ScoreRecord
+from attn_faithful.reports.groups import Group
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.run import ALL, Run
-from attn_faithful.reports.tables.by_test import is_control
+from attn_faithful.reports.run import Run
+from attn_faithful.reports.tables.sources import is_control
 
 
 class Missing(Exception):  # noqa: N818 - no error: what is told instead of drawing an empty figure
@@ -21,85 +22,86 @@ class Missing(Exception):  # noqa: N818 - no error: what is told instead of draw
 
 @dataclass
 class Cell:
-    """Runs that differ in nothing but the seed.
+    """Runs that differ in nothing but the seed, as figures show them.
 
     Attributes:
-        record: of `aggregate`.
-        runs: one a seed.
+        group: the runs and their numbers.
         name: the labels that tell it from the other cells; "" where there are none.
     """
 
-    record: Mapping[str, Any]
-    runs: Sequence[Run]
+    group: Group
     name: str = ""
 
     @property
+    def runs(self) -> Sequence[Run]:
+        return self.group.runs
+
+    @property
     def title(self) -> str:
-        return " ".join(self.record["axes"].values())
+        return self.group.title
 
     @property
     def label_names(self) -> list[str]:
-        return self.runs[0].label_names
+        return self.group.label_names
 
-    @cached_property
+    @property
     def predicted(self) -> np.ndarray:
         """Predicted class of every text of every seed."""
-        return np.concatenate([run.predicted for run in self.runs])
+        return self.group.predicted
 
     def sites(self, metric: str) -> list[str]:
         """Where in the model the metric was computed."""
-        return list(dict.fromkeys(r["site"] for r in self.record["tests"] if r["metric"] == metric))
+        return list(dict.fromkeys(record.site for record in self.group.tests if record.metric == metric))
 
     def sources(self, metric: str, site: str | None = None) -> list[str]:
         """The sources of a metric, without the controls."""
-        own = (r for r in self.record["tests"] if r["metric"] == metric and site in (None, r["site"]))
-        return list(dict.fromkeys(r["source"] for r in own if not is_control(r["source"])))
+        records = [r for r in self.group.tests if r.metric == metric and site in (None, r.site)]
+        return list(dict.fromkeys(record.source for record in records if not is_control(record.source)))
 
     def values(self, metric: str, source: str, site: str) -> np.ndarray:
         """A metric of every text of every seed, as `predicted`; NaN where undefined."""
-        return np.concatenate([run.scores(metric, source, site).to_numpy() for run in self.runs])
+        return self.group.values(metric, source, site)
 
-    def summary(self, metric: str, source: str, site: str) -> Mapping[str, Any] | None:
+    def summary(self, metric: str, source: str, site: str) -> ScoreRecord | None:
         """The record over all texts."""
-        key = (metric, source, site, ALL)
-        for r in self.record["tests"]:
-            if (r["metric"], r["source"], r["site"], r["class"]) == key:
-                return r
-        return None
+        place = (metric, site, source, ALL)
+        return next((record for record in self.group.tests if record.place == place), None)
+
+    def mean(self, metric: str, source: str, site: str) -> float:
+        """The mean over all texts; NaN where there is none."""
+        record = self.summary(metric, source, site)
+        return math.nan if record is None else record.mean
 
     def why(self, metric: str, source: str, site: str) -> str:
         """Why a metric is undefined, in words."""
-        reasons = (self.summary(metric, source, site) or {}).get("reasons", {})
+        record = self.summary(metric, source, site)
+        reasons = {} if record is None else record.reasons
         return ", ".join(f"{reason} ({n})" for reason, n in reasons.items())
 
 
-def cells(runs: Sequence[Run], records: Sequence[Mapping[str, Any]] | None = None) -> list[Cell]:
-    """Runs by cell.
-
-    Args:
-        runs: finished runs.
-        records: of `aggregate` over them, where that was done.
-    """
-    records = aggregate([run.folder for run in runs]) if records is None else records
-    by_path = {str(run.path): run for run in runs}
-    found = [Cell(record, [by_path[path] for path in record["runs"]]) for record in records]
-    several = [axis for axis, labels in _labels(found).items() if len(set(labels)) > 1]
-    for cell in found:
-        cell.name = " ".join(cell.record["axes"][axis] for axis in several if axis in cell.record["axes"])
+def cells(groups: Sequence[Group]) -> list[Cell]:
+    """The cells of some groups, each with the labels that tell it from the others."""
+    several = [axis for axis, labels in _labels(groups).items() if len(set(labels)) > 1]
+    found = []
+    for group in groups:
+        found.append(Cell(group, " ".join(group.axes[axis] for axis in several if axis in group.axes)))
     return found
 
 
-def common_title(found: Sequence[Cell]) -> str:
+def common_title(cells: Sequence[Cell]) -> str:
     """The labels that all cells share, and how many seeds stand behind each."""
-    shared = [labels[0] for labels in _labels(found).values() if len(set(labels)) == 1 and labels[0]]
-    seeds = max(len(cell.runs) for cell in found)
-    return ", ".join([*shared, *([f"{seeds} seeds"] if seeds > 1 else [])])
+    labels_by_axis = _labels([cell.group for cell in cells])
+    shared = [labels[0] for labels in labels_by_axis.values() if len(set(labels)) == 1 and labels[0]]
+    seeds = max(len(cell.runs) for cell in cells)
+    if seeds > 1:
+        shared.append(f"{seeds} seeds")
+    return ", ".join(shared)
 
 
-def _labels(found: Sequence[Cell]) -> dict[str, list[str]]:
-    """Axis -> the label of each cell, "" where it has none."""
-    axes = dict.fromkeys(axis for cell in found for axis in cell.record["axes"])
-    return {axis: [cell.record["axes"].get(axis, "") for cell in found] for axis in axes}
+def _labels(groups: Sequence[Group]) -> dict[str, list[str]]:
+    """Axis -> the label of each group, "" where it has none."""
+    axes = dict.fromkeys(axis for group in groups for axis in group.axes)
+    return {axis: [group.axes.get(axis, "") for group in groups] for axis in axes}
 
 
 @dataclass(frozen=True)

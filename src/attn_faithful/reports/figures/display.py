@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from attn_faithful._checks import check_choice
+from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.run import Run
 
 
@@ -27,7 +28,7 @@ class Figures(Mapping[str, bytes]):
         """The runs by what sets them apart beside their seeds."""
         from attn_faithful.reports.figures import cells
 
-        return cells(self.runs)
+        return cells(aggregate(self.runs))
 
     @cached_property
     def _panels(self) -> tuple[dict[str, Any], dict[str, str]]:

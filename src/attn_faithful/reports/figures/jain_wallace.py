@@ -51,11 +51,11 @@ def largest_attention(cell: Cell, site: str) -> np.ndarray:
 
 def _largest(run: Run, site: str) -> np.ndarray:
     if not run.has("tokens"):
-        return np.full(len(run.examples), np.nan)
-    table = run.table("tokens", ["example", "site", "attention"]).to_pydict()
+        return np.full(len(run.ids), np.nan)
+    table = run.read("tokens", ["example", "site", "attention"]).to_pydict()
     rows = zip(table["example"], table["site"], table["attention"], strict=True)
     top = {example: max(weights) for example, where, weights in rows if where == site and weights}
-    return np.array([top.get(example, np.nan) for example in run.examples])
+    return np.array([top.get(example, np.nan) for example in run.ids])
 
 
 def _against_largest(metric: str, hue: str, top: float, label: str, ceiling: float | None) -> Any:
@@ -112,7 +112,7 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
                     cell.name or cell.title,
                     cell.values(DIFFERENCE, source, site),
                     hue_of(other).light,
-                    mark=(cell.summary(DIFFERENCE, source, site) or {"mean": np.nan})["mean"],
+                    mark=cell.mean(DIFFERENCE, source, site),
                 )
                 for cell in cells
                 if source in cell.sources(DIFFERENCE, site)
@@ -140,7 +140,7 @@ def _by_model(cells: Sequence[Cell]) -> list[Panel]:
         other = title_of(source.removeprefix("attention~"))
         for cell in (cell for cell in cells if source in cell.sources(TAU, site)):
             title = ", ".join(([site] if several else []) + ([other] if len(cells) > 1 else []))
-            mean = (cell.summary(TAU, source, site) or {"mean": np.nan})["mean"]
+            mean = cell.mean(TAU, source, site)
             row = Group(cell.name or other, cell.values(TAU, source, site), hue_of(source).light, mark=mean)
             found.setdefault(title, []).append(row)
     data = {"limits": (-1.0, 1.0), "label": "tau-b with attention (1: same order)", "zero": True}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from attn_faithful.records.scores import ScoreRecord
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel
 from attn_faithful.reports.figures.means import Line, curves
 from attn_faithful.reports.palette import title_of
@@ -20,17 +21,18 @@ def _against_setting(
     """One panel a family of cells that differ in one number, and site; one line a source."""
 
     def panels(cells: Sequence[Cell]) -> list[Panel]:
-        by_record = {id(cell.record): cell for cell in cells}
+        by_group = {id(cell.group): cell for cell in cells}
         found = []
-        swept = [family for family in families([cell.record for cell in cells]) if len(set(family[2])) >= FEW]
-        for axis, family, x, records in swept:
-            own = [by_record[id(record)] for record in records]
+        swept = [family for family in families([cell.group for cell in cells]) if len(set(family.x)) >= FEW]
+        for family in swept:
+            own = [by_group[id(group)] for group in family.groups]
             sites = list(dict.fromkeys(site for cell in own for site in cell.sites(metric)))
             for site in sites:
                 lines = _lines(own, metric, site, keep)
                 if lines:
-                    data = {"x": x, "lines": lines, "labels": (_setting(axis, family), label), "limits": limits}
-                    parts = ([family] if len(swept) > 1 else []) + ([site] if len(sites) > 1 else [])
+                    labels = (_setting(family.axis, family.name), label)
+                    data = {"x": family.x, "lines": lines, "labels": labels, "limits": limits}
+                    parts = ([family.name] if len(swept) > 1 else []) + ([site] if len(sites) > 1 else [])
                     found.append(Panel(", ".join(parts), data))
         if not found and any(cell.sites(metric) for cell in cells):
             raise Missing(
@@ -54,9 +56,8 @@ def _lines(cells: Sequence[Cell], metric: str, site: str, keep: Callable[[str], 
     return lines
 
 
-def _value(record: object, name: str) -> float:
-    value = record[name] if isinstance(record, dict) else None
-    return math.nan if value is None else float(value)
+def _value(record: ScoreRecord | None, name: str) -> float:
+    return math.nan if record is None else float(getattr(record, name))
 
 
 def _setting(axis: str, family: str) -> str:

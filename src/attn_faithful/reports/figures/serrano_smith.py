@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attn_faithful.records.facts import NegativeJS
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_text, titled
 from attn_faithful.reports.figures.distributions import Group, boxes, stacked
 from attn_faithful.reports.figures.relations import LN2, counts_by_bin, scatter_by_class
+from attn_faithful.reports.numbers import number
 from attn_faithful.reports.palette import hue_of, tint, title_of
-from attn_faithful.reports.tables.table import number
 
 PAPER = "Serrano and Smith 2019"
 FRACTION, MASS, NEVER = "decision_flip", "flip_mass", "flip_never"
@@ -51,18 +52,19 @@ def _single(cells: Sequence[Cell]) -> list[Panel]:
 def _negative(cells: Sequence[Cell]) -> list[Panel]:
     panels = []
     for cell in cells:
-        facts = [f for f in cell.record["facts"] if f["fact"] == "negative_js"]
-        own = [f for f in facts if f["source"].split(",")[0] == "attention" and f["n"]]  # ", seed 3" where several
+        facts = [fact for fact in cell.group.facts if isinstance(fact, NegativeJS) and fact.n]
+        own = [fact for fact in facts if fact.source.split(",")[0] == "attention"]  # ", seed 3" where several
         for fact in own:
             data = {
-                **{name: fact[name] for name in ("low", "high")},
-                "totals": fact["of"],
-                "counts": fact["negative"],
+                "low": fact.low,
+                "high": fact.high,
+                "totals": fact.of,
+                "counts": fact.negative,
                 "hue": hue_of("attention").light,
                 "labels": ("weight of the top word minus weight of another", "texts with delta JS below 0"),
             }
-            site = fact["site"] if len({f["site"] for f in own}) > 1 else ""
-            seed = fact["source"].removeprefix("attention").removeprefix(", ")
+            site = fact.site if len({f.site for f in own}) > 1 else ""
+            seed = fact.source.removeprefix("attention").removeprefix(", ")
             panels.append(Panel(titled(cell, site, seed), data))
     if not panels and any(cell.sites(CHANGE) for cell in cells):
         raise Missing("the run holds no counts of it: no text has two items, or an older version wrote the run")

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from attn_faithful.records.twins import TwinRecord
 from attn_faithful.reports.answer.findings import LN2, eps_of
-from attn_faithful.reports.answer.sentences import best_set, twins_of
 from attn_faithful.reports.answer.verdict import constant_base
-from attn_faithful.reports.examples import SETS, first_source
 from attn_faithful.reports.html.histogram import histogram
+from attn_faithful.reports.numbers import number, percent, small
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.run import Run
-from attn_faithful.reports.scores import Scores, counts_of, interval_of, percent, same_texts, small
-from attn_faithful.reports.tables.table import number
+from attn_faithful.reports.scores import SETS, Scores, counts_of, interval_of, same_texts
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def _beside(first: np.ndarray, second: np.ndarray, name: str) -> str:
 
 
 def _agreement(scores: Scores) -> Card | None:
-    source = first_source(scores.run, scores.site)
+    source = scores.run.first_source(scores.site)
     record = None if source is None else scores.record("attention_correlation", f"attention~{source}")
     if record is None or source is None:
         return None
@@ -98,7 +97,7 @@ def _agreement(scores: Scores) -> Card | None:
 
 def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str]:
     """What other pairs reach on the same texts: attention with the others, the importances among themselves, chance."""
-    pairs = [pair for pair in scores.run.scored("attention_correlation", scores.site) if pair.count("~") == 1]
+    pairs = [pair for pair in scores.run.sources("attention_correlation", scores.site) if pair.count("~") == 1]
     for a, b in (pair.split("~") for pair in pairs):
         if (a, b) == ("attention", source) or a == "uniform" or (a == "random" and b != source):
             continue
@@ -111,7 +110,7 @@ def _most_of(scores: Scores) -> str:
     """What the largest JSD would be: less than ln 2 where special tokens keep some of the attention."""
     reach = scores.values("jsd_reachable")
     known = reach[np.isfinite(reach)]
-    layers = bool(scores.run.meta.get("attention"))  # of a transformers model, whose special tokens keep their weight
+    layers = bool(scores.run.info.attention)  # of a transformers model, whose special tokens keep their weight
     if layers and len(known) and known.mean() < LN2 - 0.01:
         return f"{number(known.mean(), 2)} (mean) is the most that the {scores.noun}s' share of the attention can move"
     return f"0.693 means wholly different {scores.noun}s"
@@ -126,10 +125,10 @@ def _move(scores: Scores) -> Card | None:
     kind = "exact" if exact else f"found; at most {number(bound, 2)}" if bound == bound else "the best found"
     reading = f"{_most_of(scores)}, for p that changes by {eps_of(scores):g} at most"
     distance = scores.record("flip_distance")
-    if distance is not None and distance["n"]:
+    if distance is not None and distance.n:
         reading += (
             f"; the nearest attention that changes the decision lies {number(scores.mean('flip_distance'))} nats away "
-            f"(n {distance['n']:,})"
+            f"(n {distance.n:,})"
         )
     return Card(
         "move",
@@ -151,10 +150,10 @@ def _shuffle(scores: Scores) -> Card | None:
     values = scores.values("attention_permutation")
     top = 0.25 if not np.isfinite(values).any() or np.nanmax(values) <= 0.25 else 1.0
     reading = f"0: it does not matter which {scores.noun} has which weight"
-    if certain is not None and certain["n"] and not scores.single:
-        reading += f"; in {percent(certain['mean'])} of {scores.over(certain['n'])} no permutation flips the decision"
-    elif flips is not None and flips["n"]:
-        reading += f"; {percent(flips['mean'])} of the permutations flip the decision ({scores.over(flips['n'])})"
+    if certain is not None and certain.n and not scores.single:
+        reading += f"; in {percent(certain.mean)} of {scores.over(certain.n)} no permutation flips the decision"
+    elif flips is not None and flips.n:
+        reading += f"; {percent(flips.mean)} of the permutations flip the decision ({scores.over(flips.n)})"
     return Card(
         "shuffle",
         "attention",
@@ -171,7 +170,7 @@ def _removal(scores: Scores) -> Card | None:
     record = scores.record("decision_flip")
     if record is None:
         return None
-    best, values = best_set(scores), scores.values("decision_flip")
+    best, values = scores.best_set, scores.values("decision_flip")
     fewest = np.full(0, math.nan) if best is None else scores.values("decision_flip", best)
     possible = "best possible" if best == SETS[0] else "best found"
     beside = [interval_of(record), "" if best is None else _beside(values, fewest, possible)]
@@ -192,24 +191,23 @@ def _removal(scores: Scores) -> Card | None:
 
 
 def _twins(scores: Scores) -> Card | None:
-    twins = twins_of(scores)
-    if not twins:
+    if not scores.twins:
         return None
-    names = [name for name, twin in scores.run.summary["twins"].items() if "attefa" in twin]
+    names, twins = list(scores.twins), list(scores.twins.values())
     twin = twins[0]
-    ratio = twin["attefa"]
+    ratio = twin.attefa
     listed = ", ".join(
-        f"{name} {number(each['attefa']['value'], 2)}{_mark(each)}" for name, each in zip(names, twins, strict=True)
+        f"{name} {number(each.attefa.value, 2)}{_mark(each)}" for name, each in zip(names, twins, strict=True)
     )
     reading = (
-        f"TVD {number(twin['tvd']['value'])} over JSD {number(twin['jsd']['value'])} / ln 2. Near 0: other attention, "
+        f"TVD {number(twin.tvd.value)} over JSD {number(twin.jsd.value)} / ln 2. Near 0: other attention, "
         f"same predictions; high: none was found. Twins: {listed}."
     )
     return Card(
         "twins",
         "adversarial",
         "Can a second model attend elsewhere and predict the same?",
-        number(ratio["value"], 2),
+        number(ratio.value, 2),
         ", ".join(filter(None, (interval_of(ratio), "AtteFa" + _mark(twin)))),
         histogram(scores.values("jsd", names[0]), 0, LN2, "JSD of its attention, nats"),
         reading,
@@ -217,11 +215,11 @@ def _twins(scores: Scores) -> Card | None:
     )
 
 
-def _mark(twin: dict[str, dict[str, float | None]]) -> str:
+def _mark(twin: TwinRecord) -> str:
     """What takes a twin out of the verdict."""
     if constant_base(twin):
         return " (base constant)"
-    return " (collapsed)" if twin["collapsed"]["value"] else ""
+    return " (collapsed)" if twin.collapsed else ""
 
 
 MAKERS: dict[str, Callable[[Scores], Card | None]] = {

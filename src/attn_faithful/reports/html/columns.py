@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from attn_faithful.reports.examples import SETS, Examples
+from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.palette import title_of
+from attn_faithful.reports.scores import SETS
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ _OF_SETS = (("smallest set", "fewest"), ("small set", "few"))  # title and meani
 
 def columns(examples: Examples) -> list[Column]:
     """The numbers of the list, of the tests that ran."""
-    scored = examples.run.scored
-    return [column for column in _possible(examples) if column.source in scored(column.metric, examples.site)]
+    sources = examples.run.sources
+    return [column for column in _possible(examples) if column.source in sources(column.metric, examples.site)]
 
 
 def _possible(examples: Examples) -> Iterator[Column]:

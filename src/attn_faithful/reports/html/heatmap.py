@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from attn_faithful.reports.characters import visible, writable
 from attn_faithful.reports.examples import Examples, Line
+from attn_faithful.reports.numbers import number
 from attn_faithful.reports.palette import HUES, OTHER, Hue, between, channels, tint
-from attn_faithful.reports.tables.table import number
 
 FAINT, STRONG = 0.3, 0.8  # tints of a terminal's ground: of the smallest weight that is shaded, and of the largest
 DEPTH, WEAKEST = 0.45, 0.4  # in a notebook: of the largest weight, and the share of it that the smallest has

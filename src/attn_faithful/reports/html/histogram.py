@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from attn_faithful.reports.tables.table import number
+from attn_faithful.reports.numbers import number
 
 BINS = 18
 WIDTH, HEIGHT, FOOT = 220, 56, 12

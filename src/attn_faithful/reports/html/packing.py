@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from attn_faithful.reports.examples import Examples, Kind, counted
+from attn_faithful.reports.examples import Examples, Kind
 from attn_faithful.reports.html.columns import ColumnCells, columns
+from attn_faithful.reports.numbers import counted
 
 TOP = 254  # the byte of a line's largest magnitude; 255 is undefined
 ZERO = 127  # the byte of 0 in lines with a sign
@@ -56,7 +57,7 @@ def pack(sites: Sequence[Examples], budget: int, seed: int) -> Packed:
             break
         entries[i] = entry
     data["examples"] = [entries[i] for i in sorted(entries)]
-    n = len(run.examples)
+    n = len(run.ids)
     if len(entries) == n:
         return Packed(data, None)
     rest = " and the columns of all sites." if len(sites) > 1 else "."
@@ -113,7 +114,7 @@ def _kind_head(kind: Kind) -> dict[str, Any]:
 def _order(examples: Examples, seed: int) -> list[int]:
     """All texts in the order in which they are taken: that of a hash of seed and content."""
     hashes = []
-    for i, name in enumerate(examples.run.examples):
+    for i, name in enumerate(examples.run.ids):
         content = f"{seed} {name} {examples.text(i)}"
         hashes.append(hashlib.sha256(content.encode("utf-8", "replace")).digest())
     return sorted(range(len(hashes)), key=hashes.__getitem__)
@@ -125,7 +126,7 @@ def _example(sites: Sequence[_Site], i: int) -> list[Any]:
     gold, predicted, probability = _prediction(examples, i)
     rounded = round(probability, 4) if math.isfinite(probability) else None
     by_site = list(_by_site(sites, i))
-    return [i, examples.run.examples[i], examples.query(i), gold, predicted, rounded, by_site]
+    return [i, examples.run.ids[i], examples.query(i), gold, predicted, rounded, by_site]
 
 
 def _prediction(examples: Examples, i: int) -> tuple[Any, Any, float]:
@@ -171,7 +172,7 @@ class _Lines:
             self.bytes, self.largest = quantized(self.lists.flat, self.lists.starts, kind.signed)
 
     def __getitem__(self, i: int) -> list[Any] | int:
-        row = self.rows.get(self.examples.run.examples[i])
+        row = self.rows.get(self.examples.run.ids[i])
         if row is None:
             return 0
         start, end = self.lists.starts[row], self.lists.starts[row + 1]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from attn_faithful._checks import InputError
 from attn_faithful.reports.answer.answer import answer
-from attn_faithful.reports.examples import Examples, sites_of
+from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.html.cards import cards
 from attn_faithful.reports.html.packing import embedded, pack
 from attn_faithful.reports.palette import HUES, INK, MUTED, OTHER, PAPER, RULE
@@ -82,8 +82,8 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     facts = {
         "title": ", ".join(map(str, run.axes.values())) or run.name,
         "version": _version(run),
-        "single": len(run.examples) == 1,
-        "views": [_view(run, site) for site in sites_of(run) or [None]],
+        "single": len(run.ids) == 1,
+        "views": [_view(run, site) for site in run.shown_sites],
         "images": images,
         "left_out": left_out,
         "notes": _notes(run),
@@ -95,7 +95,7 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     template = environment.get_template("page.html.j2")
     empty = template.render(**facts, data=Markup("{}"), sample=None, several=False)
     left = budget - len(empty.encode()) - _NOTE
-    packed = pack([Examples(run, site) for site in sites_of(run) or [None]], left, seed)
+    packed = pack([Examples(run, site) for site in run.shown_sites], left, seed)
     return template.render(
         **facts, data=Markup(embedded(packed.data)), sample=packed.sample, several=len(facts["views"]) > 1
     )
@@ -108,15 +108,14 @@ def _view(run: Run, site: str | None) -> dict[str, Any]:
 
 
 def _version(run: Run) -> str:
-    version = run.meta.get("versions", {}).get("attn_faithful")
+    version = run.info.versions.get("attn_faithful")
     return f"attn_faithful {version}." if version else ""
 
 
 def _notes(run: Run) -> list[str]:
     """What was said of the data, without what is about other splits."""
-    split, data = run.meta.get("split") or "test", run.meta.get("data", {})
-    others = tuple(f"{name}:" for name in ("train", "validation", "test") if name != split)
-    return [note for note in data.get("notes", []) if not note.startswith(others)]
+    others = tuple(f"{name}:" for name in ("train", "validation", "test") if name != run.split)
+    return [note for note in run.info.data.notes if not note.startswith(others)]
 
 
 def _images(figures: Mapping[str, Path], budget: int) -> tuple[list[tuple[str, str, bool]], list[str]]:

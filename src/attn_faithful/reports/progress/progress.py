@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from attn_faithful.reports.numbers import number
 from attn_faithful.reports.progress.bars import LONG, Display, Later, Nothing, State, display_here
 from attn_faithful.reports.progress.remaining import Stopwatch, duration
-from attn_faithful.reports.tables.table import number
 
 EPOCH_SHARE = "epoch_share"  # among the metrics: how much of the epoch under way is done
 TESTS = "tests"  # the stage that counts texts

@@ -1,56 +1,50 @@
-"""All tables of a recipe's records, in the order of reading."""
+"""All tables of a recipe's models, in the order of reading."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attn_faithful.reports.tables import table as tables
+from attn_faithful.reports.groups import Group
+from attn_faithful.reports.paper_numbers import Claim
 from attn_faithful.reports.tables.beside_paper import expected_table
+from attn_faithful.reports.tables.by_metric import all_metrics
 from attn_faithful.reports.tables.by_test import tables_of_tests
 from attn_faithful.reports.tables.flip_facts import tables_of_flips
-from attn_faithful.reports.tables.headlines import Group, headline_table
-from attn_faithful.reports.tables.trends import trend_tables
+from attn_faithful.reports.tables.headlines import headline_table
+from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
+from attn_faithful.reports.tables.table import Table
+from attn_faithful.reports.tables.trends import Trend, trend_tables
+from attn_faithful.reports.tables.twins import attefa_table, constrained_table, seeds_table
 
 
-def recipe_tables(
-    records: Sequence[dict[str, Any]], trends: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any]
-) -> list[tables.Table]:
+def recipe_tables(groups: Sequence[Group], trends: Sequence[Trend], recipe: Mapping[str, Any]) -> list[Table]:
     """All tables: data, bases and twins, tests of each cell, what moves with a number, seeds, the paper beside ours.
 
     Args:
-        records: of `aggregate.aggregate`.
+        groups: the models.
         trends: of `trends.trends`.
         recipe: with ``expected`` and ``claim``.
     """
-    shown = _of_models(records)
-    for record in records:
-        title = " ".join(record["axes"].values())
-        shown += tables_of_tests(record["tests"], record["metrics"], record["label_names"], title)
-        shown += tables_of_flips(record["facts"], title)
-    titles = {name: facts["title"] for record in records for name, facts in record["metrics"].items()}
-    shown += trend_tables(trends, titles)
-    if any(len(twin["by_seed"]) > 1 for record in records for twin in record["twins"].values()):
-        shown.append(tables.seeds_table(records))
-    if recipe["expected"] is not None:
-        shown.append(expected_table(records, recipe["expected"], recipe["claim"]))
-    return [table for table in shown if table is not None]
+    tables: list[Table | None] = [data_table([(group.axes["data"], group.data) for group in groups])]
+    tables += _of_models(groups)
+    for group in groups:
+        tables += tables_of_tests(group.tests, group.metrics, group.label_names, group.title)
+        tables += tables_of_flips(group.facts, group.title)
+    titles = {name: metric.title for name, metric in all_metrics(groups).items()}
+    tables += trend_tables(trends, titles)
+    if any(len(twins.by_seed) > 1 for group in groups for twins in group.twins.values()):
+        tables.append(seeds_table(groups))
+    tables.append(expected_table(groups, Claim.from_json(recipe)))
+    return [table for table in tables if table is not None]
 
 
-def short_tables(records: Sequence[dict[str, Any]], recipe: Mapping[str, Any]) -> list[tables.Table]:
+def short_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Table]:
     """The tables that a recipe prints unasked: bases and twins, one row a test, the paper beside ours."""
-    groups = [Group.of(record) for record in records]
-    shown = [*_of_models(records)[1:], headline_table(groups, twins=False)]
-    if recipe["expected"] is not None:
-        shown.append(expected_table(records, recipe["expected"], recipe["claim"]))
-    return [table for table in shown if table is not None]
+    tables = _of_models(groups)
+    tables += [headline_table(groups, twins=False), expected_table(groups, Claim.from_json(recipe))]
+    return [table for table in tables if table is not None]
 
 
-def _of_models(records: Sequence[dict[str, Any]]) -> list[tables.Table | None]:
-    return [
-        tables.data_table(records),
-        tables.base_table(records),
-        tables.attefa_table(records),
-        tables.constrained_table(records),
-        tables.pairs_table(records),
-    ]
+def _of_models(groups: Sequence[Group]) -> list[Table | None]:
+    return [base_table(groups), attefa_table(groups), constrained_table(groups), pairs_table(groups)]

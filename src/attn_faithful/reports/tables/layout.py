@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attn_faithful.reports.characters import writable
-
-if TYPE_CHECKING:
-    from attn_faithful.reports.tables.table import Table
 
 _WHOLE = 32  # letters up to which a cell that is no name stays on one line
 _BORDER = 3  # columns that a border and its padding take beside each cell; one more closes the row
@@ -60,15 +57,22 @@ class Column:
         return max(map(_width, _words(cell)))
 
 
+@dataclass(frozen=True)
 class TableLayout:
     """What `rich` prints of a table, in the width that it is given.
 
-    Args:
-        table: to show.
+    Attributes:
+        title, head, rows, notes: of the table.
+        best: (row, column) of the cells that are marked.
+        names: how many columns, from the left, are names.
     """
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    best: set[tuple[int, int]]
+    names: int
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich.text import Text
@@ -76,19 +80,19 @@ class TableLayout:
         def shown(text: str) -> str:
             return writable(text, options.encoding)
 
-        yield Text(shown(self.table.title), style="italic")
-        columns = [
-            Column(shown(head), [shown(row[i]) for row in self.table.rows], i < self.table.names)
-            for i, head in enumerate(self.table.head)
-        ]
+        yield Text(shown(self.title), style="italic")
+        columns = []
+        for i, head in enumerate(self.head):
+            cells = [shown(row[i]) for row in self.rows]
+            columns.append(Column(shown(head), cells, i < self.names))
         parts = _parts(columns, options.max_width)
         if parts is None:
             line = "-" if options.ascii_only else "\u2500"
-            yield from _blocks(columns, options.max_width, self.table.best, line)
+            yield from _blocks(columns, options.max_width, self.best, line)
         else:
             for part in parts:
-                yield _grid(columns, part, self.table.best)
-        for note in self.table.notes:
+                yield _grid(columns, part, self.best)
+        for note in self.notes:
             yield Text(shown(note), style="dim")
 
 

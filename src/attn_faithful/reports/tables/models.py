@@ -1,0 +1,123 @@
+"""Tables of data sets and base models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attn_faithful.records.meta import DataFacts
+from attn_faithful.reports.groups import Group, OverSeeds
+from attn_faithful.reports.numbers import number
+from attn_faithful.reports.tables.table import Table
+
+
+def spread(value: OverSeeds | None, digits: int = 3) -> str:
+    """Mean, with the standard deviation over seeds where there are several."""
+    if value is None or not value.n:
+        return "-"
+    text = number(value.mean, digits)
+    return f"{text} ±{number(value.std, digits)}" if value.n > 1 else text
+
+
+def axes_of(groups: Sequence[Group]) -> list[str]:
+    """All axes of some groups, in the order in which they first stand."""
+    return list(dict.fromkeys(axis for group in groups for axis in group.axes))
+
+
+def labels(group: Group, axes: Sequence[str]) -> list[str]:
+    """The label of each axis, a dash where the group has none."""
+    return [group.axes.get(axis, "-") for axis in axes]
+
+
+def select_notes(groups: Sequence[Group]) -> list[str]:
+    """A note where an epoch was chosen on test data."""
+    stages = {stage for group in groups for stage in group.select_on}
+    if not stages:
+        return []
+    models = [name for stage, name in (("train", "base"), ("twin", "twins")) if stage in stages]
+    return [f"The epoch of the {' and the '.join(models)} was chosen on the TEST split, as in the paper."]
+
+
+def data_table(data_sets: Sequence[tuple[str, DataFacts]]) -> Table:
+    """Texts, classes and length of every data set and split: the paper's table 1.
+
+    Args:
+        data_sets: name and facts of each; one that was told before is left out.
+    """
+    rows: list[list[str]] = []
+    notes: list[str] = []
+    seen: set[tuple[str | None, str]] = set()
+    for name, data in data_sets:
+        new = {split: facts for split, facts in data.splits.items() if (data.fingerprint, split) not in seen}
+        if not new:
+            continue
+        seen |= {(data.fingerprint, split) for split in new}
+        for note in data.notes:
+            if f"{name}: {note}" not in notes:
+                notes.append(f"{name}: {note}")
+        notes.append(f"{name}: {_vocabulary(data)}.")
+        rows += [[name, split, *_split_cells(facts)] for split, facts in new.items()]
+    head = ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"]
+    return Table("Data", head, rows, notes, "data")
+
+
+def _vocabulary(data: DataFacts) -> str:
+    words = f"{data.vocabulary} words in the vocabulary"
+    if data.vector_coverage is None:
+        return words
+    return f"{words}, {100 * data.vector_coverage:.0f}% of them in the word vectors"
+
+
+def _split_cells(facts: Mapping[str, Any]) -> list[str]:
+    classes = " / ".join(f"{label} {n}" for label, n in facts["classes"].items())
+    lengths = [number(facts[name], 1) for name in ("tokens_mean", "tokens_std")]
+    return [str(facts["n"]), classes, *lengths, str(facts["truncated"]), str(facts["empty"])]
+
+
+def base_table(groups: Sequence[Group]) -> Table:
+    """Accuracy, F1, ROC-AUC, planted attention mass and the controls of every group."""
+    axes = axes_of(groups)
+    controls = sorted({name for group in groups for name in group.controls})
+    planted = any(group.informative_mass.n for group in groups)
+    head = [*axes, "Accuracy", "Majority", "F1", "ROC-AUC"]
+    notes = ["Majority: accuracy of always saying the test split's largest class."]
+    if planted:
+        head.append("Planted mass")
+        notes.append("Planted mass: mean attention on the planted words.")
+    head += [f"F1 {control}" for control in controls]
+    if "uniform" in controls:
+        notes.append("F1 uniform: the same model with every token weighing the same.")
+    if "imposed" in controls:
+        notes.append("F1 imposed: an MLP under the base's attention.")
+    rows = []
+    for group in groups:
+        row = [*labels(group, axes), spread(group.base.accuracy), _majority(group.data)]
+        row += [spread(group.base.f1), spread(group.base.roc_auc)]
+        if planted:
+            row.append(spread(group.informative_mass))
+        row += [spread(group.controls.get(control)) for control in controls]
+        rows.append(row)
+    return Table("Base models on the test split", head, rows, notes + select_notes(groups), "base_models")
+
+
+def _majority(data: DataFacts) -> str:
+    """The share of the largest class; a dash where texts have several labels or none."""
+    facts = data.splits.get("test", {})
+    counts = list((facts.get("classes") or {}).values())
+    if not counts or not facts["n"] or sum(counts) != facts["n"]:
+        return "-"
+    return number(max(counts) / facts["n"])
+
+
+def pairs_table(groups: Sequence[Group]) -> Table | None:
+    """How far bases of different seeds lie apart: what chance alone does to attention and predictions."""
+    axes = axes_of(groups)
+    rows = []
+    for group in groups:
+        pairs = group.base_pairs
+        if pairs.tvd.n:
+            rows.append([*labels(group, axes), spread(pairs.tvd), spread(pairs.jsd), str(pairs.tvd.n)])
+    if not rows:
+        return None
+    note = "The yardstick beside the twins: two bases that differ in their seed alone."
+    return Table("Bases of different seeds", [*axes, "TVD", "JSD", "Pairs"], rows, [note], "base_pairs")

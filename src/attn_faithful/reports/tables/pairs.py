@@ -1,0 +1,138 @@
+"""Models in pairs on the texts that they share, a table a metric."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attn_faithful.functional.summaries import Paired, holm, paired
+from attn_faithful.records.scores import ALL, MetricFacts
+from attn_faithful.reports.groups import Group
+from attn_faithful.reports.numbers import interval, number, p_value
+from attn_faithful.reports.tables.by_metric import all_metrics, places
+from attn_faithful.reports.tables.sources import shown
+from attn_faithful.reports.tables.table import Table
+
+ALL_PAIRS = 8  # models of one data set, above which each is compared with the best alone
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models on the same texts.
+
+    Attributes:
+        data, site, source: what was compared.
+        first, second: what tells the two from each other.
+        test: first minus second.
+    """
+
+    data: str
+    site: str
+    source: str
+    first: str
+    second: str
+    test: Paired
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A number of one model: what tells the model from others, a value a text, and its mean."""
+
+    title: str
+    values: Any
+    mean: float
+
+
+def paired_tables(groups: Sequence[Group]) -> list[Table]:
+    """One table a metric, of the models that share texts and were tested alike, two by two."""
+    alike: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        alike[group.comparable].append(group)
+    tables = []
+    for metric in all_metrics(groups).values():
+        if not metric.shown or metric.direction is None:
+            continue
+        pairs = [pair for same in alike.values() if len(same) > 1 for pair in _pairs(metric, same)]
+        if pairs:
+            tables.append(_table(metric, pairs))
+    return tables
+
+
+def _pairs(metric: MetricFacts, groups: Sequence[Group]) -> list[Pair]:
+    names, differences = [], []
+    for site, source in places(metric.name, groups):
+        columns = [_column(metric.name, site, source, group, groups) for group in groups]
+        defined = [column for column in columns if column is not None]
+        for one, two in _chosen(defined, metric.direction):
+            names.append((groups[0].axes["data"], site, source, one.title, two.title))
+            differences.append(one.values - two.values)  # by text; NaN where one of them lacks it
+    if not names:
+        return []
+    import pandas as pd
+
+    tests = paired(pd.concat(differences, axis=1).to_numpy())
+    return [Pair(*which, test) for which, test in zip(names, tests, strict=True)]
+
+
+def _column(metric: str, site: str, source: str, group: Group, groups: Sequence[Group]) -> _Column | None:
+    """A number of one of some models, each text's mean over seeds; None where no text has one."""
+    record = next((r for r in group.tests if r.place == (metric, site, source, ALL)), None)
+    if record is None or not record.n:
+        return None
+    seeds = [run.scores(metric, source, site) for run in group.runs]
+    total = seeds[0]
+    for values in seeds[1:]:
+        total = total + values
+    return _Column(model_title(group, groups), total / len(seeds), record.mean)
+
+
+def _chosen(columns: Sequence[_Column], direction: str | None) -> list[tuple[_Column, _Column]]:
+    """All pairs; of many models each with the best."""
+    if len(columns) <= ALL_PAIRS:
+        return [(one, two) for i, one in enumerate(columns) for two in columns[i + 1 :]]
+    choose = max if direction == "higher" else min
+    best = choose(columns, key=lambda column: column.mean)
+    return [(best, other) for other in columns if other is not best]
+
+
+def model_title(group: Group, groups: Sequence[Group]) -> str:
+    """The labels by which a group differs from the others; all but the data where it does not."""
+    axes = [axis for axis in group.axes if len({other.axes.get(axis) for other in groups}) > 1]
+    if not axes:
+        axes = [axis for axis in group.axes if axis != "data"]
+    return " ".join(group.axes[axis] for axis in axes)
+
+
+def _table(metric: MetricFacts, pairs: Sequence[Pair]) -> Table:
+    several = len({pair.site for pair in pairs}) > 1
+    rows, data = [], []
+    for pair, p_holm in zip(pairs, holm([pair.test.p for pair in pairs]), strict=True):
+        test = pair.test
+        site = [pair.site] if several else []
+        names = [pair.data, *site, shown(pair.source), pair.first, pair.second]
+        numbers = [number(test.mean), interval(test.low, test.high), number(test.effect, 2)]
+        rows.append([*names, *numbers, p_value(test.p), p_value(p_holm), str(test.n)])
+        values = [test.mean, test.low, test.high, test.effect, test.p, p_holm]
+        unrounded = ["" if math.isnan(value) else value for value in values]
+        data.append([pair.data, metric.name, pair.site, pair.source, pair.first, pair.second, *unrounded, test.n])
+    named = ["data", *(["site"] if several else []), "source", "first", "second"]
+    head = [*named, "Difference", "95%", "Effect", "p", "p (Holm)", "n"]
+    fields = ["data", "metric", "site", "source", "first", "second"]
+    fields += ["mean", "low", "high", "effect", "p", "p_holm", "n"]
+    title, name = f"{metric.title}: models in pairs", f"{metric.name}-paired"
+    return Table(title, head, rows, _notes(metric, pairs), name, data=(fields, data))
+
+
+def _notes(metric: MetricFacts, pairs: Sequence[Pair]) -> list[str]:
+    notes = [
+        "Difference: mean of first minus second over the n texts in which both are defined (each its mean over seeds), "
+        "with its 95% bootstrap interval; effect: rank-biserial correlation, -1 to 1; p: Wilcoxon signed-rank, "
+        "two-sided, and corrected for all rows of the table (Holm).",
+        f"A {metric.direction} value speaks for faithful attention, where the source is the model's own attention.",
+    ]
+    if len({pair.first for pair in pairs}) == 1 and len(pairs) >= ALL_PAIRS:
+        notes.append(f"More than {ALL_PAIRS} models: each is compared with the best alone.")
+    return notes
