@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from attn_faithful.evaluators.adversarial_search import SearchSettings, output_change, search, starting_noise
+from attn_faithful.evaluators.adversarial_search import SearchSettings, search, starting_noise
 from attn_faithful.evaluators.base import Block
+from attn_faithful.evaluators.predictions import output_change
 from attn_faithful.functional.divergences import jsd
 from attn_faithful.models.protocol import probabilities
 from tests.evaluators.blocks import random_block

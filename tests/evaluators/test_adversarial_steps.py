@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from attn_faithful.evaluators.adversarial import AdversarialSettings, run
-from attn_faithful.evaluators.adversarial_search import FAST, SearchSettings, output_change, search
+from attn_faithful.evaluators.adversarial_search import FAST, SearchSettings, search
 from attn_faithful.evaluators.adversarial_steps import farther, to_the_edge
+from attn_faithful.evaluators.predictions import output_change
 from attn_faithful.functional.adversary import exact_adversary
 from attn_faithful.functional.divergences import jsd
 from attn_faithful.models.protocol import probabilities

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from attn_faithful._checks import check_choice
 from attn_faithful.evaluators.base import Block
-from attn_faithful.functional.divergences import jsd, multilabel_tvd, tvd
+from attn_faithful.evaluators.predictions import output_change
+from attn_faithful.functional.divergences import jsd
 from attn_faithful.models.protocol import probabilities
 
 PRESETS = ("paper", "code")
@@ -56,10 +57,53 @@ def starting_noise(block: Block, k: int) -> Tensor:
     """Standard normal noise (B, k, S, T) on the items, by seed and text, 0 elsewhere."""
     items = block.items.cpu()
     noise = torch.zeros(len(block), k, *items.shape[1:])
-    for row, held in enumerate(items):
+    for row, inside in enumerate(items):
         generator = block.generator(row, "adversarial attention")
-        noise[row, :, held] = torch.randn(k, int(held.sum()), generator=generator)
+        noise[row, :, inside] = torch.randn(k, int(inside.sum()), generator=generator)
     return noise.to(block.items.device)
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """What the search may move of a block's attention.
+
+    Attributes:
+        attention: (B, S, T), the model's.
+        items: (B, S, T) bool.
+        mass: (B, 1, S, 1), what the items of a slot hold together.
+    """
+
+    attention: Tensor
+    items: Tensor
+    mass: Tensor
+
+    @classmethod
+    def of(cls, block: Block) -> Freedom:
+        attention = block.encoded.attention.detach()
+        mass = (attention * block.items).sum(-1, keepdim=True)[:, None]
+        return cls(attention, block.items, mass)
+
+    def attention_of(self, scores: Tensor) -> Tensor:
+        """The attention (B, K, S, T) in which the items hold the softmax of scores (B, K, S, T)."""
+        items = self.items[:, None]
+        # NaN without any item, and so filled again
+        shares = scores.masked_fill(~items, float("-inf")).softmax(-1).masked_fill(~items, 0.0)
+        return torch.where(items, shares * self.mass, self.attention[:, None])
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a search minimises.
+
+    Attributes:
+        value: the loss.
+        distance: (B, K), divergence of each alternative from the model's attention.
+        change: (B, K), of the prediction under it.
+    """
+
+    value: Tensor
+    distance: Tensor
+    change: Tensor
 
 
 def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) -> Tensor:
@@ -73,53 +117,46 @@ def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) 
     Returns:
         what is kept of each, float32; whether it is within the limit is for the caller to see.
     """
-    noise = starting_noise(block, settings.k) if noise is None else noise
-    encoded, items = block.encoded, block.items
-    attention = encoded.attention.detach()
-    mass = (attention * items).sum(-1, keepdim=True)[:, None]  # what items hold together
+    if noise is None:
+        noise = starting_noise(block, settings.k)
+    freedom = Freedom.of(block)
     # the paper begins at log(1/L) plus noise: the same, since a softmax does not see what all tokens share
-    scores = (settings.spread * noise).to(attention.dtype).requires_grad_()
+    scores = (settings.spread * noise).to(freedom.attention.dtype).requires_grad_()
     optimizer = torch.optim.Adam([scores], lr=settings.learning_rate, amsgrad=True)
-    before = encoded.probabilities.detach()
     farthest = torch.full(scores.shape[:2], -torch.inf, dtype=scores.dtype, device=scores.device)
     best = torch.zeros_like(scores)
     for _ in range(settings.steps):
         with torch.enable_grad():  # the caller may have none
-            found = _attention(scores, attention, items, mass)
-            loss, away, change = _loss(found, attention, before, block, settings)
-        (scores.grad,) = torch.autograd.grad(loss, scores)
+            alternatives = freedom.attention_of(scores)
+            loss = _loss(alternatives, freedom.attention, block, settings)
+        (scores.grad,) = torch.autograd.grad(loss.value, scores)
         if settings.keep == "best":
-            farther = (change <= settings.eps) & (away > farthest)
-            farthest = torch.where(farther, away, farthest).detach()
-            best = torch.where(farther[..., None, None], found, best).detach()
+            is_farther = (loss.change <= settings.eps) & (loss.distance > farthest)
+            farthest = torch.where(is_farther, loss.distance, farthest).detach()
+            best = torch.where(is_farther[..., None, None], alternatives, best).detach()
         optimizer.step()
     with torch.no_grad():
-        last = _attention(scores, attention, items, mass)
+        last = freedom.attention_of(scores)
     return torch.where(farthest.isfinite()[..., None, None], best, last)
 
 
-def _attention(scores: Tensor, attention: Tensor, items: Tensor, mass: Tensor) -> Tensor:
-    held = items[:, None]
-    shares = scores.masked_fill(~held, float("-inf")).softmax(-1).masked_fill(~held, 0.0)  # NaN without any item
-    return torch.where(held, shares * mass, attention[:, None])
-
-
-def _loss(
-    found: Tensor, attention: Tensor, before: Tensor, block: Block, settings: SearchSettings
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What is minimised, and of each alternative (B, K) its divergence and the change of the prediction."""
-    k, encoded = found.shape[1], block.encoded
-    away = _divergence(block, found, attention[:, None])  # (B, K)
-    after = probabilities(encoded.decode(found), encoded.multi_label)
-    change = output_change(after, before[:, None], encoded.multi_label)
+def _loss(alternatives: Tensor, attention: Tensor, block: Block, settings: SearchSettings) -> Loss:
+    k, encoded = alternatives.shape[1], block.encoded
+    distance = _divergence(block, alternatives, attention[:, None])
+    before = encoded.probabilities.detach()[:, None]
+    after = probabilities(encoded.decode(alternatives), encoded.multi_label)
+    change = output_change(after, before, encoded.multi_label)
     if settings.preset == "paper":
-        over = (change - settings.eps).relu()
-        pairs, penalty = 1 / max(1, 2 * k * (k - 1)), settings.weight / k  # every pair is met twice
+        excess = (change - settings.eps).relu()
+        pair_weight = 1 / max(1, 2 * k * (k - 1))  # every pair is met twice
+        penalty = settings.weight / k
     else:
-        over = (_summed_change(after, before[:, None], encoded.multi_label) - 0.01).relu()
-        pairs, penalty = 1 / k**2, settings.weight
-    apart = _divergence(block, found[:, :, None], found[:, None]).sum((1, 2))
-    return (-away + penalty * over).sum() - (pairs * apart).sum(), away, change
+        excess = (_summed_change(after, before, encoded.multi_label) - 0.01).relu()
+        pair_weight = 1 / k**2
+        penalty = settings.weight
+    apart = _divergence(block, alternatives[:, :, None], alternatives[:, None]).sum((1, 2))
+    value = (-distance + penalty * excess).sum() - (pair_weight * apart).sum()
+    return Loss(value, distance, change)
 
 
 def _divergence(block: Block, p: Tensor, q: Tensor) -> Tensor:
@@ -127,13 +164,9 @@ def _divergence(block: Block, p: Tensor, q: Tensor) -> Tensor:
     return block.over_slots(jsd(p, q, eps=1e-10, validate_args=False), empty=0.0)
 
 
-def output_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:
-    """TVD (...) of class probabilities; the mean over labels where they are independent."""
-    measure = multilabel_tvd if multi_label else tvd
-    return measure(after, before, validate_args=False)
-
-
 def _summed_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:
     """The sum over the originals' outputs: one for two classes, all for more or for labels."""
     change = (after - before).abs()
-    return change[..., 1] if after.shape[-1] == 2 and not multi_label else change.sum(-1)
+    if after.shape[-1] == 2 and not multi_label:
+        return change[..., 1]
+    return change.sum(-1)

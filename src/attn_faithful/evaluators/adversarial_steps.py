@@ -7,21 +7,23 @@ own attention, on which JSD only grows, to the last point at which the model its
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from attn_faithful.evaluators.adversarial_search import output_change
 from attn_faithful.evaluators.attention_removal import CELLS
 from attn_faithful.evaluators.base import Block
+from attn_faithful.evaluators.predictions import predictions_under
 from attn_faithful.functional.adversary_bounds import tangent_step
 from attn_faithful.functional.adversary_region import TvdRegion
 from attn_faithful.functional.divergences import jsd
-from attn_faithful.models.protocol import probabilities
 
 STEPS = 3
 _STARTS = 1  # of what a search found, the farthest, that steps are taken from
-_GRID, _SECANTS = 6, 4  # points of a line that are tried at once, and further ones where it leaves the limit
+_GRID = 6  # points of a line that are tried at once
+_SECANTS = 4  # further points where the line leaves the limit
 _GAIN = 1e-6  # nats that are worth another step
 
 
@@ -38,17 +40,24 @@ def farther(block: Block, starts: Tensor, eps: float, steps: int = STEPS) -> Ten
         (B, K + 1, S, T), float64; each moves the prediction by eps at most. First where the steps from the model's own
         attention lead, then where those from the farthest of the others lead, then the rest of them.
     """
-    own = block.encoded.attention.detach().double()
     edges = to_the_edge(block, starts.double(), eps)
     order = _moved(block, edges).argsort(dim=1, descending=True, stable=True)
     edges = edges.gather(1, order[..., None, None].expand_as(edges))
-    points = torch.cat([own[:, None], edges[:, :_STARTS]], dim=1)  # (B, P, S, T)
-    reached = _moved(block, points)
-    for _ in range(0 if block.encoded.multi_label else steps):
+    points = torch.cat([_own_attention(block)[:, None], edges[:, :_STARTS]], dim=1)  # (B, P, S, T)
+    if not block.encoded.multi_label:
+        points = _stepped(block, points, eps, steps)
+    return torch.cat([points, edges[:, _STARTS:]], dim=1)
+
+
+def _stepped(block: Block, points: Tensor, eps: float, steps: int) -> Tensor:
+    """Where steps from points (B, P, S, T) lead, as long as they gain."""
+    reached = _moved(block, points)  # (B, P)
+    for _ in range(steps):
         ends = _tangent_ends(block, points, eps)
-        again = _tangent_ends(block, ends, eps)  # where the read-out bends the first may be far beyond the limit
+        # where the read-out bends the first may be far beyond the limit
+        ends_again = _tangent_ends(block, ends, eps)
         gained = torch.zeros_like(reached, dtype=torch.bool)
-        for tried in (ends, again):
+        for tried in (ends, ends_again):
             tried = to_the_edge(block, tried, eps)
             moved = _moved(block, tried)
             gains = moved > reached + _GAIN
@@ -57,58 +66,93 @@ def farther(block: Block, starts: Tensor, eps: float, steps: int = STEPS) -> Ten
             gained |= gains
         if not bool(gained.any()):
             break
-    return torch.cat([points, edges[:, _STARTS:]], dim=1)
+    return points
 
 
 def to_the_edge(block: Block, others: Tensor, eps: float) -> Tensor:
     """The last points (B, K, S, T) within a limit, seen from the model's own attention towards and past these."""
-    own = block.encoded.attention.detach().double()[:, None]
-    away = (others - own) * block.items[:, None]
-    falling = away < 0
-    empty = torch.where(falling, own / -away.where(falling, -torch.ones_like(away)), torch.inf)
-    high = empty.flatten(2).amin(-1)  # there the first weight is 0
-    high = torch.where(high.isfinite(), high, 0.0)
-    grid = torch.linspace(0, 1, _GRID, dtype=high.dtype, device=high.device)
-    lengths = high[..., None] * grid  # (B, K, grid)
-    over = _over(block, own, away, lengths, eps)
-    last = torch.where(over <= 0, torch.arange(_GRID, device=high.device), 0).amax(-1, keepdim=True)
+    line = Line.through(block, others, eps)
+    grid = torch.linspace(0, 1, _GRID, dtype=line.end.dtype, device=line.end.device)
+    lengths = line.end[..., None] * grid  # (B, K, grid)
+    excess = line.excess(lengths)
+    places = torch.arange(_GRID, device=others.device)
+    last = torch.where(excess <= 0, places, 0).amax(-1, keepdim=True)
     after = (last + 1).clamp(max=_GRID - 1)
-    low, under = lengths.gather(-1, last), over.gather(-1, last).clamp(max=0.0)
-    high, beyond = lengths.gather(-1, after), over.gather(-1, after)
-    for _ in range(_SECANTS):  # (B, K, 1) each
-        share = (-under / (beyond - under).clamp(min=1e-300)).clamp(0.05, 0.95)
+    # (B, K, 1) each: within the limit, and beyond it
+    low, low_excess = lengths.gather(-1, last), excess.gather(-1, last).clamp(max=0.0)
+    high, high_excess = lengths.gather(-1, after), excess.gather(-1, after)
+    for _ in range(_SECANTS):
+        share = (-low_excess / (high_excess - low_excess).clamp(min=1e-300)).clamp(0.05, 0.95)
         middle = low + share * (high - low)
-        there = _over(block, own, away, middle, eps)
-        inside = there <= 0
-        low, under = torch.where(inside, middle, low), torch.where(inside, there, under)
-        high, beyond = torch.where(inside, high, middle), torch.where(inside, beyond, there)
-    return (own + low[..., None] * away).clamp(min=0.0)
+        middle_excess = line.excess(middle)
+        inside = middle_excess <= 0
+        low = torch.where(inside, middle, low)
+        low_excess = torch.where(inside, middle_excess, low_excess)
+        high = torch.where(inside, high, middle)
+        high_excess = torch.where(inside, high_excess, middle_excess)
+    return line.at(low).squeeze(2).clamp(min=0.0)
 
 
-def _over(block: Block, own: Tensor, away: Tensor, lengths: Tensor, eps: float) -> Tensor:
-    """By how much the change of the prediction exceeds eps (B, K, L) at lengths (B, K, L) of lines."""
-    points = own[:, :, None] + lengths[..., None, None] * away[:, :, None]
-    return _change(block, points.flatten(1, 2)).view(lengths.shape) - eps
+@dataclass(frozen=True)
+class Line:
+    """Lines from the model's own attention through other points.
+
+    Attributes:
+        block: the examples.
+        eps: largest change of the prediction, TVD.
+        start: (B, 1, S, T).
+        direction: (B, K, S, T).
+        end: (B, K), the length at which the first weight is 0.
+    """
+
+    block: Block
+    eps: float
+    start: Tensor
+    direction: Tensor
+    end: Tensor
+
+    @classmethod
+    def through(cls, block: Block, others: Tensor, eps: float) -> Line:
+        start = _own_attention(block)[:, None]
+        direction = (others - start) * block.items[:, None]
+        falls = direction < 0
+        empty_at = torch.where(falls, start / -direction.where(falls, -torch.ones_like(direction)), torch.inf)
+        end = empty_at.flatten(2).amin(-1)
+        return cls(block, eps, start, direction, torch.where(end.isfinite(), end, 0.0))
+
+    def at(self, lengths: Tensor) -> Tensor:
+        """The points (B, K, L, S, T) at lengths (B, K, L)."""
+        return self.start[:, :, None] + lengths[..., None, None] * self.direction[:, :, None]
+
+    def excess(self, lengths: Tensor) -> Tensor:
+        """By how much the change of the prediction exceeds eps (B, K, L) at lengths (B, K, L)."""
+        points = self.at(lengths).flatten(1, 2)
+        return _change(self.block, points).view(lengths.shape) - self.eps
+
+
+def _own_attention(block: Block) -> Tensor:
+    return block.encoded.attention.detach().double()
 
 
 def _tangent_ends(block: Block, points: Tensor, eps: float) -> Tensor:
     """Where the steps from points (B, K, S, T) lead by the tangents alone; a point that has no step stays."""
     logits, slopes = _slopes(block, points)
     observed = block.encoded.logits.detach().double().cpu().numpy()
-    own, items = block.encoded.attention.detach().double().cpu().numpy(), block.items.cpu().numpy()
+    own_attention, items = _own_attention(block).cpu().numpy(), block.items.cpu().numpy()
     ends = points.cpu().clone()
     for row, k in np.ndindex(*points.shape[:2]):
-        held = items[row] & ((own[row] * items[row]).sum(-1, keepdims=True) > 0)  # (S, T)
-        slots = np.repeat(np.eye(len(held)), held.sum(1), axis=1)[held.any(1)]  # (slots, items)
-        here = ends[row, k].numpy()
+        mass = (own_attention[row] * items[row]).sum(-1, keepdims=True)
+        movable = items[row] & (mass > 0)  # (S, T)
+        slots = np.repeat(np.eye(len(movable)), movable.sum(1), axis=1)[movable.any(1)]  # (slots, items)
+        point = ends[row, k].numpy()
         known = np.isfinite(observed[row]) & np.isfinite(logits[row, k])
-        bent = slopes[row, k][:, held][known]  # (C, items)
-        if held.sum() <= len(slots) or not np.isfinite(bent).all():
+        slopes_here = slopes[row, k][:, movable][known]  # (C, items)
+        if movable.sum() <= len(slots) or not np.isfinite(slopes_here).all():
             continue
-        region = TvdRegion.around(here[held], logits[row, k][known], bent, observed[row][known], eps)
-        end = tangent_step(own[row][held], here[held], region, slots)
+        region = TvdRegion.around(point[movable], logits[row, k][known], slopes_here, observed[row][known], eps)
+        end = tangent_step(own_attention[row][movable], point[movable], region, slots)
         if end is not None:
-            here[held] = end
+            point[movable] = end
     return ends.to(points.device)
 
 
@@ -128,18 +172,11 @@ def _slopes(block: Block, points: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 def _change(block: Block, others: Tensor) -> Tensor:
     """Change of the prediction (B, K) under other attention (B, K, S, T)."""
-    encoded = block.encoded
-    together = max(1, CELLS // max(1, encoded.attention.numel()))
-    before, found = encoded.probabilities.double()[:, None], []
-    for part in others.split(together, dim=1):
-        with torch.no_grad():
-            logits = encoded.decode(part.clamp(min=0.0).to(encoded.attention.dtype))
-        after = probabilities(logits.double(), encoded.multi_label)
-        found.append(output_change(after, before, encoded.multi_label))
-    return torch.cat(found, dim=1)
+    chunk_size = max(1, CELLS // max(1, block.encoded.attention.numel()))
+    changes = [predictions_under(block, part.clamp(min=0.0))[1] for part in others.split(chunk_size, dim=1)]
+    return torch.cat(changes, dim=1)
 
 
 def _moved(block: Block, others: Tensor) -> Tensor:
     """JSD (B, K) of other attention from the model's own, averaged over slots."""
-    own = block.encoded.attention.detach().double()[:, None]
-    return block.over_slots(jsd(others, own, validate_args=False))
+    return block.over_slots(jsd(others, _own_attention(block)[:, None], validate_args=False))

@@ -17,7 +17,7 @@ from attn_faithful.functional.attention_removal import (
 from attn_faithful.functional.readout import first_true, flipped
 
 OPERATORS = ("renormalize", "recompute")
-FIRST = 8  # items of a ranking that are removed before it is asked which texts go on
+FIRST = 8  # items of a ranking that are removed before the texts that have flipped are left alone
 CELLS = 2**22  # attention weights of alternatives that are decoded together
 
 
@@ -41,19 +41,22 @@ class Removal:
     """
 
     def __init__(self, block: Block, operator: str) -> None:
-        encoded = self.encoded = block.encoded
+        self.encoded = encoded = block.encoded
         self.slots = encoded.attention.shape[1]
         self.items = block.items.any(1)
         self.weights = torch.where(self.items, encoded.over_items.double(), 0.0)
-        softmax = encoded.log_weights is not None
-        self.again = operator == "recompute" and not softmax
-        if self.again and (encoded.scores is None or encoded.project is None):
+        is_softmax = encoded.log_weights is not None
+        # a softmax that is projected again is the softmax renormalized
+        self.projects_again = operator == "recompute" and not is_softmax
+        if self.projects_again and (encoded.scores is None or encoded.project is None):
             raise InputError(
                 f"The operator 'recompute' needs the scores at the site {block.site!r}; take 'renormalize'."
             )
-        whole = bool((block.items | ~encoded.allowed).all())  # nothing keeps its weight whatever is removed
-        self.affine = encoded.affine if self.slots == 1 and whole and not encoded.multi_label else None
-        self.exact = self.affine is not None and not self.again
+        # no position keeps its weight whatever is removed
+        all_items = bool((block.items | ~encoded.allowed).all())
+        known = self.slots == 1 and all_items and not encoded.multi_label
+        self.affine = encoded.affine if known else None
+        self.exact = self.affine is not None and not self.projects_again
 
     @property
     def log_weights(self) -> Tensor:
@@ -63,8 +66,9 @@ class Removal:
         """
         if self.slots > 1:
             return self.weights.log()
-        logs = self.encoded.log_weights
-        return (self.encoded.attention.double().log() if logs is None else logs.double())[:, 0]
+        if self.encoded.log_weights is None:
+            return self.encoded.attention.double().log()[:, 0]
+        return self.encoded.log_weights.double()[:, 0]
 
     @property
     def readout(self) -> tuple[Tensor, Tensor]:
@@ -76,8 +80,8 @@ class Removal:
         if self.affine is None:
             return self.encoded.logits.argmax(-1)
         order = removal_order(torch.zeros_like(self.weights), self.items)
-        whole = self._path(order)[:, 0].nan_to_num(-torch.inf)
-        return first_true(whole == whole.amax(-1, keepdim=True)).long()
+        logits = self._path(order)[:, 0].nan_to_num(-torch.inf)
+        return first_true(logits == logits.amax(-1, keepdim=True)).long()
 
     def first_flip(self, order: Tensor, decision: Tensor) -> Tensor:
         """How many items of an order (B, T) go until the decision (B,) changes, (B,) float64; NaN where it never does.
@@ -86,47 +90,51 @@ class Removal:
         """
         if self.affine is not None:
             return first_flip(self._path(order), decision)
-        rank, count = order.argsort(1), self.items.sum(1, keepdim=True)
+        rank = order.argsort(1)
+        count = self.items.sum(1, keepdim=True)  # (B, 1)
         size = torch.full((len(order),), torch.nan, dtype=torch.float64, device=order.device)
-        start, steps = 1, min(FIRST, self._together())
-        while bool((sought := size.isnan() & (count[:, 0] >= start)).any()):
-            k = torch.arange(start, start + steps, device=order.device)
-            asked = sought[:, None] & (k <= count)  # of others nothing is removed
-            kept = (rank[:, None] >= k[:, None]) | ~self.items[:, None] | ~asked[:, :, None]
-            flips = asked & flipped(self.after(kept), decision[:, None].expand(kept.shape[:2]))
+        start, steps = 1, min(FIRST, self._chunk_size())
+        sought = size.isnan() & (count[:, 0] >= start)
+        while bool(sought.any()):
+            removed = torch.arange(start, start + steps, device=order.device)  # (K,)
+            is_asked = sought[:, None] & (removed <= count)  # (B, K)
+            # of a text that is not asked nothing is removed
+            keep = (rank[:, None] >= removed[:, None]) | ~self.items[:, None] | ~is_asked[:, :, None]
+            flips = is_asked & flipped(self.after(keep), decision[:, None].expand(keep.shape[:2]))
             size = torch.where(sought, start + first_true(flips), size)
-            start, steps = start + steps, min(2 * steps, self._together())
+            start, steps = start + steps, min(2 * steps, self._chunk_size())
+            sought = size.isnan() & (count[:, 0] >= start)
         return size
 
     def _path(self, order: Tensor) -> Tensor:
-        if not self.again:
+        """Logits (B, T + 1, C) without the first 0, 1, 2, ... items of an order, of an affine read-out."""
+        if not self.projects_again:
             return prefix_logits(self.log_weights, order, self.items, *self.readout)
-        return recompute_prefix_logits(
-            self.encoded.scores[:, 0].double(), self.encoded.project, order, self.items, *self.readout
-        )
+        scores = self.encoded.scores[:, 0].double()
+        return recompute_prefix_logits(scores, self.encoded.project, order, self.items, *self.readout)
 
     def without(self, places: Tensor) -> Tensor:
         """Logits (B, K, C), float64, without each of the items at ``places`` (B, K), one at a time."""
         if self.exact:
-            every = single_removals(self.log_weights, self.items, *self.readout)
-            return every.gather(1, places[..., None].expand(-1, -1, every.shape[-1]))
-        at = torch.arange(self.items.shape[1], device=places.device)
-        kept = at != places[..., None]
-        return torch.cat([self.after(part) for part in kept.split(self._together(), dim=1)], dim=1)
+            logits = single_removals(self.log_weights, self.items, *self.readout)
+            return logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
+        keep = torch.arange(self.items.shape[1], device=places.device) != places[..., None]
+        return torch.cat([self.after(part) for part in keep.split(self._chunk_size(), dim=1)], dim=1)
 
     def after(self, keep: Tensor) -> Tensor:
         """Logits (B, K, C), float64, with the items in ``keep`` (B, K, T) alone."""
-        keep = (keep | ~self.items[:, None])[:, :, None]
         encoded = self.encoded
-        if self.again or encoded.log_weights is not None:
-            kept = encoded.allowed[:, None] & keep
-            left = encoded.project(encoded.scores[:, None].expand(kept.shape), kept)
+        keep = (keep | ~self.items[:, None])[:, :, None]
+        if self.projects_again or encoded.log_weights is not None:
+            keep = encoded.allowed[:, None] & keep
+            attention = encoded.project(encoded.scores[:, None].expand(keep.shape), keep)
         else:
-            left = encoded.attention[:, None] * keep
-            mass = left.sum(-1, keepdim=True)
-            left = left / torch.where(mass > 0, mass, 1.0)
+            attention = encoded.attention[:, None] * keep
+            mass = attention.sum(-1, keepdim=True)
+            attention = attention / torch.where(mass > 0, mass, 1.0)
         with torch.no_grad():
-            return encoded.decode(left.to(encoded.attention.dtype)).double()
+            return encoded.decode(attention.to(encoded.attention.dtype)).double()
 
-    def _together(self) -> int:
+    def _chunk_size(self) -> int:
+        """How many alternatives of each example are decoded together."""
         return max(1, CELLS // max(1, self.encoded.attention.numel()))

@@ -34,6 +34,10 @@ class Movable:
     kept: Tensor
 
     @property
+    def classes(self) -> int:
+        return self.token_logits.shape[-1]
+
+    @property
     def margins(self) -> Tensor:
         """Margin of class 1 over class 0 that each token alone gives, (B, T)."""
         logits = self.token_logits + self.bias[:, None]
@@ -51,10 +55,12 @@ def movable_of(block: Block) -> Movable | None:
         return None
     attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
     kept = torch.where(items, 0.0, attention)
-    held = torch.where(items, attention, 0.0)
-    weight = torch.where((kept > 0).any(-1), held.sum(-1), 1.0)
-    even = items / items.sum(-1, keepdim=True).clamp(min=1)  # of nothing: any shares will do
-    shares = torch.where(weight[:, None] == 0, even, held / torch.where(weight == 0, 1.0, weight)[:, None])
+    on_items = torch.where(items, attention, 0.0)
+    weight = torch.where((kept > 0).any(-1), on_items.sum(-1), 1.0)
+    # of no weight any shares will do
+    even = items / items.sum(-1, keepdim=True).clamp(min=1)
+    shares = on_items / torch.where(weight == 0, 1.0, weight)[:, None]
+    shares = torch.where(weight[:, None] == 0, even, shares)
     token_logits = affine.token_logits.double()
     fixed = kept[:, None] @ torch.where(kept[..., None] > 0, token_logits, 0.0)  # (B, 1, C)
     bias = affine.bias.double() + fixed[:, 0]

@@ -28,10 +28,11 @@ def random(block: Block) -> Tensor:
     shares = torch.zeros(items.shape, dtype=torch.float64)
     for row, slots in enumerate(items):
         generator = block.generator(row, "random attention")
-        for slot, held in enumerate(slots):
-            drawn = torch.rand(int(held.sum()), generator=generator, dtype=torch.float64)
-            weights = -torch.log1p(-drawn)  # exponential draws over their sum: evenly spread over the simplex
-            shares[row, slot, held] = weights / weights.sum().clamp(min=1e-300)
+        for slot, inside in enumerate(slots):
+            draws = torch.rand(int(inside.sum()), generator=generator, dtype=torch.float64)
+            # exponential draws over their sum: evenly spread over the simplex
+            weights = -torch.log1p(-draws)
+            shares[row, slot, inside] = weights / weights.sum().clamp(min=1e-300)
     return shares.to(block.items.device)
 
 
@@ -50,7 +51,9 @@ def controlled(block: Block, name: str) -> Block:
     with torch.no_grad():
         logits = encoded.decode(attention[:, None])[:, 0]
     pooled = encoded.pooled
-    if pooled is not None:  # a slot keeps its share of the whole
-        pooled = (attention * (pooled[:, None] * encoded.allowed).sum(-1, keepdim=True)).sum(1)
+    if pooled is not None:
+        # a slot keeps its share of the whole
+        slot_share = (pooled[:, None] * encoded.allowed).sum(-1, keepdim=True)  # (B, S, 1)
+        pooled = (attention * slot_share).sum(1)
     encoded = replace(encoded, attention=attention, logits=logits, scores=None, log_weights=None, pooled=pooled)
     return replace(block, encoded=encoded, attention=name)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.adversarial_search import output_change
 from attn_faithful.evaluators.attention_removal import CELLS
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec
+from attn_faithful.evaluators.predictions import output_change
 from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows, VariantColumns, is_defined, nan_where
 from attn_faithful.functional.permutations import (
     joint_permutations,
