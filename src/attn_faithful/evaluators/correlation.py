@@ -116,6 +116,7 @@ def run(block: Block, settings: CorrelationSettings) -> ScoreRows:
     importances = {name: block.sources[name].double().cpu().numpy() for name in settings.against}
     columns = CellColumns(*items.shape[:2])
     for row, slot in np.ndindex(*items.shape[:2]):
+        columns.next_slot()
         inside = items[row, slot]
         own_attention = attention[row, slot][inside]
         vectors = {name: values[row][inside] for name, values in importances.items()}

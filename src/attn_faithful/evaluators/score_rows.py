@@ -53,6 +53,16 @@ class ScoreColumn:
         return value, reason or self.otherwise
 
 
+@dataclass(frozen=True)
+class NamedCell:
+    """One value of a metric: what was scored, the metric's name, the value, and why it is NaN."""
+
+    source: str
+    metric: str
+    value: float
+    reason: str | None
+
+
 class CellColumns:
     """Columns that are worked out one value at a time: for every example, slot after slot, the same metrics.
 
@@ -62,19 +72,23 @@ class CellColumns:
 
     def __init__(self, examples: int, slots: int) -> None:
         self.shape = (examples, slots)
-        self.cells: dict[tuple[str, str], list[Cell]] = {}
+        self.by_place: list[list[NamedCell]] = []
+
+    def next_slot(self) -> None:
+        """Go on to the next slot, or to the first one of the next example."""
+        self.by_place.append([])
 
     def put(self, source: str, metric: MetricSpec, value: float, reason: str | None) -> None:
-        """Add the value of a metric in the next slot."""
-        self.cells.setdefault((source, metric.name), []).append((value, reason))
+        """Add the value of a metric in this slot."""
+        self.by_place[-1].append(NamedCell(source, metric.name, value, reason))
 
     def columns(self) -> list[ScoreColumn]:
-        """A column a source and metric, in the order in which they came."""
+        """A column a source and metric, in the order in which a slot's came."""
         columns = []
-        for (source, metric), cells in self.cells.items():
-            values = np.array([value for value, _ in cells]).reshape(self.shape)
-            reasons = [reason for _, reason in cells]
-            columns.append(ScoreColumn(metric, values, reasons, source=source))
+        for cells in zip(*self.by_place, strict=True):
+            values = np.array([cell.value for cell in cells]).reshape(self.shape)
+            reasons = [cell.reason for cell in cells]
+            columns.append(ScoreColumn(cells[0].metric, values, reasons, source=cells[0].source))
         return columns
 
 
@@ -182,16 +196,6 @@ class ScoreRows:
                     "label": block.label,
                 }
                 _append(self.variants, {**where, **entries})
-
-    def score(self, block, row, metric, value, reason=None, source=None, slot=0):  # type: ignore[no-untyped-def]
-        value = float(value)
-        why = (reason or UNDEFINED) if value != value else None
-        named = {"example": block.example[row], "site": block.site, "slot": slot, "source": source or block.attention}
-        _append(self.scores, {**named, "label": block.label, "metric": metric, "value": value, "reason": why})
-
-    def variant(self, block, row, test, variant, **found):  # type: ignore[no-untyped-def]
-        named = {"example": block.example[row], "site": block.site, "slot": 0, "test": test, "variant": variant}
-        _append(self.variants, {**named, "label": block.label, **found})
 
     def for_copies(self, copies: Mapping[str, Sequence[str]]) -> ScoreRows:
         """The same rows for every example that has the same text.
