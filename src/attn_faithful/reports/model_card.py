@@ -2,105 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from attn_faithful._checks import InputError
-from attn_faithful.records.scores import ALL
 from attn_faithful.reports.answer.answer import answer
-from attn_faithful.reports.answer.verdict import constant_base, few
 from attn_faithful.reports.card_metadata import front_matter, licence_of
+from attn_faithful.reports.card_model import about, configuration_of, settings_of, training_of
+from attn_faithful.reports.card_rows import CardRow, card_rows, of_classifier
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.html.page import TEMPLATES
-from attn_faithful.reports.numbers import number
 from attn_faithful.reports.run import Run
-from attn_faithful.reports.tables.sources import arrow, is_control
-from attn_faithful.store import META, strict, weights
+from attn_faithful.store import META, weights
 
 _TASK = "text-classification"
-# of the configuration, as far as they say what the model is
-_SETTINGS = (
-    "model_type",
-    "encoder",
-    "embedding_size",
-    "hidden_size",
-    "num_layers",
-    "attention",
-    "projection",
-    "temperature",
-    "sparsegen_lambda",
-    "entmax_alpha",
-    "readout",
-    "output",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "vocab_size",
-)
-_ONLY_OF = {"temperature": "softmax", "sparsegen_lambda": "sparsegen", "entmax_alpha": "entmax"}
-_TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "select_by", "select_on")
-_OF_CLASSIFIER = {
-    "accuracy": ("accuracy", "share of the texts that are classified right"),
-    "f1": ("F1", "of the classification"),
-    "roc_auc": ("ROC AUC", "how well the probabilities rank the classes; 0.5 is chance"),
-}
-_OF_TWIN = {
-    "attefa": ("AtteFa", "0: a second model predicts the same with other attention, 1: it cannot", "higher"),
-    "tvd": ("TVD of the twin", "how far the second model's predictions are from the model's, 0 to 1", None),
-    "jsd": ("JSD of the twin", "how far its attention is from the model's, nats, 0 to 0.693", None),
-}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number of the card.
-
-    Attributes:
-        key: of the metric in the metadata.
-        title: of the metric.
-        name: the title with what was scored, and where.
-        meaning: a sentence without its stop.
-        value, low, high: mean and interval, None where there is none.
-        n: examples that it is over.
-        direction: which way speaks for faithful attention.
-        reason: why the value is undefined.
-        dataset: type, name and split; None where the data set has no name.
-    """
-
-    key: str
-    title: str
-    name: str
-    meaning: str
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    direction: str | None = None
-    reason: str = ""
-    dataset: tuple[str, str, str] | None = None
-
-    @property
-    def shown(self) -> str:
-        return number(self.value)
-
-    @property
-    def interval(self) -> str:
-        return "" if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
-
-    @property
-    def count(self) -> str:
-        if self.n is None:
-            return ""
-        return f"{self.n:,} ({few(self.n)})" if few(self.n) else f"{self.n:,}"
-
-    @property
-    def arrow(self) -> str:
-        """Which direction speaks for faithful attention; rows of controls and other importance are not in the card."""
-        return arrow(self.direction)
+_SPLITS = ("train", "validation", "test")
+_VERSIONS = ("attn_faithful", "torch", "transformers")
 
 
 def model_card(
@@ -128,38 +49,46 @@ def model_card(
     Raises:
         InputError: a run that tested another model, or of which that cannot be told; see `check_tested`.
     """
-    from huggingface_hub import EvalResult, ModelCardData
+    runs = (run, *others)
+    folder = run.path / "model" if model is None else Path(model)
+    for each in others if model is None else runs:
+        check_tested(folder, each)
+    rows = _rows(runs)
+    defined = [row for row in rows if row.is_defined]
+    tested = any(not of_classifier(row.key) for row in rows)
+    name = to.rpartition("/")[2]
+    results = _results(defined)
+    configuration = configuration_of(folder)
+    body = _template().render(
+        title=name,
+        to=Markup(to),
+        about=about(run, configuration, tested),
+        tested=tested,
+        settings=settings_of(configuration),
+        classes=run.label_names,
+        data=_data(runs),
+        training=training_of(run),
+        rows=defined,
+        meanings=list({row.title: row.meaning for row in defined}.items()),
+        undefined=[row for row in rows if not row.is_defined],
+        answers=[answer(each).lines for each in runs if each.records],
+        unnamed=bool(defined) and not results,
+        versions=_versions(run),
+        ours="attention" in configuration,
+    )
+    return f"{front_matter(_metadata(name, licence_of(folder, licence), results))}\n\n{body}"
+
+
+def _rows(runs: Sequence[Run]) -> list[CardRow]:
+    """The rows of all runs; of those with the same name and data the first."""
+    rows = list(chain.from_iterable(map(card_rows, runs)))
+    first = {(row.name, row.dataset): row for row in reversed(rows)}
+    return list(first.values())[::-1]
+
+
+def _template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    folder = run.path / "model" if model is None else Path(model)
-    for each in (run, *others):
-        if each is not run or model is not None:
-            check_tested(folder, each)
-    every = [row for each in (run, *others) for row in _rows(each)]
-    rows = list({(row.name, row.dataset): row for row in reversed(every)}.values())[::-1]  # the first of its name
-    defined = [row for row in rows if row.value is not None]
-    tested = any(row.key not in _OF_CLASSIFIER for row in rows)
-    results = [
-        EvalResult(
-            task_type=_TASK,
-            dataset_type=row.dataset[0],
-            dataset_name=row.dataset[1],
-            dataset_split=row.dataset[2],
-            metric_type=row.key,
-            metric_name=row.name,
-            metric_value=row.value,
-            metric_args=_arguments(row),
-        )
-        for row in defined
-        if row.dataset is not None
-    ]
-    data = ModelCardData(
-        license=licence_of(folder, licence),
-        library_name="transformers",
-        pipeline_tag=_TASK,
-        tags=["attention", "faithfulness", "attn_faithful"],
-        **({"model_name": to.rpartition("/")[2], "eval_results": results} if results else {}),
-    )
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
@@ -167,24 +96,48 @@ def model_card(
         lstrip_blocks=True,
         finalize=_as_text,
     )
-    body = environment.get_template("model_card.md.j2").render(
-        title=to.rpartition("/")[2],
-        to=Markup(to),
-        about=_about(run, folder, tested),
-        tested=tested,
-        settings=_settings(folder),
-        classes=run.label_names,
-        data=_data(run, others),
-        training=_training(run),
-        rows=defined,
-        meanings=list({row.title: row.meaning for row in defined}.items()),
-        undefined=[row for row in rows if row.value is None],
-        answers=[answer(each).lines for each in (run, *others) if each.records],
-        unnamed=bool(defined) and not results,
-        versions=_versions(run),
-        ours="attention" in _configuration(folder),
+    return environment.get_template("model_card.md.j2")
+
+
+def _as_text(value: Any) -> Any:
+    """Whatever stands in a name is text; what is `Markup` stays as it is."""
+    return value if isinstance(value, Markup) else markdown(str(value))
+
+
+def _metadata(name: str, licence: str, results: Sequence[Any]) -> dict[str, Any]:
+    from huggingface_hub import ModelCardData
+
+    data = ModelCardData(
+        license=licence,
+        library_name="transformers",
+        pipeline_tag=_TASK,
+        tags=["attention", "faithfulness", "attn_faithful"],
+        model_name=name if results else None,
+        eval_results=list(results) or None,
     )
-    return f"{front_matter(data.to_dict())}\n\n{body}"
+    return data.to_dict()
+
+
+def _results(rows: Sequence[CardRow]) -> list[Any]:
+    """The rows over a data set with a name, as entries of the model-index."""
+    from huggingface_hub import EvalResult
+
+    results = []
+    for row in rows:
+        if row.dataset is None:
+            continue
+        result = EvalResult(
+            task_type=_TASK,
+            dataset_type=row.dataset.type,
+            dataset_name=row.dataset.name,
+            dataset_split=row.dataset.split,
+            metric_type=row.key,
+            metric_name=row.name,
+            metric_value=row.value,
+            metric_args=row.arguments or None,
+        )
+        results.append(result)
+    return results
 
 
 def check_tested(model: Path, run: Run) -> None:
@@ -198,154 +151,48 @@ def check_tested(model: Path, run: Run) -> None:
     """
     if (run.path / "model").resolve() == model.resolve():
         return
-    held = run.info.weights
     again = f"leave it out, or run attn-faithful evaluate {model} again"
-    if held is not None:
-        if held != weights(model):
+    digests = run.info.weights
+    if digests is not None:
+        if digests != weights(model):
             raise InputError(f"{run.path} tested a model whose weights are not those of {model}; {again}.")
         return
     origin = run.info.model
-    if origin is None or Path(origin).resolve() != model.resolve():
-        told = "does not say which model it tested" if origin is None else f"tested the model {origin}, not {model}"
-        raise InputError(f"{run.path} {told}; {again}.")
-    done = (run.path / META).stat().st_mtime
-    if any((model / name).stat().st_mtime > done for name in weights(model)):
+    if origin is None:
+        raise InputError(f"{run.path} does not say which model it tested; {again}.")
+    if Path(origin).resolve() != model.resolve():
+        raise InputError(f"{run.path} tested the model {origin}, not {model}; {again}.")
+    finished = (run.path / META).stat().st_mtime
+    if any((model / name).stat().st_mtime > finished for name in weights(model)):
         raise InputError(f"{run.path} is older than the weights of {model}; {again}.")
 
 
-def _as_text(value: Any) -> Any:
-    """Whatever stands in a name is text; what is `Markup` stays as it is."""
-    return value if isinstance(value, Markup) else markdown(str(value))
-
-
-def _arguments(row: Row) -> dict[str, Any] | None:
-    given = {"low": row.low, "high": row.high, "n": row.n}
-    return {name: value for name, value in given.items() if value is not None} or None
-
-
-def _rows(run: Run) -> Iterator[Row]:
-    dataset = _dataset(run)
-    base: Mapping[str, Any] = strict(run.summary.base)
-    for key, (title, meaning) in _OF_CLASSIFIER.items():
-        if base.get(key) is not None:
-            yield Row(key, title, title, meaning, base[key], dataset=dataset)
-    for record in run.records:
-        metric = run.metrics.get(record.metric)
-        if metric is None or not metric.shown or record.group != ALL or is_control(record.source):
-            continue
-        sources = record.source.split("~")
-        if "attention" not in sources:
-            continue
-        what = [f"with {source}" for source in sources if source != "attention"]
-        if len(run.sites) > 1:
-            what.append(record.site)
-        yield Row(
-            record.metric,
-            metric.title,
-            f"{metric.title} ({', '.join(what)})" if what else metric.title,
-            metric.meaning,
-            strict(record.mean),
-            strict(record.low),
-            strict(record.high),
-            record.n,
-            metric.direction,
-            ", ".join(f"{reason} ({n})" for reason, n in record.reasons.items()) or "no defined example",
-            dataset,
-        )
-    for which, twin in run.summary.twins.items():
-        gave_up = ", gave up predicting" if twin.collapsed else ""
-        if constant_base(twin):
-            gave_up = ", of a base that is nearly constant"
-        for key, (title, meaning, direction) in _OF_TWIN.items():
-            measured = twin.numbers.get(key)
-            if measured is None:
-                continue
-            yield Row(
-                key,
-                title,
-                f"{title} ({which}{gave_up})",
-                meaning,
-                strict(measured.value),
-                strict(measured.low),
-                strict(measured.high),
-                measured.n,
-                None if gave_up else direction,
-                measured.reason or "no defined example",
-                dataset,
-            )
-
-
-def _dataset(run: Run) -> tuple[str, str, str] | None:
-    """Type, name and split; the type is a Hub id where the data are from there."""
-    settings = run.recipe.get("data") or {}
-    name = settings.get("name") or run.axes.get("data")
-    if not name:
-        return None
-    source = settings.get("source") or name
-    return Path(source).name if Path(source).is_absolute() else source, name, run.split
-
-
-def _about(run: Run, model: Path, tested: bool) -> str:
-    configuration = _configuration(model)
-    encoder, attention = configuration.get("encoder"), configuration.get("attention")
-    what = f" ({configuration['model_type']})" if configuration.get("model_type") else ""
-    if encoder and attention:
-        levels = "at two levels, words and sentences, " if "hierarchical" in what else ""
-        what = f" with {attention} attention {levels}over a {encoder} encoder"
-    on = f" on {run.axes['data']}" if run.axes.get("data") else ""
-    told = "tested for how faithful its attention is"
-    if run.recipe:
-        then = f" and {told}." if tested else ". How faithful its attention is was not tested."
-        return f"A text classifier{what}, trained{on} (seed {run.seed}){then}"
-    if not tested:
-        return f"A text classifier{what}. How faithful its attention is was not tested."
-    return f"A text classifier{what}, tested{on} for how faithful its attention is."
-
-
-def _configuration(model: Path) -> dict[str, Any]:
-    path = model / "config.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-
-
-def _settings(model: Path) -> list[tuple[str, Any]]:
-    found = _configuration(model)
-    used = [name for name in _SETTINGS if _ONLY_OF.get(name, found.get("projection")) == found.get("projection")]
-    return [(name, found[name]) for name in used if found.get(name) is not None]
-
-
 def _versions(run: Run) -> str:
-    found = run.info.versions
-    return ", ".join(f"{name} {found[name]}" for name in ("attn_faithful", "torch", "transformers") if name in found)
+    versions = run.info.versions
+    return ", ".join(f"{name} {versions[name]}" for name in _VERSIONS if name in versions)
 
 
-def _training(run: Run) -> list[tuple[str, Any]]:
-    recipe = run.recipe
-    twin = (
-        [(f"{name} of the twins", recipe["twin"].get(name)) for name in ("objective", "epochs")]
-        if (run.summary.twins and recipe.get("twin"))
-        else []
-    )
-    train = [(name, (recipe.get("train") or {}).get(name)) for name in _TRAINING]
-    return [(name, value) for name, value in [*train, *twin] if value is not None]
-
-
-def _data(run: Run, others: Sequence[Run]) -> list[str]:
+def _data(runs: Sequence[Run]) -> list[str]:
     """A line a split that was used, and what was noted about the data; those of other runs by the data's name."""
-    lines = []
-    for each in (run, *others):
-        data, of = each.info.data, "" if each is run else f" of {each.axes.get('data', 'other data')}"
-        splits = dict.fromkeys(("train", "validation", "test", each.info.split))
-        for split in splits:
-            if facts := data.splits.get(split):
-                classes = ", ".join(f"{name} {n:,}" for name, n in (facts.get("classes") or {}).items())
-                told = f"{facts['n']:,} texts of {facts['tokens_mean']:.1f} tokens ({classes})"
-                lines.append(f"{split}{of}{'' if each is run else ', for the tests'}: {told}")
+    lines: list[str] = []
+    for run in runs:
+        suffix = ""
+        if run is not runs[0]:
+            suffix = f" of {run.axes.get('data', 'other data')}, for the tests"
+        for split in dict.fromkeys((*_SPLITS, run.info.split)):
+            facts = run.info.data.splits.get(split or "")
+            if facts:
+                lines.append(f"{split}{suffix}: {_split_text(facts)}")
         # a run of evaluate reads one split; what was taken of the others says nothing
-        told = each.info.split
-        lines += [n for n in data.notes if not _of_another_split(n, told)]
+        lines += [note for note in run.info.data.notes if not _of_another_split(note, run.info.split)]
     return list(dict.fromkeys(lines)) or ["not known"]
 
 
+def _split_text(facts: Mapping[str, Any]) -> str:
+    classes = ", ".join(f"{name} {n:,}" for name, n in (facts.get("classes") or {}).items())
+    return f"{facts['n']:,} texts of {facts['tokens_mean']:.1f} tokens ({classes})"
+
+
 def _of_another_split(note: str, split: str | None) -> bool:
-    named = note.partition(":")[0]
-    return split is not None and named != split and named in ("train", "validation", "test")
+    subject = note.partition(":")[0]
+    return split is not None and subject != split and subject in _SPLITS

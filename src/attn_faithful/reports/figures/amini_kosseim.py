@@ -8,65 +8,85 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, how_to_run
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, distinct, how_to_run
 from attn_faithful.reports.figures.distributions import Group, violins
 from attn_faithful.reports.figures.means import Twin, tradeoff
+from attn_faithful.reports.groups import TwinGroup
 from attn_faithful.reports.palette import hue_of
 
 PAPER = "Amini and Kosseim"
 ATTEFA = "attefa"
+_VARIANT = re.compile(r"attefa(?:-(\d\S*?))?(?:-(from-\w+))?")
 
 
 def _attefa(cells: Sequence[Cell]) -> list[Panel]:
     """One row a cell and kind of twin; every text of every seed."""
+    variants = distinct(cell.group.twins for cell in cells)
     rows = []
-    kinds = {variant for cell in cells for variant in cell.group.twins}
     for cell in cells:
-        for variant, twin in cell.group.twins.items():
-            parts = [
-                run.scores(ATTEFA, name).to_numpy()
-                for run in cell.runs
-                for name, of_run in run.summary.twins.items()
-                if of_run.variant == variant
-            ]
-            if not parts or not np.isfinite(np.concatenate(parts)).any():
-                continue
-            gone, of = twin.collapsed, len(twin.by_seed)
-            note = f"{of} twin{'s' if of > 1 else ''}" + (f", {gone} collapsed" if gone else "")
-            name = ", ".join([cell.name or cell.title, *([_kind(variant)[0]] if len(kinds) > 1 else [])])
-            values, hue = np.concatenate(parts), hue_of("adversarial").light
-            rows.append(Group(name, values, hue, note, twin.attefa.mean, pale=gone == of))
+        for variant, twins in cell.group.twins.items():
+            name = cell.name_or_title
+            if len(variants) > 1:
+                name += f", {_kind(variant)[0]}"
+            values = _attefa_values(cell, variant)
+            if np.isfinite(values).any():
+                rows.append(_row(name, values, twins))
+    if not rows and variants:
+        raise Missing("undefined in all texts: no twin's attention ever moved")
     if not rows:
-        if kinds:
-            raise Missing("undefined in all texts: no twin's attention ever moved")
         raise Missing(f"needs twins, which were not trained: {how_to_run(ATTEFA)}")
     label = "AtteFa of each text (0: other attention, same prediction)"
     return [Panel("", {"groups": rows, "limits": (0.0, 1.0), "label": label}, len(rows))]
 
 
+def _attefa_values(cell: Cell, variant: str) -> np.ndarray:
+    """AtteFa of every text by every twin of a kind."""
+    parts = [np.zeros(0)]
+    for run in cell.runs:
+        names = [name for name, twin in run.summary.twins.items() if twin.variant == variant]
+        parts += [run.scores(ATTEFA, name).to_numpy() for name in names]
+    return np.concatenate(parts)
+
+
+def _row(name: str, values: np.ndarray, twins: TwinGroup) -> Group:
+    n = len(twins.by_seed)
+    note = "1 twin" if n == 1 else f"{n} twins"
+    if twins.collapsed:
+        note += f", {twins.collapsed} collapsed"
+    hue = hue_of("adversarial").light
+    return Group(name, values, hue, note, twins.attefa.mean, pale=twins.collapsed == n)
+
+
 def _tradeoff(cells: Sequence[Cell]) -> list[Panel]:
     panels = []
     for cell in cells:
-        twins, limits = [], []
-        for variant, twin in cell.group.twins.items():
-            for row in twin.by_seed:
-                path = f"{row.base_seed}, {row.seed}"
-                if not math.isnan(row.tvd) and not math.isnan(row.jsd):
-                    kind, weight = _kind(variant)
-                    twins.append(Twin(kind, path, weight, row.jsd, row.tvd, row.collapsed))
-            limits.append(twin.constant_tvd.mean)
+        twins = _points(cell)
         if twins:
-            bases = [(jsd, tvd) for tvd, jsd in cell.group.base_pairs.pairs if not math.isnan(tvd)]
-            data = {"twins": twins, "bases": bases, "constant": float(np.mean(limits))}
+            constants = [twins.constant_tvd.mean for twins in cell.group.twins.values()]
+            data = {"twins": twins, "bases": _base_pairs(cell), "constant": float(np.mean(constants))}
             panels.append(Panel(cell.name, data))
+    if not panels and any(cell.group.twins for cell in cells):
+        raise Missing("undefined in all twins: no text has both a TVD and a JSD")
     if not panels:
-        if any(cell.group.twins for cell in cells):
-            raise Missing("undefined in all twins: no text has both a TVD and a JSD")
         raise Missing(f"needs twins, which were not trained: {how_to_run(ATTEFA)} --weights 0.1,0.3")
     return panels
 
 
-_VARIANT = re.compile(r"attefa(?:-(\d\S*?))?(?:-(from-\w+))?")
+def _points(cell: Cell) -> list[Twin]:
+    points = []
+    for variant, twins in cell.group.twins.items():
+        kind, weight = _kind(variant)
+        for twin in twins.by_seed:
+            if math.isfinite(twin.tvd) and math.isfinite(twin.jsd):
+                path = f"{twin.base_seed}, {twin.seed}"
+                points.append(Twin(kind, path, weight, twin.jsd, twin.tvd, twin.collapsed))
+    return points
+
+
+def _base_pairs(cell: Cell) -> list[tuple[float, float]]:
+    """JSD and TVD of every pair of bases that differ in their seed."""
+    pairs = cell.group.base_pairs.pairs
+    return [(jsd, tvd) for tvd, jsd in pairs if math.isfinite(tvd) and math.isfinite(jsd)]
 
 
 def _kind(variant: str) -> tuple[str, float]:
@@ -76,11 +96,12 @@ def _kind(variant: str) -> tuple[str, float]:
         >>> _kind("attefa"), _kind("attefa-1e-05-from-base"), _kind("constrained-0.05")
         (('weight 1', 1.0), ('weight 1e-05, from-base', 1e-05), ('constrained-0.05', nan))
     """
-    found = _VARIANT.fullmatch(variant)
-    if found is None:
+    match = _VARIANT.fullmatch(variant)
+    if match is None:
         return variant, math.nan
-    weight, start = found[1] or "1", found[2]
-    return f"weight {weight}" + (f", {start}" if start else ""), float(weight)
+    weight, start = match[1] or "1", match[2]
+    words = f"weight {weight}, {start}" if start else f"weight {weight}"
+    return words, float(weight)
 
 
 FIGURES = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,16 @@ from attn_faithful.reports.run import Run
 from attn_faithful.reports.tables.sources import is_control
 
 
-class Missing(Exception):  # noqa: N818 - no error: what is told instead of drawing an empty figure
+class Missing(Exception):  # noqa: N818 - no error: the reason that stands in place of an empty figure
     """Why a figure cannot be drawn."""
 
 
 @dataclass
 class Cell:
-    """Runs that differ in nothing but the seed, as figures show them.
+    """A model over its seeds, as figures show it.
 
     Attributes:
-        group: the runs and their numbers.
+        group: its runs, and their numbers over seeds.
         name: the labels that tell it from the other cells; "" where there are none.
     """
 
@@ -41,6 +41,10 @@ class Cell:
         return self.group.title
 
     @property
+    def name_or_title(self) -> str:
+        return self.name or self.title
+
+    @property
     def label_names(self) -> list[str]:
         return self.group.label_names
 
@@ -49,59 +53,78 @@ class Cell:
         """Predicted class of every text of every seed."""
         return self.group.predicted
 
-    def sites(self, metric: str) -> list[str]:
-        """Where in the model the metric was computed."""
-        return list(dict.fromkeys(record.site for record in self.group.tests if record.metric == metric))
-
-    def sources(self, metric: str, site: str | None = None) -> list[str]:
-        """The sources of a metric, without the controls."""
-        records = [r for r in self.group.tests if r.metric == metric and site in (None, r.site)]
-        return list(dict.fromkeys(record.source for record in records if not is_control(record.source)))
-
     def values(self, metric: str, source: str, site: str) -> np.ndarray:
         """A metric of every text of every seed, as `predicted`; NaN where undefined."""
         return self.group.values(metric, source, site)
 
+    def sites(self, metric: str) -> list[str]:
+        """Where in the model the metric was computed."""
+        return list(dict.fromkeys(record.site for record in self.group.tests if record.metric == metric))
+
+    def sources(self, metric: str, site: str) -> list[str]:
+        """The sources of a metric at a site, without the controls."""
+        records = [record for record in self.group.tests if (record.metric, record.site) == (metric, site)]
+        return list(dict.fromkeys(record.source for record in records if not is_control(record.source)))
+
     def summary(self, metric: str, source: str, site: str) -> ScoreRecord | None:
         """The record over all texts."""
-        place = (metric, site, source, ALL)
-        return next((record for record in self.group.tests if record.place == place), None)
+        for record in self.group.tests:
+            if record.place == (metric, site, source, ALL):
+                return record
+        return None
 
     def mean(self, metric: str, source: str, site: str) -> float:
         """The mean over all texts; NaN where there is none."""
         record = self.summary(metric, source, site)
-        return math.nan if record is None else record.mean
+        return np.nan if record is None else record.mean
 
     def why(self, metric: str, source: str, site: str) -> str:
         """Why a metric is undefined, in words."""
         record = self.summary(metric, source, site)
-        reasons = {} if record is None else record.reasons
-        return ", ".join(f"{reason} ({n})" for reason, n in reasons.items())
+        if record is None:
+            return ""
+        return ", ".join(f"{reason} ({n})" for reason, n in record.reasons.items())
+
+    def panel_title(self, metric: str, site: str, *more: str) -> str:
+        """What sets a panel apart: the cell's name, the site where the metric has several, and whatever else."""
+        site_name = site if len(self.sites(metric)) > 1 else ""
+        return ", ".join(part for part in (self.name, site_name, *more) if part)
 
 
 def cells(groups: Sequence[Group]) -> list[Cell]:
-    """The cells of some groups, each with the labels that tell it from the others."""
-    several = [axis for axis, labels in _labels(groups).items() if len(set(labels)) > 1]
-    found = []
+    """The models as cells, each with the labels that tell it from the others."""
+    axes = [axis for axis, labels in _labels(groups).items() if len(set(labels)) > 1]
+    cells = []
     for group in groups:
-        found.append(Cell(group, " ".join(group.axes[axis] for axis in several if axis in group.axes)))
-    return found
+        name = " ".join(group.axes[axis] for axis in axes if axis in group.axes)
+        cells.append(Cell(group, name))
+    return cells
 
 
 def common_title(cells: Sequence[Cell]) -> str:
     """The labels that all cells share, and how many seeds stand behind each."""
-    labels_by_axis = _labels([cell.group for cell in cells])
-    shared = [labels[0] for labels in labels_by_axis.values() if len(set(labels)) == 1 and labels[0]]
-    seeds = max(len(cell.runs) for cell in cells)
+    groups = [cell.group for cell in cells]
+    parts = [labels[0] for labels in _labels(groups).values() if len(set(labels)) == 1 and labels[0]]
+    seeds = max(len(group.runs) for group in groups)
     if seeds > 1:
-        shared.append(f"{seeds} seeds")
-    return ", ".join(shared)
+        parts.append(f"{seeds} seeds")
+    return ", ".join(parts)
 
 
 def _labels(groups: Sequence[Group]) -> dict[str, list[str]]:
     """Axis -> the label of each group, "" where it has none."""
-    axes = dict.fromkeys(axis for group in groups for axis in group.axes)
+    axes = distinct(group.axes for group in groups)
     return {axis: [group.axes.get(axis, "") for group in groups] for axis in axes}
+
+
+def distinct(lists: Iterable[Iterable[str]]) -> list[str]:
+    """The entries of several lists, each once, in the order in which they come.
+
+    Example:
+        >>> distinct([["b", "a"], ["a", "c"]])
+        ['b', 'a', 'c']
+    """
+    return list(dict.fromkeys(chain.from_iterable(lists)))
 
 
 @dataclass(frozen=True)
@@ -156,12 +179,12 @@ class Figure:
         """The panels.
 
         Raises:
-            Missing: nothing can be drawn; it is said why and what to do.
+            Missing: nothing can be drawn; the text says why and what to do.
         """
-        found = self.panels(cells)
-        if not found:
+        panels = self.panels(cells)
+        if not panels:
             raise Missing(f"needs the test {self.test}, which was not run: {how_to_run(self.test)}")
-        return found
+        return panels
 
 
 def how_to_run(test: str) -> str:
@@ -171,27 +194,22 @@ def how_to_run(test: str) -> str:
     return f"attn-faithful evaluate MODEL --data DATA --tests {test}"
 
 
-def titled(cell: Cell, *more: str) -> str:
-    """A panel's title: what tells the cell from others, and what else sets the panel apart."""
-    return ", ".join(part for part in (cell.name, *more) if part)
-
-
-def by_text(
-    found: Sequence[Cell], metric: str, build: Callable[[Cell, str, str], Panel | None], only: Sequence[str] = ()
+def by_source(
+    cells: Sequence[Cell], metric: str, build: Callable[[Cell, str, str], Panel | None], only: Sequence[str] = ()
 ) -> list[Panel]:
     """A panel a cell, site and source of a metric.
 
     Args:
-        found: the cells.
+        cells: the models.
         metric: what is drawn of every text.
         build: ``build(cell, source, site)`` makes the panel, or None where nothing is defined.
         only: the sources to take; () for all but the controls.
 
     Raises:
-        Missing: the metric is there, and undefined in all texts; it is said why.
+        Missing: the metric is undefined in all texts; the text says why.
     """
     panels, reasons = [], []
-    for cell in found:
+    for cell in cells:
         for site in cell.sites(metric):
             for source in only or cell.sources(metric, site):
                 panel = build(cell, source, site)
@@ -201,4 +219,31 @@ def by_text(
                     reasons.append(f"{cell.title}, {title_of(source)}: {why}")
     if not panels and reasons:
         raise Missing(f"undefined in all texts: {reasons[0]}")
+    return panels
+
+
+def by_site(
+    cells: Sequence[Cell], metric: str, build: Callable[[Cell, str], Panel | None], undefined: str
+) -> list[Panel]:
+    """A panel a cell and site of a metric.
+
+    Args:
+        cells: the models.
+        metric: what is drawn of every text.
+        build: ``build(cell, site)`` makes the panel, or None where nothing is defined.
+        undefined: what to say where there is no panel at all.
+
+    Raises:
+        Missing: the metric is undefined in all texts; the text says why.
+    """
+    panels, reasons = [], []
+    for cell in cells:
+        for site in cell.sites(metric):
+            panel = build(cell, site)
+            if panel is None:
+                reasons.append(f"{cell.title}: {cell.why(metric, 'attention', site) or 'undefined'}")
+            else:
+                panels.append(panel)
+    if not panels and reasons:
+        raise Missing(f"{undefined}: {reasons[0]}")
     return panels

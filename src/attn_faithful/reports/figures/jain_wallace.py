@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_text, titled
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_source, distinct
 from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class
 from attn_faithful.reports.figures.relations import LN2, scatter_by_class
 from attn_faithful.reports.palette import hue_of, title_of
@@ -17,112 +17,107 @@ PAPER = "Jain and Wallace 2019"
 TAU, DIFFERENCE = "attention_correlation", "tau_difference"
 MEDIAN, LARGEST, ADVERSARY = "attention_permutation", "largest_attention", "adversarial_attention"
 _ATTENTION = "attention"
+_PAIRED = "attention~"  # begins the sources of comparisons of attention with an importance
 _ROW = 0.34  # inches of a box
 
 
-def _tau(cells: Sequence[Cell]) -> list[Panel]:
+def _taus(cells: Sequence[Cell]) -> list[Panel]:
+    return by_source(cells, TAU, _tau)
+
+
+def _tau(cell: Cell, source: str, site: str) -> Panel | None:
+    if not source.startswith(_PAIRED):
+        return None
+    importance = title_of(source.removeprefix(_PAIRED))
+    label = f"tau-b with {importance} (1: same order)"
+    data = _histogram(cell, cell.values(TAU, source, site), source, (-1.0, 1.0), label)
+    if data is None:
+        return None
+    return Panel(cell.panel_title(TAU, site, importance), data, group=f"{cell.title} {site}")
+
+
+def _adversaries(cells: Sequence[Cell]) -> list[Panel]:
+    return by_source(cells, ADVERSARY, _adversary, (_ATTENTION,))
+
+
+def _adversary(cell: Cell, source: str, site: str) -> Panel | None:
+    values = cell.values(ADVERSARY, source, site)
+    data = _histogram(cell, values, "adversarial", (0.0, LN2), "largest JSD, nats (at most 0.693)")
+    return None if data is None else Panel(cell.panel_title(ADVERSARY, site), data)
+
+
+def _histogram(
+    cell: Cell, values: np.ndarray, hue: str, limits: tuple[float, float], label: str
+) -> dict[str, Any] | None:
+    """The data of a histogram by class; None where no value is defined."""
+    if not np.isfinite(values).any():
+        return None
+    return {
+        "values": values,
+        "classes": cell.predicted,
+        "names": cell.label_names,
+        "hue": hue_of(hue).light,
+        "limits": limits,
+        "label": label,
+    }
+
+
+def _against_largest(
+    metric: str, hue: str, label: str, top: float, ceiling: float | None = None
+) -> Callable[[Sequence[Cell]], list[Panel]]:
+    """A metric of every text against its largest weight, a panel a cell and site."""
+
     def build(cell: Cell, source: str, site: str) -> Panel | None:
-        values = cell.values(TAU, source, site)
-        other = source.removeprefix("attention~")
-        if not source.startswith("attention~") or not np.isfinite(values).any():
+        x, y = largest_attention(cell, site), cell.values(metric, source, site)
+        if not (np.isfinite(x) & np.isfinite(y)).any():
             return None
         data = {
-            "values": values,
+            "x": x,
+            "y": y,
             "classes": cell.predicted,
             "names": cell.label_names,
-            "hue": hue_of(source).light,
-            "limits": (-1.0, 1.0),
-            "label": f"tau-b with {title_of(other)} (1: same order)",
+            "hue": hue_of(hue).light,
+            "labels": ("largest attention weight", label),
+            "y_limits": (-0.02 * top, 1.06 * top),
+            "ceiling": ceiling,
         }
-        return Panel(titled(cell, _at(cell, TAU, site), title_of(other)), data, group=f"{cell.title} {site}")
+        return Panel(cell.panel_title(metric, site), data)
 
-    return by_text(cells, TAU, build)
-
-
-def _at(cell: Cell, metric: str, site: str) -> str:
-    return site if len(cell.sites(metric)) > 1 else ""
-
-
-def largest_attention(cell: Cell, site: str) -> np.ndarray:
-    """The largest weight of every text: as the test permutation stored it, else from the attention itself."""
-    found = cell.values(LARGEST, _ATTENTION, site)
-    return found if np.isfinite(found).any() else np.concatenate([_largest(run, site) for run in cell.runs])
-
-
-def _largest(run: Run, site: str) -> np.ndarray:
-    if not run.has("tokens"):
-        return np.full(len(run.ids), np.nan)
-    table = run.read("tokens", ["example", "site", "attention"]).to_pydict()
-    rows = zip(table["example"], table["site"], table["attention"], strict=True)
-    top = {example: max(weights) for example, where, weights in rows if where == site and weights}
-    return np.array([top.get(example, np.nan) for example in run.ids])
-
-
-def _against_largest(metric: str, hue: str, top: float, label: str, ceiling: float | None) -> Any:
     def panels(cells: Sequence[Cell]) -> list[Panel]:
-        def build(cell: Cell, source: str, site: str) -> Panel | None:
-            x, y = largest_attention(cell, site), cell.values(metric, source, site)
-            if not (np.isfinite(x) & np.isfinite(y)).any():
-                return None
-            data = {
-                "x": x,
-                "y": y,
-                "classes": cell.predicted,
-                "names": cell.label_names,
-                "hue": hue_of(hue).light,
-                "labels": ("largest attention weight", label),
-                "y_limits": (-0.02 * top, 1.06 * top),
-                "ceiling": ceiling,
-            }
-            return Panel(titled(cell, _at(cell, metric, site)), data)
-
-        return by_text(cells, metric, build, (_ATTENTION,))
+        return by_source(cells, metric, build, (_ATTENTION,))
 
     return panels
 
 
-def _adversaries(cells: Sequence[Cell]) -> list[Panel]:
-    def build(cell: Cell, source: str, site: str) -> Panel | None:
-        values = cell.values(ADVERSARY, source, site)
-        if not np.isfinite(values).any():
-            return None
-        data = {
-            "values": values,
-            "classes": cell.predicted,
-            "names": cell.label_names,
-            "hue": hue_of("adversarial").light,
-            "limits": (0.0, LN2),
-            "label": "largest JSD, nats (at most 0.693)",
-        }
-        return Panel(titled(cell, _at(cell, ADVERSARY, site)), data)
+def largest_attention(cell: Cell, site: str) -> np.ndarray:
+    """The largest weight of every text: as the test permutation stored it, else from the attention itself."""
+    stored = cell.values(LARGEST, _ATTENTION, site)
+    if np.isfinite(stored).any():
+        return stored
+    return np.concatenate([_largest(run, site) for run in cell.runs])
 
-    return by_text(cells, ADVERSARY, build, (_ATTENTION,))
+
+def _largest(run: Run, site: str) -> np.ndarray:
+    """The largest weight of every text of a run (B,), NaN where its attention was not stored."""
+    if not run.has("tokens"):
+        return np.full(len(run.ids), np.nan)
+    table = run.read("tokens", ["example", "site", "attention"]).to_pydict()
+    largest = {}
+    for example, site_of_row, weights in zip(table["example"], table["site"], table["attention"], strict=True):
+        if site_of_row == site and weights:
+            largest[example] = max(weights)
+    return np.array([largest.get(example, np.nan) for example in run.ids])
 
 
 def _differences(cells: Sequence[Cell]) -> list[Panel]:
     """One panel a comparison and site, one row a cell."""
+    sites = distinct(cell.sites(DIFFERENCE) for cell in cells)
     panels = []
-    for site in dict.fromkeys(site for cell in cells for site in cell.sites(DIFFERENCE)):
-        for source in dict.fromkeys(s for cell in cells for s in cell.sources(DIFFERENCE, site)):
-            pair, reference = source.split("~")
-            other = pair.removesuffix("-attention")
-            # attention~reference must stand in the same run: the other two are compared with it
-            rows = [
-                Group(
-                    cell.name or cell.title,
-                    cell.values(DIFFERENCE, source, site),
-                    hue_of(other).light,
-                    mark=cell.mean(DIFFERENCE, source, site),
-                )
-                for cell in cells
-                if source in cell.sources(DIFFERENCE, site)
-            ]
-            if any(np.isfinite(row.values).any() for row in rows):
-                label = f"tau({title_of(other)}, {title_of(reference)})\nminus tau(attention, {title_of(reference)})"
-                data = {"groups": rows, "limits": None, "label": label, "zero": True}
-                several = len({s for cell in cells for s in cell.sites(DIFFERENCE)}) > 1
-                title = f"{title_of(other)} and {title_of(reference)}" + (f", {site}" if several else "")
-                panels.append(Panel(title, data, len(rows)))
+    for site in sites:
+        for source in distinct([cell.sources(DIFFERENCE, site) for cell in cells]):
+            panel = _difference(cells, source, site, len(sites) > 1)
+            if panel is not None:
+                panels.append(panel)
     if not panels and any(cell.sites(TAU) for cell in cells):
         raise Missing(
             "needs the correlation of attention with two importances or more: --set "
@@ -131,23 +126,57 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
     return panels
 
 
+def _difference(cells: Sequence[Cell], source: str, site: str, several_sites: bool) -> Panel | None:
+    pair, reference = source.split("~")
+    other = pair.removesuffix("-attention")
+    # attention~reference must stand in the same run: the other two are compared with it
+    rows = []
+    for cell in cells:
+        if source in cell.sources(DIFFERENCE, site):
+            values, mean = cell.values(DIFFERENCE, source, site), cell.mean(DIFFERENCE, source, site)
+            rows.append(Group(cell.name_or_title, values, hue_of(other).light, mark=mean))
+    if not any(len(row.defined) for row in rows):
+        return None
+    label = f"tau({title_of(other)}, {title_of(reference)})\nminus tau(attention, {title_of(reference)})"
+    title = f"{title_of(other)} and {title_of(reference)}"
+    if several_sites:
+        title += f", {site}"
+    return Panel(title, {"groups": rows, "limits": None, "label": label, "zero": True}, len(rows))
+
+
 def _by_model(cells: Sequence[Cell]) -> list[Panel]:
     """One panel a site and importance, one row a cell; of a single cell one row an importance."""
-    keys = [(site, source) for cell in cells for site in cell.sites(TAU) for source in cell.sources(TAU, site)]
-    keys = [(site, source) for site, source in dict.fromkeys(keys) if source.startswith("attention~")]
-    several, found = len({site for site, _ in keys}) > 1, {}
-    for site, source in keys:
-        other = title_of(source.removeprefix("attention~"))
-        for cell in (cell for cell in cells if source in cell.sources(TAU, site)):
-            title = ", ".join(([site] if several else []) + ([other] if len(cells) > 1 else []))
-            mean = cell.mean(TAU, source, site)
-            row = Group(cell.name or other, cell.values(TAU, source, site), hue_of(source).light, mark=mean)
-            found.setdefault(title, []).append(row)
-    data = {"limits": (-1.0, 1.0), "label": "tau-b with attention (1: same order)", "zero": True}
-    known = {title: rows for title, rows in found.items() if any(np.isfinite(row.values).any() for row in rows)}
-    if found and not known:
+    comparisons = _comparisons(cells)
+    several_sites = len({site for site, _ in comparisons}) > 1
+    rows: dict[str, list[Group]] = {}  # title of a panel -> its rows
+    for site, source in comparisons:
+        importance = title_of(source.removeprefix(_PAIRED))
+        parts = [site] if several_sites else []
+        if len(cells) > 1:
+            parts.append(importance)
+        for cell in cells:
+            if source in cell.sources(TAU, site):
+                values, mean = cell.values(TAU, source, site), cell.mean(TAU, source, site)
+                row = Group(cell.name or importance, values, hue_of(source).light, mark=mean)
+                rows.setdefault(", ".join(parts), []).append(row)
+    panels = []
+    for title, groups in rows.items():
+        if any(len(group.defined) for group in groups):
+            label = "tau-b with attention (1: same order)"
+            data = {"groups": groups, "limits": (-1.0, 1.0), "label": label, "zero": True}
+            panels.append(Panel(title, data, len(groups)))
+    if rows and not panels:
         raise Missing("undefined in all texts")
-    return [Panel(title, {**data, "groups": rows}, len(rows)) for title, rows in known.items()]
+    return panels
+
+
+def _comparisons(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """Site and source of the comparisons of attention with an importance."""
+    comparisons = []
+    for cell in cells:
+        for site in cell.sites(TAU):
+            comparisons += [(site, source) for source in cell.sources(TAU, site) if source.startswith(_PAIRED)]
+    return list(dict.fromkeys(comparisons))
 
 
 FIGURES = (
@@ -159,7 +188,7 @@ FIGURES = (
         "0 where the two orders have nothing to do with one another.",
         metrics=(TAU,),
         test="correlation",
-        panels=_tau,
+        panels=_taus,
         draw=histogram_by_class,
     ),
     Figure(
@@ -194,7 +223,7 @@ FIGURES = (
         "quartiles.",
         metrics=(MEDIAN, LARGEST),
         test="permutation",
-        panels=_against_largest(MEDIAN, "attention", 1.0, "median change of prediction, TVD", None),
+        panels=_against_largest(MEDIAN, "attention", "median change of prediction, TVD", 1.0),
         draw=scatter_by_class,
     ),
     Figure(
@@ -216,7 +245,7 @@ FIGURES = (
         "gives the same answer. Ink: median and quartiles.",
         metrics=(ADVERSARY,),
         test="adversarial",
-        panels=_against_largest(ADVERSARY, "adversarial", LN2, "largest JSD, nats (dashed: 0.693)", LN2),
+        panels=_against_largest(ADVERSARY, "adversarial", "largest JSD, nats (dashed: 0.693)", LN2, LN2),
         draw=scatter_by_class,
     ),
 )

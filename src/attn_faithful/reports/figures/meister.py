@@ -6,68 +6,78 @@ import math
 from collections.abc import Callable, Sequence
 
 from attn_faithful.records.scores import ScoreRecord
-from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, distinct
 from attn_faithful.reports.figures.means import Line, curves
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.tables.trends import FEW, families
+from attn_faithful.reports.tables.trends import FEW, Family, families
 
 PAPER = "Meister et al. 2021"
 ENTROPY, TAU = "importance_entropy", "attention_correlation"
+_PAIRED = "attention~"  # begins the sources of comparisons of attention with an importance
+_SETTINGS = {
+    "sparsegen": "sparsegen's lambda (0: sparsemax; larger: sparser)",
+    "softmax": "softmax's temperature",
+    "entmax": "entmax's alpha (1: softmax, 2: sparsemax)",
+}
 
 
 def _against_setting(
-    metric: str, label: str, limits: tuple[float, float], keep: Callable[[str], bool]
+    metric: str, label: str, limits: tuple[float, float], only: str = ""
 ) -> Callable[[Sequence[Cell]], list[Panel]]:
-    """One panel a family of cells that differ in one number, and site; one line a source."""
+    """One panel a family of models that differ in one number, and site; one line a source.
+
+    Args:
+        metric: whose means are drawn.
+        label, limits: of y.
+        only: how the sources begin that are drawn.
+    """
 
     def panels(cells: Sequence[Cell]) -> list[Panel]:
-        by_group = {id(cell.group): cell for cell in cells}
-        found = []
         swept = [family for family in families([cell.group for cell in cells]) if len(set(family.x)) >= FEW]
+        panels = []
         for family in swept:
-            own = [by_group[id(group)] for group in family.groups]
-            sites = list(dict.fromkeys(site for cell in own for site in cell.sites(metric)))
+            members = [Cell(group) for group in family.groups]
+            sites = distinct(cell.sites(metric) for cell in members)
             for site in sites:
-                lines = _lines(own, metric, site, keep)
-                if lines:
-                    labels = (_setting(family.axis, family.name), label)
-                    data = {"x": family.x, "lines": lines, "labels": labels, "limits": limits}
-                    parts = ([family.name] if len(swept) > 1 else []) + ([site] if len(sites) > 1 else [])
-                    found.append(Panel(", ".join(parts), data))
-        if not found and any(cell.sites(metric) for cell in cells):
+                lines = _lines(members, metric, site, only)
+                if not lines:
+                    continue
+                parts = [family.name] if len(swept) > 1 else []
+                if len(sites) > 1:
+                    parts.append(site)
+                data = {"x": family.x, "lines": lines, "labels": (_setting(family), label), "limits": limits}
+                panels.append(Panel(", ".join(parts), data))
+        if not panels and any(cell.sites(metric) for cell in cells):
             raise Missing(
                 f"needs {FEW} models or more that differ in one number alone, such as sparsegen's lambda: "
                 "attn-faithful run recipes/papers/meister_2021.yaml"
             )
-        return found
+        return panels
 
     return panels
 
 
-def _lines(cells: Sequence[Cell], metric: str, site: str, keep: Callable[[str], bool]) -> list[Line]:
+def _lines(cells: Sequence[Cell], metric: str, site: str, only: str) -> list[Line]:
     lines = []
-    for source in dict.fromkeys(source for cell in cells for source in cell.sources(metric, site)):
-        if not keep(source):
+    for source in distinct(cell.sources(metric, site) for cell in cells):
+        if not source.startswith(only):
             continue
-        found = [cell.summary(metric, source, site) for cell in cells]
-        columns = [[_value(r, name) for r in found] for name in ("mean", "low", "high")]
-        if any(math.isfinite(value) for value in columns[0]):
-            lines.append(Line(source, title_of(source.removeprefix("attention~")), *columns))
+        numbers = [_mean_and_interval(cell.summary(metric, source, site)) for cell in cells]
+        means, low, high = zip(*numbers, strict=True)
+        if any(math.isfinite(mean) for mean in means):
+            lines.append(Line(source, title_of(source.removeprefix(_PAIRED)), means, low, high))
     return lines
 
 
-def _value(record: ScoreRecord | None, name: str) -> float:
-    return math.nan if record is None else float(getattr(record, name))
+def _mean_and_interval(record: ScoreRecord | None) -> tuple[float, float, float]:
+    if record is None:
+        return math.nan, math.nan, math.nan
+    return record.mean, record.low, record.high
 
 
-def _setting(axis: str, family: str) -> str:
+def _setting(family: Family) -> str:
     """What the number is called: the last word of the family is the projection's name."""
-    known = {
-        "sparsegen": "sparsegen's lambda (0: sparsemax; larger: sparser)",
-        "softmax": "softmax's temperature",
-        "entmax": "entmax's alpha (1: softmax, 2: sparsemax)",
-    }
-    return known.get(family.split(" ")[-1], axis)
+    return _SETTINGS.get(family.name.split(" ")[-1], family.axis)
 
 
 FIGURES = (
@@ -80,7 +90,7 @@ FIGURES = (
         "the same.",
         metrics=(ENTROPY,),
         test="entropy",
-        panels=_against_setting(ENTROPY, "entropy, of its largest", (0.0, 1.05), lambda source: True),
+        panels=_against_setting(ENTROPY, "entropy, of its largest", (0.0, 1.05)),
         draw=curves,
         size=(3.8, 2.2),
     ),
@@ -91,7 +101,7 @@ FIGURES = (
         reading="Mean tau-b of attention with each importance: of words, and of the encoder's states at them.",
         metrics=(TAU,),
         test="correlation",
-        panels=_against_setting(TAU, "tau-b with attention", (-0.2, 1.05), lambda s: s.startswith("attention~")),
+        panels=_against_setting(TAU, "tau-b with attention", (-0.2, 1.05), _PAIRED),
         draw=curves,
         size=(3.8, 2.2),
     ),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from attn_faithful.records.facts import NegativeJS
-from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_text, titled
+from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, by_site, by_source
 from attn_faithful.reports.figures.distributions import Group, boxes, stacked
 from attn_faithful.reports.figures.relations import LN2, counts_by_bin, scatter_by_class
 from attn_faithful.reports.numbers import number
@@ -17,6 +18,7 @@ PAPER = "Serrano and Smith 2019"
 FRACTION, MASS, NEVER = "decision_flip", "flip_mass", "flip_never"
 OUTCOMES = ("flip_both", "flip_top_only", "flip_random_only", "flip_neither")
 CHANGE, GAP = "js_difference", "attention_difference"
+_GAP_LABEL = "weight of the top word minus weight of another"
 _ROW = (2.9, 0.42)  # inches of a box
 _PARTS = (
     ("both flip it", tint(hue_of("attention").light, 0.5)),
@@ -26,103 +28,107 @@ _PARTS = (
 )
 
 
-def _single(cells: Sequence[Cell]) -> list[Panel]:
-    def build(cell: Cell, source: str, site: str) -> Panel | None:
-        x, y = cell.values(GAP, source, site), cell.values(CHANGE, source, site)
-        known = np.isfinite(x) & np.isfinite(y)
-        if not known.any():
-            return None
-        low, high = float(y[known].min()), float(y[known].max())
-        room = 0.05 * max(high - low, 0.02)
-        data = {
-            "x": x,
-            "y": y,
-            "classes": cell.predicted,
-            "names": cell.label_names,
-            "hue": hue_of(source).light,
-            "labels": ("weight of the top word minus weight of another", "delta JS of the prediction, nats"),
-            "y_limits": (min(low, 0) - room, min(max(high, 0) + room, LN2)),
-            "zero": True,
-        }
-        return Panel(titled(cell, site if len(cell.sites(CHANGE)) > 1 else ""), data)
-
-    return by_text(cells, CHANGE, build, ("attention",))
+def _differences(cells: Sequence[Cell]) -> list[Panel]:
+    return by_source(cells, CHANGE, _difference, ("attention",))
 
 
-def _negative(cells: Sequence[Cell]) -> list[Panel]:
-    panels = []
-    for cell in cells:
-        facts = [fact for fact in cell.group.facts if isinstance(fact, NegativeJS) and fact.n]
-        own = [fact for fact in facts if fact.source.split(",")[0] == "attention"]  # ", seed 3" where several
-        for fact in own:
-            data = {
-                "low": fact.low,
-                "high": fact.high,
-                "totals": fact.of,
-                "counts": fact.negative,
-                "hue": hue_of("attention").light,
-                "labels": ("weight of the top word minus weight of another", "texts with delta JS below 0"),
-            }
-            site = fact.site if len({f.site for f in own}) > 1 else ""
-            seed = fact.source.removeprefix("attention").removeprefix(", ")
-            panels.append(Panel(titled(cell, site, seed), data))
+def _difference(cell: Cell, source: str, site: str) -> Panel | None:
+    x, y = cell.values(GAP, source, site), cell.values(CHANGE, source, site)
+    known = np.isfinite(x) & np.isfinite(y)
+    if not known.any():
+        return None
+    low, high = float(y[known].min()), float(y[known].max())
+    margin = 0.05 * max(high - low, 0.02)
+    data = {
+        "x": x,
+        "y": y,
+        "classes": cell.predicted,
+        "names": cell.label_names,
+        "hue": hue_of(source).light,
+        "labels": (_GAP_LABEL, "delta JS of the prediction, nats"),
+        "y_limits": (min(low, 0) - margin, min(max(high, 0) + margin, LN2)),
+        "zero": True,
+    }
+    return Panel(cell.panel_title(CHANGE, site), data)
+
+
+def _negative_differences(cells: Sequence[Cell]) -> list[Panel]:
+    panels = [panel for cell in cells for panel in _negative_of(cell)]
     if not panels and any(cell.sites(CHANGE) for cell in cells):
         raise Missing("the run holds no counts of it: no text has two items, or an older version wrote the run")
     return panels
 
 
+def _negative_of(cell: Cell) -> list[Panel]:
+    """One panel a site and seed of a cell."""
+    facts = [fact for fact in cell.group.facts if isinstance(fact, NegativeJS) and fact.n]
+    facts = [fact for fact in facts if fact.source.split(",")[0] == "attention"]  # ", seed 3" where several
+    several_sites = len({fact.site for fact in facts}) > 1
+    panels = []
+    for fact in facts:
+        data = {
+            "low": fact.low,
+            "high": fact.high,
+            "counts": fact.negative,
+            "totals": fact.of,
+            "hue": hue_of("attention").light,
+            "labels": (_GAP_LABEL, "texts with delta JS below 0"),
+        }
+        site = fact.site if several_sites else ""
+        seed = fact.source.removeprefix("attention").removeprefix(", ")
+        panels.append(Panel(", ".join(part for part in (cell.name, site, seed) if part), data))
+    return panels
+
+
 def _outcomes(cells: Sequence[Cell]) -> list[Panel]:
-    """One panel a cell and site, one row a ranking."""
-    found, reasons = [], []
-    for cell in cells:
-        sites = cell.sites(OUTCOMES[0])
-        for site in sites:
-            rows = {s: [cell.values(name, s, site) for name in OUTCOMES] for s in cell.sources(OUTCOMES[0], site)}
-            known = {source: own for source, own in rows.items() if np.isfinite(own[0]).any()}
-            if not known:
-                reasons.append(f"{cell.title}: {cell.why(OUTCOMES[0], 'attention', site) or 'undefined'}")
-                continue
-            data = {
-                "names": [title_of(source) for source in known],
-                "shares": np.array([[100 * np.nanmean(values) for values in own] for own in known.values()]),
-                "notes": [f"n = {int(np.isfinite(own[0]).sum()):,}" for own in known.values()],
-                "parts": _PARTS,
-                "label": "texts, %",
-            }
-            found.append(Panel(titled(cell, site if len(sites) > 1 else ""), data, len(known)))
-    if not found and reasons:
-        raise Missing(f"undefined in all texts: {reasons[0]}")
-    return found
+    return by_site(cells, OUTCOMES[0], _outcomes_at, "undefined in all texts")
+
+
+def _outcomes_at(cell: Cell, site: str) -> Panel | None:
+    """One row a ranking."""
+    names, shares, notes = [], [], []
+    for source in cell.sources(OUTCOMES[0], site):
+        outcomes = [cell.values(outcome, source, site) for outcome in OUTCOMES]
+        n = int(np.isfinite(outcomes[0]).sum())
+        if n:
+            names.append(title_of(source))
+            shares.append([100 * np.nanmean(values) for values in outcomes])
+            notes.append(f"n = {n:,}")
+    if not names:
+        return None
+    data = {"names": names, "shares": np.array(shares), "notes": notes, "parts": _PARTS, "label": "texts, %"}
+    return Panel(cell.panel_title(OUTCOMES[0], site), data, len(names))
 
 
 def _removed(metric: str, label: str) -> Callable[[Sequence[Cell]], list[Panel]]:
-    """One panel a cell and site, one row a ranking."""
+    """Boxes of what has to be removed, a panel a cell and site."""
 
     def panels(cells: Sequence[Cell]) -> list[Panel]:
-        found, reasons = [], []
-        for cell in cells:
-            for site in cell.sites(metric):
-                rows = [_row(cell, metric, source, site) for source in cell.sources(metric, site)]
-                if any(np.isfinite(row.values).any() for row in rows):
-                    data = {"groups": rows, "limits": (0.0, 1.0), "label": label}
-                    title = titled(cell, site if len(cell.sites(metric)) > 1 else "")
-                    found.append(Panel(title, data, len(rows)))
-                else:
-                    reasons.append(f"{cell.title}: {cell.why(metric, 'attention', site) or 'undefined'}")
-        if not found and reasons:
-            raise Missing(f"no ranking changes the decision of any text: {reasons[0]}")
-        return found
+        build = partial(_removed_at, metric, label)
+        return by_site(cells, metric, build, "no ranking changes the decision of any text")
 
     return panels
+
+
+def _removed_at(metric: str, label: str, cell: Cell, site: str) -> Panel | None:
+    """One row a ranking."""
+    rows = [_row(cell, metric, source, site) for source in cell.sources(metric, site)]
+    if not any(len(row.defined) for row in rows):
+        return None
+    data = {"groups": rows, "limits": (0.0, 1.0), "label": label}
+    return Panel(cell.panel_title(metric, site), data, len(rows))
 
 
 def _row(cell: Cell, metric: str, source: str, site: str) -> Group:
     values = cell.values(metric, source, site)
     n = int(np.isfinite(values).sum())
-    never = int(np.nansum(cell.values(NEVER, source, site)))
-    median = number(float(np.nanmedian(values)), 2) if n else "-"
-    note = f"median {median}, n = {n:,}" + (f"\nnever flips: {never:,}" if never else "")
-    return Group(title_of(source), values, hue_of(source).light, note if n else "no text flips")
+    note = "no text flips"
+    if n:
+        note = f"median {number(float(np.nanmedian(values)), 2)}, n = {n:,}"
+        never = int(np.nansum(cell.values(NEVER, source, site)))
+        if never:
+            note += f"\nnever flips: {never:,}"
+    return Group(title_of(source), values, hue_of(source).light, note)
 
 
 FIGURES = (
@@ -135,7 +141,7 @@ FIGURES = (
         "mattered more. Ink: median and quartiles.",
         metrics=(CHANGE, GAP),
         test="flips",
-        panels=_single,
+        panels=_differences,
         draw=scatter_by_class,
     ),
     Figure(
@@ -145,7 +151,7 @@ FIGURES = (
         reading="By how much more attention the top word had; above each bar: of how many texts.",
         metrics=(CHANGE,),
         test="flips",
-        panels=_negative,
+        panels=_negative_differences,
         draw=counts_by_bin,
     ),
     Figure(

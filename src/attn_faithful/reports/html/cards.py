@@ -13,7 +13,7 @@ from attn_faithful.records.twins import TwinRecord
 from attn_faithful.reports.answer.findings import LN2, eps_of
 from attn_faithful.reports.answer.verdict import constant_base
 from attn_faithful.reports.html.histogram import histogram
-from attn_faithful.reports.numbers import number, percent, small
+from attn_faithful.reports.numbers import counted, number, percent, small
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.scores import SETS, Scores, counts_of, interval_of, same_texts
@@ -46,21 +46,25 @@ class Card:
 def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]:
     """The cards of a site; and why -> the tests of those that are left out."""
     scores = Scores([run], site)
-    found: list[Card] = []
+    made: list[Card] = []
     missing: dict[str, list[str]] = {}
     for test, make in MAKERS.items():
         card = make(scores)
         if card is not None:
-            found.append(card)
+            made.append(card)
         elif test != "attefa":
-            why = f"no number at {site}" if test in scores.tests else "not run"
-            missing.setdefault(why, []).append(test)
-    return found, missing
+            reason = f"no number at {site}" if test in scores.tests else "not run"
+            missing.setdefault(reason, []).append(test)
+    return made, missing
+
+
+def _joined(*parts: str, by: str = ", ") -> str:
+    return by.join(part for part in parts if part)
 
 
 def _beside(first: np.ndarray, second: np.ndarray, name: str) -> str:
-    """A number beside another, both over the same texts; both and their n are told where these are not all of the
-    first's. Empty where they share none.
+    """A number beside another, both over the same texts, with both means and their n where these are not all texts of
+    the first. Empty where they share none.
 
     Example: "random attention 0.01", "random attention 0.01 against 0.20 in the same 12 texts".
     """
@@ -69,41 +73,70 @@ def _beside(first: np.ndarray, second: np.ndarray, name: str) -> str:
         return ""
     if both.n == int(np.isfinite(first).sum()):
         return f"{name} {number(both.second, 2)}"
-    texts = "text" if both.n == 1 else "texts"
-    return f"{name} {number(both.second, 2)} against {number(both.first, 2)} in the same {both.n:,} {texts}"
+    return f"{name} {number(both.second, 2)} against {number(both.first, 2)} in the same {counted(both.n, 'text')}"
 
 
 def _agreement(scores: Scores) -> Card | None:
     source = scores.run.first_source(scores.site)
-    record = None if source is None else scores.record("attention_correlation", f"attention~{source}")
-    if record is None or source is None:
+    if source is None:
         return None
-    title = title_of(source)
-    values = scores.values("attention_correlation", f"attention~{source}")
-    others = [text for text in _yardsticks(scores, source, values) if text]
-    least = float(np.nanmin(values)) if np.isfinite(values).any() else 0.0
-    low = next(edge for edge in (-0.2, -0.5, -1.0) if least >= edge or edge == -1)
+    pair = f"attention~{source}"
+    record = scores.record("attention_correlation", pair)
+    if record is None:
+        return None
+    values = scores.values("attention_correlation", pair)
+    yardsticks = [text for text in _yardsticks(scores, source, values) if text]
+    least = np.nanmin(values, initial=0.0)
+    low = next((edge for edge in (-0.2, -0.5) if least >= edge), -1.0)
     return Card(
         "agree",
         source,
-        f"Does attention rank the {scores.noun}s as {title} does?",
-        number(scores.mean("attention_correlation", f"attention~{source}"), 2),
+        f"Does attention rank the {scores.noun}s as {title_of(source)} does?",
+        number(record.mean, 2),
         interval_of(record),
         histogram(values, low, 1, "Kendall's tau-b"),
-        "; ".join(["1: the same order, 0: no relation", *others]) + ".",
+        "; ".join(["1: the same order, 0: no relation", *yardsticks]) + ".",
         counts_of(record),
     )
 
 
 def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str]:
     """What other pairs reach on the same texts: attention with the others, the importances among themselves, chance."""
-    pairs = [pair for pair in scores.run.sources("attention_correlation", scores.site) if pair.count("~") == 1]
-    for a, b in (pair.split("~") for pair in pairs):
+    for pair in scores.run.sources("attention_correlation", scores.site):
+        if pair.count("~") != 1:
+            continue
+        a, b = pair.split("~")
         if (a, b) == ("attention", source) or a == "uniform" or (a == "random" and b != source):
             continue
-        names = {"random": "random attention", "attention": f"with {title_of(b)}"}
-        name = names.get(a, f"{title_of(a)} ~ {title_of(b)}")
-        yield _beside(values, scores.values("attention_correlation", f"{a}~{b}"), name)
+        name = f"{title_of(a)} ~ {title_of(b)}"
+        if a == "random":
+            name = "random attention"
+        if a == "attention":
+            name = f"with {title_of(b)}"
+        yield _beside(values, scores.values("attention_correlation", pair), name)
+
+
+def _move(scores: Scores) -> Card | None:
+    record = scores.record("adversarial_attention")
+    if record is None:
+        return None
+    reading = f"{_most_of(scores)}, for p that changes by {eps_of(scores):g} at most"
+    distance = scores.record("flip_distance")
+    if distance is not None and distance.n:
+        reading += (
+            f"; the nearest attention that changes the decision lies {number(distance.mean)} nats away "
+            f"(n {distance.n:,})"
+        )
+    return Card(
+        "move",
+        "adversarial",
+        "How far can attention move while the answer stays?",
+        number(record.mean, 2),
+        _joined(interval_of(record), _certainty(record.mean, scores.mean("adversarial_upper"))),
+        histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"),
+        reading + ".",
+        counts_of(record),
+    )
 
 
 def _most_of(scores: Scores) -> str:
@@ -116,40 +149,23 @@ def _most_of(scores: Scores) -> str:
     return f"0.693 means wholly different {scores.noun}s"
 
 
-def _move(scores: Scores) -> Card | None:
-    record = scores.record("adversarial_attention")
-    if record is None:
-        return None
-    jsd, bound = scores.mean("adversarial_attention"), scores.mean("adversarial_upper")
-    exact = bound == bound and math.isclose(bound, jsd, abs_tol=1e-9)
-    kind = "exact" if exact else f"found; at most {number(bound, 2)}" if bound == bound else "the best found"
-    reading = f"{_most_of(scores)}, for p that changes by {eps_of(scores):g} at most"
-    distance = scores.record("flip_distance")
-    if distance is not None and distance.n:
-        reading += (
-            f"; the nearest attention that changes the decision lies {number(scores.mean('flip_distance'))} nats away "
-            f"(n {distance.n:,})"
-        )
-    return Card(
-        "move",
-        "adversarial",
-        "How far can attention move while the answer stays?",
-        number(jsd, 2),
-        ", ".join(filter(None, (interval_of(record), kind))),
-        histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"),
-        reading + ".",
-        counts_of(record),
-    )
+def _certainty(jsd: float, bound: float) -> str:
+    """Whether the largest JSD is exact, or lies below a bound, or is the best that a search found."""
+    if math.isnan(bound):
+        return "the best found"
+    if math.isclose(bound, jsd, abs_tol=1e-9):
+        return "exact"
+    return f"found; at most {number(bound, 2)}"
 
 
 def _shuffle(scores: Scores) -> Card | None:
     record = scores.record("attention_permutation")
     if record is None:
         return None
-    certain, flips = (scores.record(name) for name in ("permutation_certified", "permutation_flips"))
     values = scores.values("attention_permutation")
-    top = 0.25 if not np.isfinite(values).any() or np.nanmax(values) <= 0.25 else 1.0
+    top = 0.25 if np.nanmax(values, initial=0.0) <= 0.25 else 1.0
     reading = f"0: it does not matter which {scores.noun} has which weight"
+    certain, flips = scores.record("permutation_certified"), scores.record("permutation_flips")
     if certain is not None and certain.n and not scores.single:
         reading += f"; in {percent(certain.mean)} of {scores.over(certain.n)} no permutation flips the decision"
     elif flips is not None and flips.n:
@@ -158,8 +174,8 @@ def _shuffle(scores: Scores) -> Card | None:
         "shuffle",
         "attention",
         f"What if the weights go to other {scores.noun}s?",
-        small(scores.mean("attention_permutation")),
-        ", ".join(filter(None, (interval_of(record), "median TVD"))),
+        small(record.mean),
+        _joined(interval_of(record), "median TVD"),
         histogram(values, 0, top, "median change of p"),
         reading + ".",
         counts_of(record),
@@ -170,22 +186,23 @@ def _removal(scores: Scores) -> Card | None:
     record = scores.record("decision_flip")
     if record is None:
         return None
-    best, values = scores.best_set, scores.values("decision_flip")
-    fewest = np.full(0, math.nan) if best is None else scores.values("decision_flip", best)
-    possible = "best possible" if best == SETS[0] else "best found"
-    beside = [interval_of(record), "" if best is None else _beside(values, fewest, possible)]
-    reading = f"Share of the {scores.noun}s, most attention first"
-    reading += f"; outline: {possible}" if np.isfinite(fewest).sum() > 1 else ""
+    values = scores.values("decision_flip")
+    fewest, best = np.zeros(0), ""
+    beside = ""
+    if scores.best_set is not None:
+        fewest = scores.values("decision_flip", scores.best_set)
+        best = "best possible" if scores.best_set == SETS[0] else "best found"
+        beside = _beside(values, fewest, best)
+    outline = f"outline: {best}" if np.isfinite(fewest).sum() > 1 else ""
     chance = _beside(values, scores.values("decision_flip", "random_ranking"), "in random order")
-    reading += f"; {chance}" if chance else ""
     return Card(
         "remove",
         "attention",
         "How much must go until the decision flips?",
-        number(scores.mean("decision_flip"), 2),
-        "; ".join(filter(None, beside)),
-        histogram(values, 0, 1, "fraction removed", beside=fewest, name=possible),
-        reading + ".",
+        number(record.mean, 2),
+        _joined(interval_of(record), beside, by="; "),
+        histogram(values, 0, 1, "fraction removed", beside=fewest, name=best),
+        _joined(f"Share of the {scores.noun}s, most attention first", outline, chance, by="; ") + ".",
         counts_of(record),
     )
 
@@ -193,25 +210,21 @@ def _removal(scores: Scores) -> Card | None:
 def _twins(scores: Scores) -> Card | None:
     if not scores.twins:
         return None
-    names, twins = list(scores.twins), list(scores.twins.values())
-    twin = twins[0]
-    ratio = twin.attefa
-    listed = ", ".join(
-        f"{name} {number(each.attefa.value, 2)}{_mark(each)}" for name, each in zip(names, twins, strict=True)
-    )
+    first, twin = next(iter(scores.twins.items()))
+    listed = [f"{name} {number(each.attefa.value, 2)}{_mark(each)}" for name, each in scores.twins.items()]
     reading = (
         f"TVD {number(twin.tvd.value)} over JSD {number(twin.jsd.value)} / ln 2. Near 0: other attention, "
-        f"same predictions; high: none was found. Twins: {listed}."
+        f"same predictions; high: none was found. Twins: {', '.join(listed)}."
     )
     return Card(
         "twins",
         "adversarial",
         "Can a second model attend elsewhere and predict the same?",
-        number(ratio.value, 2),
-        ", ".join(filter(None, (interval_of(ratio), "AtteFa" + _mark(twin)))),
-        histogram(scores.values("jsd", names[0]), 0, LN2, "JSD of its attention, nats"),
+        number(twin.attefa.value, 2),
+        _joined(interval_of(twin.attefa), f"AtteFa{_mark(twin)}"),
+        histogram(scores.values("jsd", first), 0, LN2, "JSD of its attention, nats"),
         reading,
-        counts_of(ratio),
+        counts_of(twin.attefa),
     )
 
 

@@ -7,7 +7,8 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,12 @@ def write_page(
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    passing = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
+    unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
     try:
-        passing.write_text(page(run, figures, budget=budget, seed=seed), encoding="utf-8")
-        os.replace(passing, target)
+        unfinished.write_text(page(run, figures, budget=budget, seed=seed), encoding="utf-8")
+        os.replace(unfinished, target)
     finally:
-        passing.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     return target
 
 
@@ -74,18 +75,18 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    css = environment.get_template("page.css.j2").render(
-        hues=HUES, other=OTHER, ink=INK, paper=PAPER, rule=RULE, muted=MUTED
-    )
+    colours = {"hues": HUES, "other": OTHER, "ink": INK, "paper": PAPER, "rule": RULE, "muted": MUTED}
+    css = environment.get_template("page.css.j2").render(colours)
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    images, left_out = _images(figures or {}, int(budget * _OF_FIGURES))
+    images = _images(figures or {}, int(budget * _OF_FIGURES))
+    views = [_view(run, site) for site in run.shown_sites]
     facts = {
         "title": ", ".join(map(str, run.axes.values())) or run.name,
         "version": _version(run),
         "single": len(run.ids) == 1,
-        "views": [_view(run, site) for site in run.shown_sites],
-        "images": images,
-        "left_out": left_out,
+        "views": views,
+        "images": images.shown,
+        "left_out": images.left_out,
         "notes": _notes(run),
         "css": Markup(css),
         "script": Markup(script),
@@ -93,18 +94,17 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
         "script_hash": _hash(script),
     }
     template = environment.get_template("page.html.j2")
-    empty = template.render(**facts, data=Markup("{}"), sample=None, several=False)
-    left = budget - len(empty.encode()) - _NOTE
-    packed = pack([Examples(run, site) for site in run.shown_sites], left, seed)
-    return template.render(
-        **facts, data=Markup(embedded(packed.data)), sample=packed.sample, several=len(facts["views"]) > 1
-    )
+    empty = template.render(facts, data=Markup("{}"), sample=None, several=False)
+    remaining = budget - len(empty.encode()) - _NOTE
+    packed = pack([Examples(run, site) for site in run.shown_sites], remaining, seed)
+    data = Markup(embedded(packed.data))
+    return template.render(facts, data=data, sample=packed.sample, several=len(views) > 1)
 
 
 def _view(run: Run, site: str | None) -> dict[str, Any]:
     """What stands above the list of examples, of one site."""
-    found, missing = cards(run, site)
-    return {"site": site, "cards": found, "missing": missing, "answer": answer(run, site)}
+    made, missing = cards(run, site)
+    return {"site": site, "cards": made, "missing": missing, "answer": answer(run, site)}
 
 
 def _version(run: Run) -> str:
@@ -113,28 +113,39 @@ def _version(run: Run) -> str:
 
 
 def _notes(run: Run) -> list[str]:
-    """What was said of the data, without what is about other splits."""
+    """What was noted about the data, without what is about other splits."""
     others = tuple(f"{name}:" for name in ("train", "validation", "test") if name != run.split)
     return [note for note in run.info.data.notes if not note.startswith(others)]
 
 
-def _images(figures: Mapping[str, Path], budget: int) -> tuple[list[tuple[str, str, bool]], list[str]]:
-    """Caption, data URI and whether it is wide, of the figures that fit, and the captions of those that do not."""
-    held: list[tuple[str, str, bool]] = []
-    left_out: Sequence[str] = []
+@dataclass
+class _Images:
+    """The figures of a page.
+
+    Attributes:
+        shown: caption, data URI and whether it is wide, of those that fit.
+        left_out: the captions of those that do not.
+    """
+
+    shown: list[tuple[str, str, bool]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def _images(figures: Mapping[str, Path], budget: int) -> _Images:
+    images = _Images()
     for caption, path in figures.items():
         kind = _TYPES.get(Path(path).suffix.lower())
         if kind is None or not Path(path).is_file():
             raise InputError(f"Expected the figure {caption!r} as an SVG or PNG file, but {path} is none.")
         content = Path(path).read_bytes()
-        width = _WIDTH.search(content[:_HEAD])
         uri = f"data:{kind};base64,{base64.b64encode(content).decode()}"
-        if len(uri) <= budget:
-            budget -= len(uri)
-            held.append((caption, uri, width is not None and float(width[1]) > _WIDE))
-        else:
-            left_out = [*left_out, caption]
-    return held, list(left_out)
+        if len(uri) > budget:
+            images.left_out.append(caption)
+            continue
+        budget -= len(uri)
+        width = _WIDTH.search(content[:_HEAD])
+        images.shown.append((caption, uri, width is not None and float(width[1]) > _WIDE))
+    return images
 
 
 def _hash(text: str) -> str:

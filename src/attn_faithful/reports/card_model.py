@@ -1,0 +1,81 @@
+"""What a model's card says of the model itself: a sentence, its configuration, and how it was trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attn_faithful.reports.run import Run
+
+# of the configuration, as far as they say what the model is
+_SETTINGS = (
+    "model_type",
+    "encoder",
+    "embedding_size",
+    "hidden_size",
+    "num_layers",
+    "attention",
+    "projection",
+    "temperature",
+    "sparsegen_lambda",
+    "entmax_alpha",
+    "readout",
+    "output",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "vocab_size",
+)
+_ONLY_OF = {"temperature": "softmax", "sparsegen_lambda": "sparsegen", "entmax_alpha": "entmax"}
+_TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "select_by", "select_on")
+_TWINS = ("objective", "epochs")
+
+Settings = list[tuple[str, Any]]
+
+
+def configuration_of(model: Path) -> dict[str, Any]:
+    """The configuration of a saved model; empty where there is none."""
+    path = model / "config.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def settings_of(configuration: Mapping[str, Any]) -> Settings:
+    """What of a configuration says what the model is."""
+    projection = configuration.get("projection")
+    settings = []
+    for name in _SETTINGS:
+        value = configuration.get(name)
+        if value is not None and _ONLY_OF.get(name, projection) == projection:
+            settings.append((name, value))
+    return settings
+
+
+def training_of(run: Run) -> Settings:
+    """How the model and its twins were trained; empty for a run that trained nothing."""
+    train, twin = run.recipe.get("train") or {}, run.recipe.get("twin") or {}
+    settings = [(name, train.get(name)) for name in _TRAINING]
+    if run.summary.twins:
+        settings += [(f"{name} of the twins", twin.get(name)) for name in _TWINS]
+    return [(name, value) for name, value in settings if value is not None]
+
+
+def about(run: Run, configuration: Mapping[str, Any], tested: bool) -> str:
+    """What the model is, and whether its attention was tested, in a sentence or two."""
+    what = f"A text classifier{_architecture(configuration)}"
+    data = f" on {run.axes['data']}" if run.axes.get("data") else ""
+    untested = ". How faithful its attention is was not tested."
+    purpose = "for how faithful its attention is."
+    if run.recipe:
+        trained = f"{what}, trained{data} (seed {run.seed})"
+        return f"{trained} and tested {purpose}" if tested else f"{trained}{untested}"
+    return f"{what}, tested{data} {purpose}" if tested else f"{what}{untested}"
+
+
+def _architecture(configuration: Mapping[str, Any]) -> str:
+    encoder, attention = configuration.get("encoder"), configuration.get("attention")
+    model_type = configuration.get("model_type") or ""
+    if encoder and attention:
+        levels = "at two levels, words and sentences, " if "hierarchical" in model_type else ""
+        return f" with {attention} attention {levels}over a {encoder} encoder"
+    return f" ({model_type})" if model_type else ""
