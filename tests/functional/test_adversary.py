@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional import adversary
+from attn_faithful.functional import adversary_vertices
 from attn_faithful.functional.adversary import decision_keeping_adversary, exact_adversary
 from attn_faithful.functional.divergences import LN2, jsd
 from tests.reference import adversary as slow
@@ -161,7 +161,7 @@ def test_padding_batch_mates_and_chunks_change_nothing(monkeypatch):
         weights[row, places], values[row, places] = torch.tensor(attention), torch.tensor(margins)
         allowed[row, places] = True
     all_gather = exact_adversary(weights, allowed, values, 0.05, k=2)
-    monkeypatch.setattr(adversary, "_CELLS", 7)
+    monkeypatch.setattr(adversary_vertices, "_CELLS", 7)
     chunked = exact_adversary(weights, allowed, values, 0.05, k=2)
     for row, (attention, margins) in enumerate(problems):
         alone = solve(attention, margins, 0.05, k=2)

@@ -100,7 +100,7 @@ class Removal:
             is_asked = sought[:, None] & (removed <= count)  # (B, K)
             # of a text that is not asked nothing is removed
             keep = (rank[:, None] >= removed[:, None]) | ~self.items[:, None] | ~is_asked[:, :, None]
-            flips = is_asked & flipped(self.after(keep), decision[:, None].expand(keep.shape[:2]))
+            flips = is_asked & flipped(self.after(keep), decision)
             size = torch.where(sought, start + first_true(flips), size)
             start, steps = start + steps, min(2 * steps, self._chunk_size())
             sought = size.isnan() & (count[:, 0] >= start)

@@ -53,7 +53,7 @@ def _top_and_other(case: FlipCase, name: str, order: Tensor) -> Tensor:
 
 def _add(rows: ScoreRows, case: FlipCase, name: str, places: Tensor, after: Tensor) -> None:
     """Add what the logits (B, 2, C) without the items at ``places`` (B, 2) say of a ranking."""
-    flips = flipped(after, case.decision[:, None].expand(after.shape[:2]))
+    flips = flipped(after, case.decision)
     observed = probabilities(case.block.encoded.logits.double(), False)[:, None]
     js = jsd(probabilities(after.nan_to_num(), False), observed.expand(after.shape), validate_args=False)  # (B, 2)
     weights = case.removal.weights.gather(1, places)  # (B, 2)

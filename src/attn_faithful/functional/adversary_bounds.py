@@ -265,7 +265,13 @@ def tangent_step(own: Array, point: Array, region: Region, slots: Array) -> Arra
     return target
 
 
-def _program(slope: Array, rows: Rows, low: Array, high: Array, sums: Rows | None = None) -> tuple[Array | None, Array]:
+def _program(
+    slope: Array,
+    rows: Rows,
+    low: Array,
+    high: Array,
+    sums: Rows | None = None,
+) -> tuple[Array | None, Array]:
     """The distribution in a box that maximises a linear form within the rows (None without one), and multipliers."""
     matrix, limits = rows
     tokens = len(slope)

@@ -23,6 +23,7 @@ from attn_faithful.functional.adversary_bounds import NODES, Farthest, farthest
 from attn_faithful.functional.adversary_region import DecisionRegion, Region, TvdRegion
 from attn_faithful.functional.divergences import jsd
 from attn_faithful.functional.readout import as_distributions, checked_readout, decided, defined_rows
+from attn_faithful.functional.reasons import Reasons
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,16 @@ class Interval:
     lower: Tensor
     upper: Tensor
     attention: Tensor
-    reason: list[str | None]
+    reason: Reasons
 
 
 def adversary_interval(
-    attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor, eps: float, nodes: int = NODES
+    attention: Tensor,
+    allowed: Tensor,
+    token_logits: Tensor,
+    bias: Tensor,
+    eps: float,
+    nodes: int = NODES,
 ) -> Interval:
     r"""Bounds on the largest JSD from the attention with a TVD of at most eps between the predictions.
 
@@ -90,7 +96,11 @@ def adversary_interval(
 
 
 def decision_keeping_interval(
-    attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor, nodes: int = NODES
+    attention: Tensor,
+    allowed: Tensor,
+    token_logits: Tensor,
+    bias: Tensor,
+    nodes: int = NODES,
 ) -> Interval:
     r"""Bounds on the largest JSD from the attention that leaves the decision; suprema, a tie at the end point.
 
@@ -148,7 +158,7 @@ class _Checked:
     allowed: Tensor
     logits: Tensor
     bias: Tensor
-    reasons: list[str | None]
+    reasons: Reasons
 
     def farthest_between(self, margins: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The largest JSD (B,) with the mean margin between two bounds (B,)."""

@@ -94,7 +94,14 @@ class TvdRegion:
         return cls(_log_softmax(observed + bias), (token_logits - observed).T, eps)
 
     @classmethod
-    def around(cls, point: Array, logits: Array, slopes: Array, observed: Array, eps: float) -> TvdRegion:
+    def around(
+        cls,
+        point: Array,
+        logits: Array,
+        slopes: Array,
+        observed: Array,
+        eps: float,
+    ) -> TvdRegion:
         """By a read-out's tangent at a point (T,): the logits (C,) there, their slopes (C, T), and the model's own."""
         before = _log_softmax(observed)
         intercept = _log_softmax(logits) - before - slopes @ point

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional.reasons import NEVER_MOVED, NO_EXAMPLE, UNDEFINED_DIVERGENCE, first_reasons
+from attn_faithful.functional.reasons import NEVER_MOVED, NO_EXAMPLE, UNDEFINED_DIVERGENCE, Reasons, first_reasons
 from attn_faithful.functional.resampling import percentiles, resampled_means
 
 Array = NDArray[np.float64]
@@ -108,7 +108,7 @@ def attefa(tvd: ArrayLike, jsd: ArrayLike) -> AtteFa:
     )
 
 
-def attefa_per_example(tvd: ArrayLike, jsd: ArrayLike) -> tuple[Array, list[str | None]]:
+def attefa_per_example(tvd: ArrayLike, jsd: ArrayLike) -> tuple[Array, Reasons]:
     r"""The ratio of every single example: ``min(TVD / (JSD / ln 2), 1)``; its mean is not the data set's AtteFa.
 
     Args:

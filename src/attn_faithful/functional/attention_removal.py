@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.flip_set import check_items, checked_weights, running_sums
+from attn_faithful.functional.log_weights import check_items, checked_weights, relative_weights, running_sums
 from attn_faithful.functional.readout import check_decision, first_true, flipped
-from attn_faithful.functional.reasons import NAN_SCORES
+from attn_faithful.functional.reasons import NAN_SCORES, Reasons
 
 
 def removal_order(importance: Tensor, items: Tensor) -> Tensor:
@@ -54,7 +54,13 @@ def removal_order(importance: Tensor, items: Tensor) -> Tensor:
     return order.gather(1, by_group)
 
 
-def prefix_logits(log_weights: Tensor, order: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
+def prefix_logits(
+    log_weights: Tensor,
+    order: Tensor,
+    items: Tensor,
+    token_logits: Tensor,
+    bias: Tensor,
+) -> Tensor:
     r"""Logits after the first k items of a ranking are removed and the rest is renormalized, for all k at once.
 
     ``sum over kept t of a_t z_t / sum over kept t of a_t + b``. The same text gives the same bits in any batch and
@@ -179,7 +185,7 @@ def first_flip(logits_after: Tensor, decision: Tensor) -> Tensor:
     """
     check_shape("logits_after", logits_after, "B K C")
     check_decision(decision, logits_after.shape[0], logits_after.shape[2])
-    changed = flipped(logits_after, decision[:, None].expand(logits_after.shape[:2]))
+    changed = flipped(logits_after, decision)
     k = torch.arange(logits_after.shape[1], device=changed.device)
     return first_true(changed & (k >= 1))
 
@@ -212,17 +218,17 @@ def removed_mass(log_weights: Tensor, order: Tensor, items: Tensor, size: Tensor
     check_shape("log_weights", log_weights, "B T")
     check_items(items, tuple(log_weights.shape))
     _check_order(order, items)
-    if tuple(size.shape) != (len(items),) or bool(((size < 0) | (size > items.shape[1])).any()):
+    outside = (size < 0) | (size > items.shape[1])
+    if tuple(size.shape) != (len(items),) or bool(outside.any()):
         raise InputError(
             f"Expected `size` with a number from 0 to {items.shape[1]}, or NaN, for each of {len(items)} examples, "
             f"but got {size.tolist()}."
         )
-    w = torch.where(items, log_weights.detach().double(), -math.inf).gather(1, order)
-    top = F.pad(w, (0, 1), value=-math.inf).amax(1, keepdim=True)
-    weights = (w - torch.where(top > -math.inf, top, 0.0)).exp()
+    w = torch.where(items, log_weights.detach().double(), -math.inf)
+    weights = relative_weights(w.gather(1, order))
     mass = F.pad(weights.cumsum(1), (1, 0))  # (B, T + 1)
-    size = size.double()
-    mass_of_first = mass.gather(1, size.nan_to_num().long()[:, None])[:, 0]
+    n_removed = size.double().nan_to_num().long()
+    mass_of_first = mass.gather(1, n_removed[:, None])[:, 0]
     return torch.where(size.isnan(), math.nan, mass_of_first / mass[:, -1])
 
 
@@ -257,18 +263,23 @@ def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bi
     values = _with_mass(z, b)
     sums_before, tops_before = running_sums(w, values)
     sums_behind, tops_behind = running_sums(w.flip(1), values.flip(1))
-    before, top_before = sums_before[:, :-1], tops_before[:, :-1]
-    behind, top_behind = sums_behind[:, :-1].flip(1), tops_behind[:, :-1].flip(1)
+    before = sums_before[:, :-1]
+    top_before = tops_before[:, :-1]
+    behind = sums_behind[:, :-1].flip(1)
+    top_behind = tops_behind[:, :-1].flip(1)
     top = torch.maximum(top_before, top_behind)
-    top = torch.where(top > -math.inf, top, 0.0)
-    sums = before * (top_before - top).exp()[..., None] + behind * (top_behind - top).exp()[..., None]
+    origin = torch.where(top > -math.inf, top, 0.0)
+    scale_before = (top_before - origin).exp()[..., None]
+    scale_behind = (top_behind - origin).exp()[..., None]
+    sums = before * scale_before + behind * scale_behind
     single = items & ~_with_nan(reasons, w)[:, None]
     return torch.where(single[..., None], _renormalized(sums, b), math.nan)
 
 
 def _with_mass(token_logits: Tensor, bias: Tensor) -> Tensor:
     """What is summed (B, T, C + 1): logits with the bias, so that equal sums stay equal when divided, and 1."""
-    logits_with_bias = token_logits + torch.where(bias > -math.inf, bias, 0.0)[:, None]
+    finite_bias = torch.where(bias > -math.inf, bias, 0.0)
+    logits_with_bias = token_logits + finite_bias[:, None]
     return F.pad(logits_with_bias, (0, 1), value=1.0)
 
 
@@ -280,7 +291,7 @@ def _renormalized(sums: Tensor, bias: Tensor) -> Tensor:
     return torch.where(some, renormalized, bias[:, None])
 
 
-def _only_prefixes(logits: Tensor, items: Tensor, reasons: list[str | None]) -> Tensor:
+def _only_prefixes(logits: Tensor, items: Tensor, reasons: Reasons) -> Tensor:
     """NaN for k > n, and for all k where the scores are not finite."""
     k = torch.arange(logits.shape[1], device=logits.device)
     exists = k <= items.sum(1, keepdim=True)  # (B, T + 1)
@@ -288,7 +299,7 @@ def _only_prefixes(logits: Tensor, items: Tensor, reasons: list[str | None]) -> 
     return torch.where(exists[..., None], logits, math.nan)
 
 
-def _with_nan(reasons: list[str | None], like: Tensor) -> Tensor:
+def _with_nan(reasons: Reasons, like: Tensor) -> Tensor:
     """Which examples (B,) have scores that are not finite."""
     return torch.tensor([reason == NAN_SCORES for reason in reasons], dtype=torch.bool, device=like.device)
 

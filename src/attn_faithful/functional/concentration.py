@@ -10,10 +10,10 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.functional.distributions import check_distributions
 from attn_faithful.functional.readout import defined_rows
-from attn_faithful.functional.reasons import NAN_SCORES, NO_MASS, NO_TOKEN, TOO_SHORT, first_reasons
+from attn_faithful.functional.reasons import NAN_SCORES, NO_MASS, NO_TOKEN, TOO_SHORT, Reasons, first_reasons
 
 
-def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
+def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
     r"""Scores as shares of their magnitude: ``|s_t| / sum |s|`` over the allowed tokens.
 
     Args:
@@ -42,7 +42,8 @@ def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | No
         )
     magnitude = torch.where(allowed, scores.double().abs(), 0.0)
     mass = magnitude.sum(-1)
-    reasons = first_reasons({NO_TOKEN: ~allowed.any(-1), NAN_SCORES: ~mass.isfinite(), NO_MASS: mass == 0})
+    empty = ~allowed.any(-1)
+    reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: ~mass.isfinite(), NO_MASS: mass == 0})
     defined = defined_rows(reasons, scores)[:, None]
     shares = magnitude / torch.where(defined, mass[:, None], 1.0)
     return torch.where(defined, shares, math.nan), reasons
@@ -74,7 +75,7 @@ def entropy(shares: Tensor) -> Tensor:
     return nats
 
 
-def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
+def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
     r"""Entropy as a share of its largest value: ``-sum_t p_t ln p_t / ln n`` for n allowed tokens.
 
     Args:
@@ -99,8 +100,9 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, list[st
     _check_shares(shares, allowed)
     counts = allowed.sum(-1)
     reasons = first_reasons({NO_TOKEN: counts == 0, TOO_SHORT: counts < 2})
-    value = entropy(shares) / counts.clamp(min=2).double().log()
-    return torch.where(counts > 1, value.clamp(max=1.0), math.nan), reasons
+    largest = counts.clamp(min=2).double().log()
+    value = (entropy(shares) / largest).clamp(max=1.0)
+    return torch.where(counts > 1, value, math.nan), reasons
 
 
 def support_size(shares: Tensor) -> Tensor:
@@ -139,11 +141,12 @@ def gini(shares: Tensor, allowed: Tensor) -> Tensor:
     """
     _check_shares(shares, allowed)
     n = allowed.sum(-1).double()
-    descending = torch.where(allowed, shares.double(), -1.0).sort(-1, descending=True).values
-    descending = descending.clamp(min=0.0)
+    allowed_first = torch.where(allowed, shares.double(), -1.0)
+    descending = allowed_first.sort(-1, descending=True).values.clamp(min=0.0)
     rank = torch.arange(1, shares.shape[-1] + 1, device=shares.device, dtype=torch.float64)
     # of values in descending order: sum_i (n + 1 - 2 i) p_i / n
-    value = ((n[:, None] + 1 - 2 * rank) * descending).sum(-1) / n.clamp(min=1)
+    factor = n[:, None] + 1 - 2 * rank
+    value = (factor * descending).sum(-1) / n.clamp(min=1)
     with_nan = torch.where(allowed, shares, 0.0).isnan().any(-1)
     return torch.where((n == 0) | with_nan, math.nan, value.clamp(min=0.0))
 
@@ -155,5 +158,5 @@ def _check_shares(shares: Tensor, allowed: Tensor) -> None:
             f"Expected `shares` and bool `allowed` of one shape, but got {tuple(shares.shape)} and "
             f"{tuple(allowed.shape)} of {allowed.dtype}."
         )
-    some = allowed.any(-1)
-    check_distributions("shares", torch.where(allowed, shares, torch.zeros_like(shares))[some])
+    on_allowed = torch.where(allowed, shares, torch.zeros_like(shares))
+    check_distributions("shares", on_allowed[allowed.any(-1)])

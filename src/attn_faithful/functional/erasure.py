@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, first_reasons
+from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, Reasons, first_reasons
 
 SHARES = (0.01, 0.05, 0.10, 0.20, 0.50)  # ERASER's bins
 
@@ -42,11 +42,12 @@ def erasure_counts(n: Tensor, shares: Sequence[float] = SHARES) -> Tensor:
     check_shape("n", n, "B")
     if not shares or not all(0 < share <= 1 for share in shares):
         raise InputError(f"Expected `shares` above 0 and at most 1, but got {tuple(shares)}; 0.05 is 5%.")
-    exact = n.double()[:, None] * torch.tensor(shares, dtype=torch.float64, device=n.device)
+    fractions = torch.tensor(shares, dtype=torch.float64, device=n.device)
+    exact = n.double()[:, None] * fractions
     return (exact - _EXACT).ceil().long()
 
 
-def top_masks(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tensor, list[str | None]]:
+def top_masks(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tensor, Reasons]:
     r"""The most important content tokens of each example, as many as each count says.
 
     Higher is more important: pass magnitudes of signed scores, unless what speaks against the target is to come last.
@@ -86,12 +87,23 @@ def top_masks(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tens
     with_nan = (importance.isnan() & content).any(-1)
     reasons = first_reasons({NO_TOKEN: ~content.any(-1), NAN_SCORES: with_nan})
     # content tokens first, the most important of them ahead; both sorts are stable
-    order = torch.where(content, importance, 0).argsort(dim=-1, descending=True, stable=True)
-    order = order.gather(-1, (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True))
+    ranked = torch.where(content, importance, 0)
+    order = content_first(ranked.argsort(dim=-1, descending=True, stable=True), content)
     place = order.argsort(-1)  # (B, T)
     selectable = content & ~with_nan[:, None]
     masks = (place[:, None] < counts[:, :, None]) & selectable[:, None]  # (B, K, T)
     return masks, reasons
+
+
+def content_first(order: Tensor, content: Tensor) -> Tensor:
+    """An order (B, T) of positions with the content tokens ahead, each group in the order that it had.
+
+    Example:
+        >>> content_first(torch.tensor([[2, 0, 1]]), torch.tensor([[True, True, False]])).tolist()
+        [[0, 1, 2]]
+    """
+    behind = ~content.gather(-1, order)
+    return order.gather(-1, behind.byte().argsort(dim=-1, stable=True))
 
 
 def comprehensiveness(p_full: Tensor, p_without: Tensor) -> Tensor:
@@ -169,7 +181,8 @@ def aopc(values: Tensor, at_zero: Tensor | None = None) -> Tensor:
     if at_zero is not None:
         if at_zero.shape != values.shape[:1]:
             raise InputError(f"Expected `at_zero` of shape ({len(values)},), but got {tuple(at_zero.shape)}.")
-        values = torch.cat([at_zero.to(values.dtype)[:, None], values], dim=1)
+        first = at_zero.to(values.dtype)[:, None]
+        values = torch.cat([first, values], dim=1)
     if values.shape[1] == 0:
         raise InputError("Expected `values` of one bin at least, but got (B, 0).")
     return values.mean(1, dtype=torch.float64)

@@ -23,8 +23,10 @@ from attn_faithful.functional.readout import (
     decided,
     defined_rows,
     first_least,
+    leads,
+    min_or_infinity,
 )
-from attn_faithful.functional.reasons import ATTENTION_PROOF, first_reasons, or_else
+from attn_faithful.functional.reasons import ATTENTION_PROOF, Reasons, first_reasons, or_else
 
 _SAME = 1e-12  # classes as near as this are equally near, so that rounding does not choose between them
 
@@ -56,7 +58,7 @@ class FlipDistance:
     flips_to: Tensor
     attention_proof: Tensor
     smallest_margin: Tensor
-    reason: list[str | None]
+    reason: Reasons
 
 
 def flip_distance(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor) -> FlipDistance:
@@ -98,12 +100,14 @@ def flip_distance(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
     defined = defined_rows(reasons, attention)
     attention = as_distributions(attention, defined)
     decision = decided(attention, token_logits, bias)
-    margins = _margins(token_logits, bias, decision)  # (B, C, T)
+    margins, _ = leads(token_logits, bias, decision, math.inf)  # (B, C, T)
     least = _least_margins(margins, allowed)  # (B, C)
 
     # one convex problem for each of P pairs of an example and a class that some attention puts first
-    rows, classes = (defined[:, None] & (least < 0)).nonzero(as_tuple=True)
-    ties = _nearest_ties(attention[rows], margins[rows, classes], allowed[rows], -least[rows, classes])  # (P, T)
+    can_flip = defined[:, None] & (least < 0)
+    rows, classes = can_flip.nonzero(as_tuple=True)
+    depths = -least[rows, classes]
+    ties = _nearest_ties(attention[rows], margins[rows, classes], allowed[rows], depths)  # (P, T)
     distances = torch.full_like(bias, math.inf)  # (B, C)
     distances[rows, classes] = jsd(ties, attention[rows], validate_args=False)
 
@@ -156,25 +160,14 @@ def attention_proof(token_logits: Tensor, bias: Tensor, allowed: Tensor, decisio
     _, token_logits, bias, reasons = checked_readout(no_attention, allowed, token_logits, bias)
     check_shape("decision", decision, "B")
     check_decision(decision, *bias.shape)
-    least = _least_margins(_margins(token_logits, bias, decision), allowed)
+    margins, _ = leads(token_logits, bias, decision, math.inf)
+    least = _least_margins(margins, allowed)
     return defined_rows(reasons, bias) & (least >= 0).all(-1)
-
-
-def _margins(token_logits: Tensor, bias: Tensor, decision: Tensor) -> Tensor:
-    """By how much the decision leads each class at each token (B, C, T); infinite for itself and masked classes."""
-    decision = decision[:, None]
-    of_decision = token_logits.gather(2, decision[:, :, None].expand(-1, token_logits.shape[1], 1))  # (B, T, 1)
-    bias_lead = bias.gather(1, decision) - bias  # (B, C)
-    classes = torch.arange(bias.shape[-1], device=bias.device)
-    others = (bias != -math.inf) & (classes != decision)
-    margins = torch.where(others[:, None], of_decision - token_logits + bias_lead[:, None], math.inf)
-    return margins.transpose(1, 2)
 
 
 def _least_margins(margins: Tensor, allowed: Tensor) -> Tensor:
     """The smallest margin of each class (B, C), infinite where nothing is allowed."""
-    of_allowed = torch.where(allowed[:, None], margins, math.inf)
-    return F.pad(of_allowed, (0, 1), value=math.inf).amin(-1)
+    return min_or_infinity(torch.where(allowed[:, None], margins, math.inf))
 
 
 def _nearest_ties(attention: Tensor, margins: Tensor, allowed: Tensor, depth: Tensor) -> Tensor:
@@ -195,7 +188,8 @@ def _nearest_ties(attention: Tensor, margins: Tensor, allowed: Tensor, depth: Te
     tie = weights * ratio
     rest = torch.where(at_bound, 1 - tie.sum(-1), 0.0).clamp(min=0.0)
     tie = tie + rest[:, None] * lowest
-    return torch.where(mean[:, None] > 1, tie / tie.sum(-1, keepdim=True), attention)
+    tie = tie / tie.sum(-1, keepdim=True)
+    return torch.where(mean[:, None] > 1, tie, attention)
 
 
 def _search(weights: Tensor, d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,7 +202,8 @@ def _search(weights: Tensor, d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     floor = torch.where(d == 0, weights, 0.0).sum(-1)
     # lambda is the slope of the distance: by convexity at least JSD / (start - 1), where JSD is at least TVD^2 / 2
     # (Pinsker) and TVD at least (start - 1) / max d. With any y >= 0 the mean is at most 1 / (2 lambda).
-    low = (start - 1) / (2 * d.amax(-1).clamp(min=1.0) ** 2)
+    widest = d.amax(-1).clamp(min=1.0)
+    low = (start - 1) / (2 * widest**2)
     high = torch.full_like(start, 0.5)
     spread = (weights * (d - start[:, None]) ** 2).sum(-1)
     first = start * start.log() / (4 * spread)  # Newton's step from lambda = 0
@@ -228,14 +223,18 @@ def _search(weights: Tensor, d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         error = mean.log()
         low = torch.where(error > 0, lam, low)
         high = torch.where(error > 0, high, lam)
-        done = done | (error.abs() <= _OUTER) | (high - low <= 4e-16 * high)
+        narrow = high - low <= 4e-16 * high
+        done = done | narrow | (error.abs() <= _OUTER)
         if bool(done.all()):
             break
         pull = part * q  # how the mass falls with y
-        middle = torch.where(y > 0, (pull * d).sum(-1) / pull.sum(-1), 0.0)
-        slope = 2 * (1 + y) * (pull * (d - middle[:, None]) ** 2).sum(-1)
+        middle = (pull * d).sum(-1) / pull.sum(-1)
+        middle = torch.where(y > 0, middle, 0.0)
+        spread = (pull * (d - middle[:, None]) ** 2).sum(-1)
+        slope = 2 * (1 + y) * spread
         step = lam + mean * error / slope
-        good = (step > low) & (step < high) & (error.abs() <= 0.5 * error_before)
+        within = (step > low) & (step < high)
+        good = within & (error.abs() <= 0.5 * error_before)
         next_lam = torch.where(good, step, (low * high).sqrt())
         # What is done stays as it is, whatever stands beside it in the batch.
         lam = torch.where(done, lam, next_lam)

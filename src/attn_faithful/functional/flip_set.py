@@ -16,19 +16,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.log_weights import check_items, checked_weights, relative_weights, running_sums
 from attn_faithful.functional.readout import (
     check_decision,
-    checked_readout,
     decided,
     defined_rows,
     first_true,
     flipped,
+    leads,
+    min_or_infinity,
     total,
 )
-from attn_faithful.functional.reasons import NEVER, first_reasons, or_else
+from attn_faithful.functional.reasons import NEVER, Reasons, first_reasons, or_else
 
 _ALTERNATIVES = 64  # asked of a model at once
-_SPREAD = 600.0  # of log weights: exp(-600) is a normal number with 1e47 to spare for what it multiplies
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class FlipSet:
     size: Tensor
     removed: Tensor
     flips_to: Tensor
-    reason: list[str | None]
+    reason: Reasons
 
 
 def smallest_flip_set(log_weights: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor) -> FlipSet:
@@ -82,7 +83,7 @@ def smallest_flip_set(log_weights: Tensor, items: Tensor, token_logits: Tensor, 
     weighted = w > -math.inf
     n_weighted = weighted.sum(1)
     decision = _decided(w, z, b)
-    margins, others = _margins(z, b, decision)
+    margins, others = leads(z, b, decision, 0.0)
     order, sums = _largest_first(w, margins)
     sizes = _sizes_by_class(sums, others, decision, n_weighted)  # (B, C)
 
@@ -94,14 +95,15 @@ def smallest_flip_set(log_weights: Tensor, items: Tensor, token_logits: Tensor, 
     flips = defined_rows(reasons, w) & size.isfinite()
 
     first_class = first_true(sizes == sizes.amin(1, keepdim=True)).long()
-    order_of_class = order.gather(1, first_class[:, None, None].expand(-1, 1, w.shape[1]))[:, 0]
-    rank = order_of_class.argsort(1)
+    every_token = first_class[:, None, None].expand(-1, 1, w.shape[1])
+    rank = order.gather(1, every_token)[:, 0].argsort(1)
     removed = weighted & (rank < size[:, None]) & flips[:, None]
 
     # Another class may lead the one that overtakes first.
-    weights_left = _weights(w.masked_fill(removed, -math.inf))
-    leads = torch.where(others, total(weights_left[..., None] * margins.transpose(1, 2)), math.inf)
-    winner = first_true(leads == leads.amin(1, keepdim=True)).long()
+    weights_left = relative_weights(w.masked_fill(removed, -math.inf))
+    lead_over = total(weights_left[..., None] * margins.transpose(1, 2))
+    lead_over = torch.where(others, lead_over, math.inf)
+    winner = first_true(lead_over == lead_over.amin(1, keepdim=True)).long()
     winner = torch.where(size < n_weighted, winner, decided_by_bias)
     return FlipSet(
         size=torch.where(flips, size, math.nan),
@@ -171,26 +173,31 @@ def greedy_flip_size(
     flips = torch.zeros_like(searching)  # (B,)
     for _ in range(t if limit is None else min(limit, t)):
         candidates = items & ~removed & searching[:, None]
-        leads, changes = _without_one_more(after, items, removed, candidates, decision)
-        leads = torch.where(candidates & ~leads.isnan(), leads, math.inf)
-        searching = searching & (candidates & (leads < math.inf)).any(1)
+        lead_without, changes = _without_one_more(after, items, removed, candidates, decision)
+        lead_without = torch.where(candidates & ~lead_without.isnan(), lead_without, math.inf)
+        searching = searching & (candidates & (lead_without < math.inf)).any(1)
         if not bool(searching.any()):
             break
-        place = first_true(leads == leads.amin(1, keepdim=True)).long()
+        place = first_true(lead_without == lead_without.amin(1, keepdim=True)).long()
         removed[rows[searching], place[searching]] = True
         flips_now = searching & changes[rows, place]
         flips = flips | flips_now
         searching = searching & ~flips_now
     removed = removed & flips[:, None]
-    return torch.where(flips, removed.sum(1).double(), math.nan), removed
+    size = removed.sum(1).double()
+    return torch.where(flips, size, math.nan), removed
 
 
 def _without_one_more(
-    after: Callable[[Tensor], Tensor], items: Tensor, removed: Tensor, candidates: Tensor, decision: Tensor
+    after: Callable[[Tensor], Tensor],
+    items: Tensor,
+    removed: Tensor,
+    candidates: Tensor,
+    decision: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Without what is removed and one candidate more: the decision's lead (B, T), and whether it changes (B, T)."""
     b, t = items.shape
-    leads = torch.full((b, t), math.inf, dtype=torch.float64, device=items.device)
+    lead_without = torch.full((b, t), math.inf, dtype=torch.float64, device=items.device)
     changes = torch.zeros_like(items)
     places = candidates.any(0).nonzero()[:, 0]
     for start in range(0, len(places), _ALTERNATIVES):
@@ -201,90 +208,17 @@ def _without_one_more(
         keep = ~(one_more & items[:, None])
         logits = after(keep).detach().double()
         check_decision(decision, b, logits.shape[-1])
-        leads[:, columns] = _lead(logits, decision)
-        changes[:, columns] = flipped(logits, decision[:, None].expand(logits.shape[:2]))
-    return leads, changes
+        lead_without[:, columns] = _lead(logits, decision)
+        changes[:, columns] = flipped(logits, decision)
+    return lead_without, changes
 
 
 def _lead(logits: Tensor, decision: Tensor) -> Tensor:
     """By how much the decision leads the best other class (B, K); NaN without another class."""
-    is_decision = F.one_hot(decision, logits.shape[-1]).bool()[:, None]
+    is_decision = F.one_hot(decision, logits.shape[-1])[:, None].bool()
     of_decision = torch.where(is_decision, logits, 0.0).sum(-1)
     of_best_other = torch.where(is_decision, -math.inf, logits).amax(-1)
     return of_decision - of_best_other
-
-
-def running_sums(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    r"""``sum over the first k of exp(log_weights_t) values_t`` for every k, scaled so that nothing underflows.
-
-    Rows whose weights span more than float64 are summed step by step, relative to the largest weight so far; the
-    others at once. Weights of 0 between others change no bit.
-
-    Args:
-        log_weights: (R, T), float64, -inf for a weight of 0.
-        values: (R, T, V), float64, finite.
-
-    Returns:
-        sums (R, T + 1, V) and the logarithms (R, T + 1) of what they are to be multiplied with.
-
-    Example:
-        >>> sums, scale = running_sums(torch.tensor([[-2000.0, 0.0]]).double(), torch.ones(1, 2, 1).double())
-        >>> sums[0, :, 0].tolist(), scale[0].tolist()
-        ([0.0, 1.0, 1.0], [-inf, -2000.0, 0.0])
-    """
-    weighted = log_weights > -math.inf
-    top = _padded(log_weights, -math.inf).amax(1, keepdim=True)
-    lowest = _padded(torch.where(weighted, log_weights, math.inf), math.inf).amin(1, keepdim=True)
-    weights = torch.where(weighted, (log_weights - top).exp(), 0.0)
-    sums = F.pad((weights[:, :, None] * values).cumsum(1), (0, 0, 1, 0))
-    scale = top.expand(-1, log_weights.shape[1] + 1)
-    wide = (top - lowest > _SPREAD)[:, 0]
-    if bool(wide.any()):
-        scale = scale.clone()
-        sums[wide], scale[wide] = _step_by_step(log_weights[wide], values[wide])
-    return sums, scale
-
-
-def checked_weights(
-    log_weights: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor, list[str | None]]:
-    """The same in float64, with weights of -inf outside ``items``, and why an example is undefined, or None.
-
-    Raises:
-        InputError: other shapes, ``items`` that is not bool.
-    """
-    check_shape("token_logits", token_logits, "B T C")
-    b, t, _ = token_logits.shape
-    if tuple(log_weights.shape) != (b, t):
-        raise InputError(
-            f"Expected `log_weights` of shape {(b, t)} beside `token_logits` {tuple(token_logits.shape)}, but got "
-            f"{tuple(log_weights.shape)}; pass one slot of attention for each example."
-        )
-    check_items(items, (b, t))
-    weightless = items & (log_weights == -math.inf)
-    finite_weights = log_weights.masked_fill(weightless, 0.0)
-    w, z, bias, reasons = checked_readout(finite_weights, items, token_logits, bias)
-    w = torch.where(items & ~weightless, w, -math.inf)
-    return w, z, bias, reasons
-
-
-def check_items(items: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise unless ``items`` is bool and has this shape."""
-    if tuple(items.shape) != shape:
-        raise InputError(f"Expected `items` of shape {shape}, but got {tuple(items.shape)}.")
-    if items.dtype != torch.bool:
-        raise InputError(f"Expected `items` of type torch.bool, but got {items.dtype}; pass items.bool().")
-
-
-def _padded(values: Tensor, filler: float) -> Tensor:
-    """Values with one more behind the last axis, so that its maximum or minimum exists for no token too."""
-    return F.pad(values, (0, 1), value=filler)
-
-
-def _weights(log_weights: Tensor) -> Tensor:
-    """Weights (B, T) of which the largest is 1; zeros where there is none."""
-    top = _padded(log_weights, -math.inf).amax(1, keepdim=True)
-    return (log_weights - torch.where(top > -math.inf, top, 0.0)).exp()
 
 
 def _decided(log_weights: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
@@ -292,17 +226,8 @@ def _decided(log_weights: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
     some_weight = (log_weights > -math.inf).any(1, keepdim=True)
     in_logits = some_weight & (bias > -math.inf)  # (B, C)
     logits_with_bias = token_logits + torch.where(in_logits, bias, 0.0)[:, None]
-    return decided(_weights(log_weights), logits_with_bias, torch.where(in_logits, 0.0, bias))
-
-
-def _margins(token_logits: Tensor, bias: Tensor, decision: Tensor) -> tuple[Tensor, Tensor]:
-    """By how much the decision leads each class at each token (B, C, T), and which classes it can lose to (B, C)."""
-    of_decision = token_logits.gather(2, decision[:, None, None].expand(-1, token_logits.shape[1], 1))  # (B, T, 1)
-    classes = torch.arange(bias.shape[1], device=bias.device)
-    others = (bias > -math.inf) & (classes != decision[:, None])
-    bias_lead = torch.where(others, bias.gather(1, decision[:, None]) - bias, 0.0)
-    margins = torch.where(others[:, None], of_decision - token_logits + bias_lead[:, None], 0.0)
-    return margins.transpose(1, 2), others
+    bias_apart = torch.where(in_logits, 0.0, bias)
+    return decided(relative_weights(log_weights), logits_with_bias, bias_apart)
 
 
 def _largest_first(log_weights: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
@@ -312,30 +237,16 @@ def _largest_first(log_weights: Tensor, margins: Tensor) -> tuple[Tensor, Tensor
     weighted = (log_weights > -math.inf)[:, None]
     counts = weighted & (margins != 0)
     size = torch.where(counts, log_weights[:, None] + margins.abs().log(), math.inf)
-    size = size - _padded(size, math.inf).amin(-1, keepdim=True) + 1
+    size = size - min_or_infinity(size)[..., None] + 1
     signed_size = torch.where(counts, margins.sign() * size, 0.0)
     key = torch.where(weighted, signed_size, -math.inf)
     order = key.argsort(dim=-1, descending=True, stable=True)
 
     # Only what adds to the sum sets its scale.
     last_first = order.flip(-1)
-    weights = torch.where(counts, log_weights[:, None], -math.inf).gather(2, last_first)
-    margins_last_first = margins.gather(2, last_first)
-    sums, _ = running_sums(weights.flatten(0, 1), margins_last_first.flatten(0, 1)[..., None])
+    weights = torch.where(counts, log_weights[:, None], -math.inf)
+    weights_of_classes = weights.gather(2, last_first).flatten(0, 1)  # (B C, T)
+    margins_of_classes = margins.gather(2, last_first).flatten(0, 1)
+    sums, _ = running_sums(weights_of_classes, margins_of_classes[..., None])
     sums = sums.reshape(*margins.shape[:2], sums.shape[1])
     return order, sums.flip(-1)
-
-
-def _step_by_step(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Running sums (R, T + 1, V) relative to the largest weight so far, and the logarithms (R, T + 1) of that one."""
-    top = torch.full_like(log_weights[:, 0], -math.inf)
-    running = torch.zeros_like(values[:, 0])
-    sums, tops = [running], [top]
-    for weight, value in zip(log_weights.unbind(1), values.unbind(1), strict=True):
-        next_top = torch.maximum(top, weight)
-        origin = torch.where(next_top > -math.inf, next_top, 0.0)
-        running = running * (top - origin).exp()[:, None] + value * (weight - origin).exp()[:, None]
-        top = next_top
-        sums.append(running)
-        tops.append(top)
-    return torch.stack(sums, 1), torch.stack(tops, 1)

@@ -15,15 +15,15 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.rankings import TIE_TOLERANCE
-from attn_faithful.functional.readout import checked_readout, decided, defined_rows, total
-from attn_faithful.functional.reasons import CONSTANT_ATTENTION, NAN_SCORES, NO_TOKEN, TOO_SHORT, first_reasons
+from attn_faithful.functional.readout import checked_readout, decided, defined_rows, logits_of, total
+from attn_faithful.functional.reasons import CONSTANT_ATTENTION, NAN_SCORES, NO_TOKEN, TOO_SHORT, Reasons, first_reasons
 
 ENUMERATED = 5  # items of one slot, up to which all permutations are gone through instead of drawn
 
 _ONE_SLOT = "pass attention[:, 0] of a site with one slot"
 
 
-def permutable(attention: Tensor, allowed: Tensor) -> tuple[Tensor, list[str | None]]:
+def permutable(attention: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
     r"""Whether a permutation of the weights can change the attention at all.
 
     It cannot for fewer than two tokens, and not for equal weights: sorted neighbours a and b are equal if their gap is
@@ -130,13 +130,15 @@ def permutation_certificate(attention: Tensor, allowed: Tensor, token_logits: Te
         True
     """
     attention, token_logits, bias, reasons = checked_readout(attention, allowed, token_logits, bias)
-    decision = decided(attention, token_logits, bias)[:, None]
-    of_decision = token_logits.gather(2, decision[:, :, None].expand(-1, token_logits.shape[1], 1))  # (B, T, 1)
-    smallest, _ = permutation_extremes(attention, allowed, of_decision - token_logits)  # (B, C)
+    decision = decided(attention, token_logits, bias)
+    margins = logits_of(token_logits, decision) - token_logits  # (B, T, C)
+    smallest, _ = permutation_extremes(attention, allowed, margins)  # (B, C)
+    decision = decision[:, None]
     smallest_lead = smallest + bias.gather(1, decision) - bias
     classes = torch.arange(bias.shape[1], device=bias.device)
+    wins_tie = (smallest_lead == 0) & (classes > decision)
     never_counts = (classes == decision) | (bias == -math.inf)
-    stands = (smallest_lead > 0) | ((smallest_lead == 0) & (classes > decision)) | never_counts
+    stands = (smallest_lead > 0) | wins_tie | never_counts
     return stands.all(1) & defined_rows(reasons, bias)
 
 
@@ -170,7 +172,8 @@ def permutation_moments(attention: Tensor, allowed: Tensor, margins: Tensor) -> 
     if values.dim() == 3:
         weights, allowed = weights[:, :, None], allowed[:, :, None]
     n = allowed.sum(1)
-    mean = weights.sum(1) * (values.sum(1) / n.clamp(min=1))
+    mean_value = values.sum(1) / n.clamp(min=1)
+    mean = weights.sum(1) * mean_value
     spread = _spread(weights, allowed, n) * _spread(values, allowed, n)
     variance = spread / (n - 1).clamp(min=1)
     return mean.masked_fill(undefined, math.nan), variance.masked_fill(undefined, math.nan)
@@ -179,7 +182,8 @@ def permutation_moments(attention: Tensor, allowed: Tensor, margins: Tensor) -> 
 def _spread(values: Tensor, allowed: Tensor, n: Tensor) -> Tensor:
     """``sum over the n allowed tokens of (x_t - mean x)^2``."""
     mean = values.sum(1) / n.clamp(min=1)
-    return torch.where(allowed, values - mean[:, None], 0.0).square().sum(1)
+    deviations = torch.where(allowed, values - mean[:, None], 0.0)
+    return deviations.square().sum(1)
 
 
 def permuted_indices(n: int, k: int, generator: torch.Generator, identity: bool = False) -> Tensor:
@@ -293,7 +297,8 @@ def _drawn_orders(counts: Sequence[int], k: int, generators: Sequence[torch.Gene
 
 def _drawn(n: int, k: int, generator: torch.Generator) -> Tensor:
     """(k, n), each permutation as likely."""
-    return torch.rand(k, n, generator=generator, dtype=torch.float64).argsort(dim=1, stable=True)
+    keys = torch.rand(k, n, generator=generator, dtype=torch.float64)
+    return keys.argsort(dim=1, stable=True)
 
 
 def _checked(name: str, values: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
@@ -326,7 +331,8 @@ def _both(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, 
 
 def _sorted(values: Tensor, allowed: Tensor) -> Tensor:
     """Finite values ascending along the tokens, the allowed ones first, 0 behind them."""
-    ascending = torch.where(_over_classes(allowed, values), values, math.inf).sort(dim=1).values
+    counted = torch.where(_over_classes(allowed, values), values, math.inf)
+    ascending = counted.sort(dim=1).values
     return torch.where(ascending.isfinite(), ascending, 0.0)
 
 

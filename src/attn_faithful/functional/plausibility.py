@@ -12,9 +12,16 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.erasure import top_masks
+from attn_faithful.functional.erasure import content_first, top_masks
 from attn_faithful.functional.readout import defined_rows
-from attn_faithful.functional.reasons import NAN_SCORES, NO_RATIONALE, NO_TOKEN, NOTHING_SELECTED, first_reasons
+from attn_faithful.functional.reasons import (
+    NAN_SCORES,
+    NO_RATIONALE,
+    NO_TOKEN,
+    NOTHING_SELECTED,
+    Reasons,
+    first_reasons,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +38,10 @@ class Agreement:
     precision: Tensor
     recall: Tensor
     f1: Tensor
-    reasons: list[str | None]
+    reasons: Reasons
 
 
-def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
+def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tensor, Reasons]:
     r"""Area under the precision-recall curve of finding the rationale's tokens by their importance.
 
     Average precision: ``sum_k (R_k - R_{k-1}) P_k`` over the distinct importances from the highest down, with P_k and
@@ -66,9 +73,7 @@ def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tenso
     positive = rationale & content
     with_nan = (importance.isnan() & content).any(-1)
     reasons = first_reasons({NO_TOKEN: ~content.any(-1), NAN_SCORES: with_nan, NO_RATIONALE: ~positive.any(-1)})
-    order = importance.argsort(-1, descending=True)
-    content_first = (~content.gather(-1, order)).byte().argsort(dim=-1, stable=True)
-    order = order.gather(-1, content_first)
+    order = content_first(importance.argsort(-1, descending=True), content)
     ranked = importance.gather(-1, order)
     is_content = content.gather(-1, order)
     hits = positive.gather(-1, order)
@@ -76,7 +81,8 @@ def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tenso
     place = torch.arange(content.shape[-1], device=content.device)
     precision_at = hits.cumsum(-1) / (place + 1.0).double()  # (B, T), of the tokens up to each place
     precision = precision_at.gather(-1, _ends_of_ties(ranked, is_content))
-    value = (precision * hits).sum(-1) / positive.sum(-1).clamp(min=1)
+    n_positive = positive.sum(-1).clamp(min=1)
+    value = (precision * hits).sum(-1) / n_positive
     return torch.where(defined_rows(reasons, value), value, math.nan), reasons
 
 
@@ -84,13 +90,15 @@ def _ends_of_ties(ranked: Tensor, is_content: Tensor) -> Tensor:
     """Of ranked importances (B, T), content tokens first: the last place of the tie that each place belongs to."""
     length = ranked.shape[-1]
     place = torch.arange(length, device=ranked.device)
+    next_differs = ranked[:, 1:] != ranked[:, :-1]
     ends_tie = is_content.clone()
-    ends_tie[:, :-1] &= (ranked[:, 1:] != ranked[:, :-1]) | ~is_content[:, 1:]
-    end = torch.where(ends_tie, place, length).flip(-1).cummin(-1).values.flip(-1)
+    ends_tie[:, :-1] &= next_differs | ~is_content[:, 1:]
+    own_end = torch.where(ends_tie, place, length)
+    end = own_end.flip(-1).cummin(-1).values.flip(-1)
     return end.clamp(max=max(length - 1, 0))
 
 
-def random_auprc(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
+def random_auprc(rationale: Tensor, content: Tensor) -> tuple[Tensor, Reasons]:
     r"""The average precision that importance in random order has on average, exactly.
 
     ``((m - 1) + (n - m) H_n / n) / (n - 1)`` for m rationale tokens of n, with ``H_n = 1 + 1/2 + ... + 1/n``: the mean
@@ -119,12 +127,13 @@ def random_auprc(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str |
     n = content.sum(-1).double()
     m = (rationale & content).sum(-1).double()
     harmonic = torch.digamma(n + 1) - torch.digamma(torch.ones_like(n))
-    value = ((m - 1) + (n - m) * harmonic / n) / (n - 1).clamp(min=1)
+    numerator = (m - 1) + (n - m) * harmonic / n
+    value = numerator / (n - 1).clamp(min=1)
     value = torch.where(n == 1, share, value)
     return torch.where(defined_rows(reasons, value), value, math.nan), reasons
 
 
-def rationale_share(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[str | None]]:
+def rationale_share(rationale: Tensor, content: Tensor) -> tuple[Tensor, Reasons]:
     """Share of the content tokens that are in the rationale: the :func:`auprc` of importance that is equal everywhere.
 
     Args:
@@ -150,7 +159,7 @@ def rationale_share(rationale: Tensor, content: Tensor) -> tuple[Tensor, list[st
     return torch.where(defined_rows(reasons, share), share, math.nan), reasons
 
 
-def select_top(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tensor, list[str | None]]:
+def select_top(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tensor, Reasons]:
     """A selection out of importance: as many of the highest tokens as ``counts`` says, the first position on ties.
 
     Take ``(rationale & content).sum(-1)`` for as many tokens as the rationale has, or a share of the text with

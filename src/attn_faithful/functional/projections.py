@@ -290,7 +290,14 @@ def _one_a_row(name: str, value: Tensor, gaps: Tensor) -> Tensor:
         ) from None
 
 
-def _check_range(name: str, value: float | Tensor, low: float, high: float, text: str, closed: bool = False) -> None:
+def _check_range(
+    name: str,
+    value: float | Tensor,
+    low: float,
+    high: float,
+    text: str,
+    closed: bool = False,
+) -> None:
     for end in _ends(value):
         above = low < end or (closed and low == end)
         if not (above and end < high):

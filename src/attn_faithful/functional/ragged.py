@@ -15,7 +15,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_same_length
 from attn_faithful.functional.distributions import SUM_TOLERANCE
 from attn_faithful.functional.divergences import jsd, multilabel_tvd, tvd
-from attn_faithful.functional.reasons import NAN_ATTENTION, NO_TOKEN, first_reasons
+from attn_faithful.functional.reasons import NAN_ATTENTION, NO_TOKEN, Reasons, first_reasons
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,7 +31,7 @@ def per_example_divergences(
     reference_attentions: Rows,
     *,
     multi_label: bool = False,
-) -> tuple[Array, Array, list[str | None]]:
+) -> tuple[Array, Array, Reasons]:
     r"""TVD of the class probabilities and JSD of the attention of every example, from ragged lists.
 
     Args:

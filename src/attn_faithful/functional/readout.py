@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, first_reasons
+from attn_faithful.functional.reasons import NAN_SCORES, NO_TOKEN, Reasons, first_reasons
 
 LARGEST = 1e300  # a larger score is as good as infinite: differences and sums of several would be
 
@@ -21,7 +21,7 @@ _MASS_TOLERANCE = 1e-3
 
 def checked_readout(
     attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor, list[str | None]]:
+) -> tuple[Tensor, Tensor, Tensor, Reasons]:
     """Attention, token logits and bias in float64 with 0 where nothing counts, and why an example is undefined.
 
     Args:
@@ -42,7 +42,8 @@ def checked_readout(
     _check_shapes(attention, allowed, token_logits, bias)
     counts = bias != -math.inf  # (B, C)
     attention = torch.where(allowed, attention.detach().double(), 0.0)
-    token_logits = torch.where(allowed[:, :, None] & counts[:, None], token_logits.detach().double(), 0.0)
+    in_logits = allowed[:, :, None] & counts[:, None]  # (B, T, C)
+    token_logits = torch.where(in_logits, token_logits.detach().double(), 0.0)
     bias = bias.detach().double()
 
     finite = attention.isfinite().all(-1)
@@ -61,7 +62,8 @@ def _check_shapes(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
     b, t, c = token_logits.shape
     if not c:
         raise InputError("Expected `token_logits` of one class at least, but got none.")
-    for name, value, shape in (("attention", attention, (b, t)), ("allowed", allowed, (b, t)), ("bias", bias, (b, c))):
+    expected = {"attention": (attention, (b, t)), "allowed": (allowed, (b, t)), "bias": (bias, (b, c))}
+    for name, (value, shape) in expected.items():
         if tuple(value.shape) != shape:
             raise InputError(
                 f"Expected `{name}` of shape {shape} beside `token_logits` {(b, t, c)}, but got {tuple(value.shape)}; "
@@ -71,7 +73,7 @@ def _check_shapes(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
         raise InputError(f"Expected `allowed` of type torch.bool, but got {allowed.dtype}; pass allowed.bool().")
 
 
-def defined_rows(reasons: list[str | None], like: Tensor) -> Tensor:
+def defined_rows(reasons: Reasons, like: Tensor) -> Tensor:
     """Which examples (B,) have no reason to be undefined, on the device of ``like``.
 
     Example:
@@ -92,8 +94,9 @@ def as_distributions(attention: Tensor, defined: Tensor) -> Tensor:
         tensor([[0.6002, 0.3998]], dtype=torch.float64)
     """
     mass = attention.sum(-1)
-    wrong = ((mass - 1).abs() > _MASS_TOLERANCE) | (attention < 0).any(-1)
-    wrong_rows = (defined & wrong).nonzero()[:, 0].tolist()
+    off = (mass - 1).abs() > _MASS_TOLERANCE
+    negative = (attention < 0).any(-1)
+    wrong_rows = (defined & (off | negative)).nonzero()[:, 0].tolist()
     if wrong_rows:
         row = wrong_rows[0]
         raise InputError(
@@ -118,21 +121,60 @@ def decided(attention: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
 
 
 def flipped(logits: Tensor, decision: Tensor) -> Tensor:
-    """Whether the argmax of the logits (..., C), the lowest index on ties, is another class than the decision (...).
+    """Whether the argmax of the logits (B, K, C), the lowest index on ties, is another class than the decision (B,).
 
     Example:
-        >>> flipped(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), torch.tensor([1, 1]))
-        tensor([ True, False])
+        >>> flipped(torch.tensor([[[1.0, 1.0], [0.0, 1.0]]]), torch.tensor([1]))
+        tensor([[ True, False]])
     """
-    of_decision = logits.gather(-1, decision[..., None])
-    wins_ties = torch.arange(logits.shape[-1], device=logits.device) < decision[..., None]
-    ahead = (logits > of_decision) | (wins_ties & (logits == of_decision))
-    return ahead.any(-1)
+    decision = decision[:, None, None]
+    of_decision = logits.gather(-1, decision.expand(*logits.shape[:2], 1))
+    classes = torch.arange(logits.shape[-1], device=logits.device)
+    wins_tie = (classes < decision) & (logits == of_decision)
+    return ((logits > of_decision) | wins_tie).any(-1)
+
+
+def logits_of(token_logits: Tensor, decision: Tensor) -> Tensor:
+    """What each token says for the decision (B,), (B, T, 1).
+
+    Example:
+        >>> logits_of(torch.tensor([[[0.0, 3.0], [0.0, -1.0]]]), torch.tensor([1])).tolist()
+        [[[3.0], [-1.0]]]
+    """
+    index = decision[:, None, None].expand(-1, token_logits.shape[1], 1)
+    return token_logits.gather(2, index)
+
+
+def leads(token_logits: Tensor, bias: Tensor, decision: Tensor, filler: float) -> tuple[Tensor, Tensor]:
+    """By how much the decision leads each class at each token, bias included.
+
+    Args:
+        token_logits: (B, T, C), without the bias.
+        bias: (B, C).
+        decision: (B,).
+        filler: for the decision itself and for classes that never count.
+
+    Returns:
+        margins (B, C, T), and which classes the decision can lose to (B, C).
+
+    Example:
+        >>> margins, others = leads(torch.tensor([[[0.0, 3.0]]]), torch.zeros(1, 2), torch.tensor([1]), math.inf)
+        >>> margins.tolist(), others.tolist()
+        ([[[3.0], [inf]]], [[True, False]])
+    """
+    decision_column = decision[:, None]
+    classes = torch.arange(bias.shape[1], device=bias.device)
+    others = (bias > -math.inf) & (classes != decision_column)
+    bias_lead = torch.where(others, bias.gather(1, decision_column) - bias, 0.0)
+    margins = logits_of(token_logits, decision) - token_logits + bias_lead[:, None]
+    margins = torch.where(others[:, None], margins, filler)
+    return margins.transpose(1, 2), others
 
 
 def check_decision(decision: Tensor, examples: int, classes: int) -> None:
     """Raise unless ``decision`` holds one class for each example."""
-    if tuple(decision.shape) != (examples,) or bool(((decision < 0) | (decision >= classes)).any()):
+    outside = (decision < 0) | (decision >= classes)
+    if tuple(decision.shape) != (examples,) or bool(outside.any()):
         raise InputError(
             f"Expected `decision` with one class from 0 to {classes - 1} for each of {examples} examples, "
             f"but got {decision.tolist()}."
@@ -171,5 +213,25 @@ def first_true(values: Tensor) -> Tensor:
         tensor([1., nan], dtype=torch.float64)
     """
     index = torch.arange(values.shape[-1], device=values.device, dtype=torch.float64)
-    first = F.pad(torch.where(values, index, math.inf), (0, 1), value=math.inf).amin(-1)
+    first = min_or_infinity(torch.where(values, index, math.inf))
     return torch.where(first < math.inf, first, math.nan)
+
+
+def min_or_infinity(values: Tensor) -> Tensor:
+    """The smallest value along the last axis, infinite where that is empty.
+
+    Example:
+        >>> min_or_infinity(torch.tensor([[2.0, 1.0]])), min_or_infinity(torch.zeros(1, 0))
+        (tensor([1.]), tensor([inf]))
+    """
+    return F.pad(values, (0, 1), value=math.inf).amin(-1)
+
+
+def max_or_infinity(values: Tensor) -> Tensor:
+    """The largest value along the last axis, -infinite where that is empty.
+
+    Example:
+        >>> max_or_infinity(torch.tensor([[2.0, 1.0]])), max_or_infinity(torch.zeros(1, 0))
+        (tensor([2.]), tensor([-inf]))
+    """
+    return F.pad(values, (0, 1), value=-math.inf).amax(-1)

@@ -43,13 +43,16 @@ WHERE_NO_MASS = "mass where the model has none"
 NOTHING_MARKED = "no rationale in the data"
 
 
+Reasons = list[str | None]  # for each example why it is undefined, None where it is defined
+
+
 class Flags(Protocol):
     """Booleans of B examples: a tensor (B,) or an array (B,)."""
 
     def tolist(self) -> list[bool]: ...
 
 
-def first_reasons(flags_by_reason: Mapping[str, Flags]) -> list[str | None]:
+def first_reasons(flags_by_reason: Mapping[str, Flags]) -> Reasons:
     """For each of B examples the first reason whose flag is set, None where none is.
 
     Args:
@@ -75,7 +78,7 @@ def _first(reasons: Sequence[str], flags: Sequence[bool]) -> str | None:
     return None
 
 
-def or_else(first: Sequence[str | None], second: Sequence[str | None]) -> list[str | None]:
+def or_else(first: Sequence[str | None], second: Sequence[str | None]) -> Reasons:
     """For each of B examples its first reason, or else its second.
 
     Example:

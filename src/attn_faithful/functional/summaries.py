@@ -108,7 +108,13 @@ def _summary(defined: Array, interval: tuple[float, float], n_examples: int, rea
     )
 
 
-def _intervals(filled: Array, defined: Array, n_resamples: int, level: float, seed: int) -> tuple[Array, Array]:
+def _intervals(
+    filled: Array,
+    defined: Array,
+    n_resamples: int,
+    level: float,
+    seed: int,
+) -> tuple[Array, Array]:
     """Lower and upper ends (M,) of the columns' intervals; NaN for a column without a value."""
     n, columns = filled.shape
     if n == 0 or columns == 0:

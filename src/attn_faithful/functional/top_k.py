@@ -221,7 +221,13 @@ class _TwoLists:
 
 
 def _two_lists(
-    x: ArrayLike, y: ArrayLike, k: int, p: float, tie_tolerance: float, names: tuple[str, str], example: object
+    x: ArrayLike,
+    y: ArrayLike,
+    k: int,
+    p: float,
+    tie_tolerance: float,
+    names: tuple[str, str],
+    example: object,
 ) -> _TwoLists | TopK:
     """The two lists, or the undefined result."""
     k = _checked_k(k, 2)

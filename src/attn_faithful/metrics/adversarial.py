@@ -20,12 +20,13 @@ from attn_faithful.functional.reasons import (
     NO_EXAMPLE_OF_2,
     NO_TOKEN,
     TOO_SHORT,
+    Reasons,
     first_reasons,
     or_else,
 )
 from attn_faithful.functional.summaries import Summary, summarize
 from attn_faithful.metrics.alternatives import Alternatives
-from attn_faithful.metrics.lists import Nested, Reasons, check_reduction, lists_of, mean_of
+from attn_faithful.metrics.lists import Nested, check_reduction, lists_of, mean_of
 
 ROUNDING = 1e-6  # of float32 probabilities, in "within eps"
 _TIE = 1e-12  # nats; no common token is ln 2 up to the order of the sum

@@ -31,7 +31,11 @@ _COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optima
 
 
 def decision_flip_of_lists(
-    predictions: Rows, references: Rows, token_logits: Nested, biases: Rows, reduction: str = "mean"
+    predictions: Rows,
+    references: Rows,
+    token_logits: Nested,
+    biases: Rows,
+    reduction: str = "mean",
 ) -> dict[str, Any]:
     r"""Fraction of the items that a ranking removes, the rest renormalized, until the decision changes, from lists.
 

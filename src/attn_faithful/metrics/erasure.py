@@ -121,7 +121,11 @@ def _number_of_shares(without: RaggedRows) -> int:
 
 
 def _curve(
-    lost: Callable[[Tensor, Tensor], Tensor], full: RaggedRows, parts: RaggedRows, defined: Mask, shares: int
+    lost: Callable[[Tensor, Tensor], Tensor],
+    full: RaggedRows,
+    parts: RaggedRows,
+    defined: Mask,
+    shares: int,
 ) -> Array:
     """What the prediction loses (B, 1 + shares): the mean over shares, then at each share; NaN where undefined."""
     curve = np.full((len(defined), shares + 1), math.nan)

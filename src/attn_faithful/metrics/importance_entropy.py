@@ -10,9 +10,9 @@ import torch
 
 from attn_faithful.functional.concentration import distribution, entropy, gini, normalized_entropy, support_size
 from attn_faithful.functional.ragged import RaggedRows, Rows
-from attn_faithful.functional.reasons import NO_EXAMPLE, or_else
+from attn_faithful.functional.reasons import NO_EXAMPLE, Reasons, or_else
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics.lists import Reasons, check_reduction, lists_of, mean_of, means_of
+from attn_faithful.metrics.lists import check_reduction, lists_of, mean_of, means_of
 
 _COLUMNS = ("importance_entropy", "entropy", "support_size", "gini")
 

@@ -11,7 +11,6 @@ from attn_faithful.functional.reasons import NO_EXAMPLE
 from attn_faithful.functional.summaries import Summary
 
 Nested = Sequence[Rows]  # B lists of rows
-Reasons = list[str | None]  # why an example is undefined, else None
 
 
 def check_reduction(reduction: str) -> None:

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attn_faithful.functional.divergences import tvd
 from attn_faithful.functional.ragged import Rows
-from attn_faithful.functional.reasons import NO_PERMUTATION
+from attn_faithful.functional.reasons import NO_PERMUTATION, Reasons
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.alternatives import Alternatives
-from attn_faithful.metrics.lists import Nested, Reasons, check_reduction, mean_of
+from attn_faithful.metrics.lists import Nested, check_reduction, mean_of
 
 
 def permutation_of_lists(predictions: Nested, references: Rows, reduction: str = "mean") -> dict[str, Any]:

@@ -14,8 +14,9 @@ from attn_faithful._checks import InputError, check_same_length
 from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, random_auprc, select_top, token_f1
 from attn_faithful.functional.ragged import RaggedRows, Rows, check_rows_alike
+from attn_faithful.functional.reasons import Reasons
 from attn_faithful.functional.summaries import summarize
-from attn_faithful.metrics.lists import Reasons, check_reduction, lists_of, mean_of, means_of
+from attn_faithful.metrics.lists import check_reduction, lists_of, mean_of, means_of
 
 COLUMNS = (
     "auprc",
