@@ -320,7 +320,8 @@ def carry_out(
         them.
     """
     from attn_faithful.experiments.grid import expand
-    from attn_faithful.experiments.run_recipe import cost, mine, process_group, run_cells
+    from attn_faithful.experiments.launcher import process_group
+    from attn_faithful.experiments.run_recipe import cost, mine, run_cells
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.paper_numbers import write_recipe
     from attn_faithful.reports.progress.progress import Progress

@@ -10,8 +10,8 @@ import torch.distributed as dist
 
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
+from attn_faithful.experiments.launcher import process_group
 from attn_faithful.experiments.processes import ProcessGroup
-from attn_faithful.experiments.run_recipe import process_group
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.training.base import TrainSettings, train_base

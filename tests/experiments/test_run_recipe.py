@@ -4,7 +4,7 @@ import pytest
 
 from attn_faithful._checks import InputError, MissingSourceError
 from attn_faithful.api import run_recipe
-from attn_faithful.experiments.run_recipe import PARALLEL, process_group
+from attn_faithful.experiments.launcher import PARALLEL, process_group
 from tests.experiments.tiny import RAW
 
 AWAY = {"name": "Away", "source": "./nowhere/at-all"}

@@ -12,8 +12,7 @@ from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.evaluators.null_controls import CONTROLS
 from attn_faithful.experiments import evaluation_settings as settings
-from attn_faithful.experiments import recipe
-from attn_faithful.experiments import run_recipe as launch
+from attn_faithful.experiments import launcher, recipe
 from attn_faithful.experiments.model_settings import model_keys
 from attn_faithful.experiments.run_stock_twins import StockTwinSettings
 from attn_faithful.functional.projections import PROJECTIONS
@@ -40,7 +39,7 @@ def keys(cls):
         (names.ENCODERS, ENCODERS),
         (names.ATTENTIONS, SCORERS),
         (names.PROJECTIONS, PROJECTIONS),
-        (names.PARALLEL, launch.PARALLEL),
+        (names.PARALLEL, launcher.PARALLEL),
         (names.KEYS[""], keys(recipe.Recipe)),
         (names.KEYS["data"], keys(recipe.DataSettings)),
         (names.KEYS["tokenizer"], keys(recipe.TokenizerSettings)),

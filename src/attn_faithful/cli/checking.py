@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, recipe_overrides
@@ -28,9 +29,7 @@ def _check_cells(given: argparse.Namespace, is_recipe: bool) -> None:
     from attn_faithful.experiments.check import check_cells
     from attn_faithful.experiments.estimate import estimate
     from attn_faithful.experiments.grid import expand
-    from attn_faithful.experiments.prepare import statistics
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
-    from attn_faithful.records.meta import DataFacts
     from attn_faithful.reports.tables.listings import plan_table
     from attn_faithful.reports.tables.models import data_table
 
@@ -42,13 +41,19 @@ def _check_cells(given: argparse.Namespace, is_recipe: bool) -> None:
     cells = expand(recipe, given.data_dir, only(given.only))
     checked = check_cells(cells)
     estimates, prepared = estimate(cells)
-    tables = [data_table([(data.texts.name, DataFacts.from_json(statistics(data))) for data in prepared])]
+    tables = [data_table([(data.texts.name, _facts(data)) for data in prepared])]
     if is_recipe:
         rows = zip(cells, estimates, strict=True)
         plan = [(cell.title, cell.folder, cost.minutes, cost.megabytes) for cell, cost in rows]
         tables.append(plan_table(recipe.name, plan))
     show(tables)
     _conclude(checked.warnings)
+
+
+def _facts(data: Any) -> Any:
+    from attn_faithful.experiments.data_facts import data_facts
+
+    return data_facts(data.texts, data.rows, data.tokenizer, vector_coverage=data.coverage)
 
 
 def _check_for_model(given: argparse.Namespace) -> None:

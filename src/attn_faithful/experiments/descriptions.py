@@ -27,7 +27,8 @@ def model_name(model: Any, origin: str | None = None) -> str:
         origin: folder or Hub id that it came from; None takes what transformers noted when it was loaded.
     """
     place = origin or origin_of(model.config)
-    return " ".join([_of_place(str(place)) if place else _kind(model), *_digest(model)])
+    name = _of_place(str(place)) if place else _kind(model)
+    return " ".join([name, *_digest(model)])
 
 
 def kind_and_weights(model: Any) -> str:
@@ -50,7 +51,8 @@ def _of_place(place: str) -> str:
 
     The folder of a run stands for the model in it.
     """
-    if not Path(place).exists() and place.count("/") == 1 and not place.startswith((".", "/", "~")):
+    is_hub_id = place.count("/") == 1 and not place.startswith((".", "/", "~")) and not Path(place).exists()
+    if is_hub_id:
         return place
     path = Path(place).resolve()
     if path.name == "model":
@@ -88,5 +90,5 @@ def trained_on(origin: str | None) -> Mapping[str, Any] | None:
         data = run.read_meta().get("data") or {}
     except InputError:
         return None
-    found = data.get("train")
-    return found if isinstance(found, Mapping) else None
+    train = data.get("train")
+    return train if isinstance(train, Mapping) else None

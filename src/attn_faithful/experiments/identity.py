@@ -161,10 +161,13 @@ def model_facts(model: Any) -> dict[str, Any]:
 def weights_digest(model: nn.Module) -> str:
     """A digest of a model's weights and buffers, with the type that they are stored in."""
     seen = hashlib.sha256()
-    held = {**dict(model.named_buffers()), **model.state_dict()}
-    for name, value in sorted(held.items()):
+    values = {**dict(model.named_buffers()), **model.state_dict()}
+    for name, value in sorted(values.items()):
         seen.update(name.encode())
-        for part in tensor_parts(value) if isinstance(value, Tensor) else [value_digest(value).encode()]:
+        if not isinstance(value, Tensor):
+            seen.update(value_digest(value).encode())
+            continue
+        for part in tensor_parts(value):
             seen.update(part)
     return seen.hexdigest()
 
@@ -175,15 +178,17 @@ def _adapts(module: nn.Module) -> bool:
 
 def _adapters(name: str, module: nn.Module) -> list[Any]:
     """Which adapters of a layer act, and how strongly."""
-    found: list[Any] = [name]
+    facts: list[Any] = [name]
     for key in _OF_ADAPTERS:
         try:
             value = getattr(module, key, None)
         except (ValueError, RuntimeError):  # transformers models without any adapter
             continue
+        if isinstance(value, Mapping):
+            value = sorted(value.items())
         if not callable(value):
-            found.append([key, repr(sorted(value.items()) if isinstance(value, Mapping) else value)])
-    return found
+            facts.append([key, repr(value)])
+    return facts
 
 
 # the tokenizer
@@ -198,23 +203,35 @@ def tokenizer_digest(tokenizer: Any) -> str:
         return "none"
     kind = type(tokenizer)
     facts: list[Any] = [value_digest(kind) if is_written(kind) else f"{kind.__module__}.{kind.__qualname__}"]
-    told = {name: getattr(tokenizer, name, None) for name in _OF_TOKENIZERS}
-    # a method of that name (`add_special_tokens`) shows the folder that the tokenizer was loaded from
-    facts += [[name, repr(value)] for name, value in told.items() if not callable(value)]
-    facts.append(sorted(map(repr, (getattr(tokenizer, "special_tokens_map", None) or {}).items())))
+    for name in _OF_TOKENIZERS:
+        value = getattr(tokenizer, name, None)
+        # a method of that name (`add_special_tokens`) shows the folder that the tokenizer was loaded from
+        if not callable(value):
+            facts.append([name, repr(value)])
+    special_tokens = getattr(tokenizer, "special_tokens_map", None) or {}
+    facts.append(sorted(map(repr, special_tokens.items())))
     if getattr(tokenizer, "is_fast", False):
         backend = json.loads(tokenizer.backend_tokenizer.to_str())
         facts.append({name: value for name, value in backend.items() if name not in ("padding", "truncation")})
-        return _digest(facts)
+    else:
+        facts += _slow_facts(tokenizer)
+    return _digest(facts)
+
+
+def _slow_facts(tokenizer: Any) -> list[Any]:
+    """What a tokenizer without a fast backend does: added tokens, vocabulary, arguments, files, attributes."""
     added = getattr(tokenizer, "added_tokens_decoder", None) or {}
-    facts.append(sorted((int(number), repr(token)) for number, token in added.items()))
-    facts.append(sorted(tokenizer.get_vocab().items()) if hasattr(tokenizer, "get_vocab") else None)
-    given = getattr(tokenizer, "init_kwargs", None) or {}
-    facts.append(sorted((k, repr(v)) for k, v in given.items() if k not in (*_PATHS, *_TOLD_NOTHING)))
-    facts.append(_own_files(tokenizer))
+    arguments = getattr(tokenizer, "init_kwargs", None) or {}
+    told = {name: value for name, value in arguments.items() if name not in (*_PATHS, *_TOLD_NOTHING)}
+    facts: list[Any] = [
+        sorted((int(number), repr(token)) for number, token in added.items()),
+        sorted(tokenizer.get_vocab().items()) if hasattr(tokenizer, "get_vocab") else None,
+        sorted((name, repr(value)) for name, value in told.items()),
+        _own_files(tokenizer),
+    ]
     if not hasattr(tokenizer, "init_kwargs"):  # a class of one's own
         facts.append(value_digest(vars(tokenizer)))
-    return _digest(facts)
+    return facts
 
 
 def _own_files(tokenizer: Any) -> list[str]:
@@ -268,7 +285,8 @@ def digest(path: Path, named: bool = True) -> str:
         named: whether names count beside what is held.
     """
     seen = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    for file in files:
         size = file.stat().st_size
         seen.update(f"{file.name if named else ''} {size} ".encode())
         with open(file, "rb") as handle:

@@ -1,4 +1,4 @@
-"""One label a text or several: what the model gives and what the data holds are brought together before any work."""
+"""One label a text or several: the labels of the data are brought into the shape that the model has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attn_faithful.data.sources import TextData
 
 
 def fit_label_shapes(texts: TextData, multi_label: bool) -> None:
-    """Bring labels into the shape that a model has; data of single labels is read as one yes and else noes, and told.
+    """Bring labels into the shape that a model has; one label a text is read as one yes among noes, with a note.
 
     Args:
         texts: their splits are changed.
@@ -30,8 +30,8 @@ def fit_label_shapes(texts: TextData, multi_label: bool) -> None:
             )
         if not multi_label or several or max(labels, default=-1) < 0:
             continue
-        held = [_flags(label, len(texts.label_names)) for label in labels]
-        texts.splits[name] = rows.remove_columns(["label"]).add_column("label", held)
+        flags = [_flags(label, len(texts.label_names)) for label in labels]
+        texts.splits[name] = rows.remove_columns(["label"]).add_column("label", flags)
         changed = True
     if changed:
         texts.notes.append("The data has one label a text and the model several: every other label is taken as a no.")

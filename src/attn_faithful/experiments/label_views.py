@@ -20,23 +20,25 @@ class LabelSources:
     """Importance by label, for the tests that ask each label, and what one label's leaves for the others.
 
     Attributes:
-        found: label -> source -> its importance; of the sources that no site changes.
+        by_label: label -> source -> its importance; of the sources that no site changes.
         memory: see `Request`.
     """
 
-    found: dict[int, dict[str, Attribution]] = field(default_factory=dict)
+    by_label: dict[int, dict[str, Attribution]] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
 
     def of(self, label: int, names: Sequence[str], request: Request, at_a_site: Sequence[str]) -> dict[str, Tensor]:
         """Importance for the side of one half on which a label lies."""
-        own = replace(request, target=None, label=label, memory=self.memory)
-        known = self.found.setdefault(label, {})
+        label_request = replace(request, target=None, label=label, memory=self.memory)
+        known = self.by_label.setdefault(label, {})
         values = {}
         for name in names:
-            held = known.get(name) or attribute(name, own)
+            attribution = known.get(name)
+            if attribution is None:
+                attribution = attribute(name, label_request)
             if name not in at_a_site:
-                known[name] = held
-            values[name] = held.values
+                known[name] = attribution
+            values[name] = attribution.values  # (B, T)
         return values
 
 
@@ -64,13 +66,13 @@ def ask_labels(
         sources: of each label, importance in the place of the block's.
     """
     by_label: LabelTest = evaluator.by_label
-    asked = {metric.name for metric in by_label.metrics}
-    found = ScoreRows()
-    if any(metric.name not in asked for metric in evaluator.metrics):
-        found.extend(evaluator.run(block, settings).without_metrics(asked))
+    label_metrics = {metric.name for metric in by_label.metrics}
+    rows = ScoreRows()
+    if any(metric.name not in label_metrics for metric in evaluator.metrics):
+        rows.extend(evaluator.run(block, settings).without_metrics(label_metrics))
     decode = Remembered(block.encoded.decode)
     for label, name in enumerate(names):
-        own = replace(
+        label_block = replace(
             block,
             encoded=label_view(block.encoded, label, decode),
             label=name,
@@ -78,16 +80,17 @@ def ask_labels(
             sources={**block.sources, **sources[label]},
             without=_without(block, label),
         )
-        found.extend(by_label.run(own, settings))
-    return found
+        rows.extend(by_label.run(label_block, settings))
+    return rows
 
 
 def _without(block: Block, label: int) -> Any:
-    given = block.without
-    if given is None:
+    """The block's deletion of items, giving the logits of one label."""
+    of_all_labels = block.without
+    if of_all_labels is None:
         return None
 
     def without(keep: Tensor) -> Tensor:
-        return no_and_yes(given(keep), label)
+        return no_and_yes(of_all_labels(keep), label)  # (B, K, 2)
 
     return without

@@ -16,7 +16,6 @@ from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.data.word_vectors import Vectors, load_vectors
-from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.recipe import Recipe, TokenizerSettings
 from attn_faithful.models.architectures import FLAT, config_class, model_class
 from attn_faithful.training.metrics import balanced_weights
@@ -133,12 +132,6 @@ def _class_weights(recipe: Recipe, train: Rows, texts: TextData) -> list[float] 
 def _positive_weight(positive: int, texts: int) -> float:
     """The weight of a label's positive term: #negative / #positive; 1 where no text has the label."""
     return float((texts - positive) / positive) if positive else 1.0
-
-
-def statistics(prepared: Prepared) -> dict[str, Any]:
-    """Facts of the data for meta.json: fingerprint, notes, vocabulary, and of each split classes and lengths."""
-    facts = data_facts(prepared.texts, prepared.rows, prepared.tokenizer, vector_coverage=prepared.coverage)
-    return facts.as_json()
 
 
 def collator(rows: Rows, columns: tuple[str, ...] = (), pad_token_id: int = 0) -> Collator:

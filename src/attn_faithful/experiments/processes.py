@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from attn_faithful._checks import InputError
@@ -30,35 +31,43 @@ class ProcessGroup:
 
     @property
     def main(self) -> bool:
+        """Whether this is the process that writes and shows."""
         return self.rank == 0
+
+    @property
+    def together(self) -> bool:
+        """Whether all processes work on each cell, and not each on its own cells."""
+        return self.gather is not None
 
     @contextmanager
     def writing(self, folder: RunFolder) -> Iterator[None]:
-        """The run folder is this team's alone inside: the main process holds its lock.
+        """Inside, the run folder is this group's alone: the main process holds its lock.
 
         Raises:
-            InputError: another process is writing there; in every process of the team.
+            InputError: another process is writing there; in every process of the group.
         """
-        with ExitStack() as held:
-            refused = None
+        with ExitStack() as locks:
+            refusal = None
             if self.main:
                 try:
-                    held.enter_context(folder.writing())
+                    locks.enter_context(folder.writing())
                 except InputError as error:
-                    refused = str(error)
-            for said in self.all_gather([refused]):
-                if said is not None:
-                    raise InputError(said)
+                    refusal = str(error)
+            for message in self.all_gather([refusal]):
+                if message is not None:
+                    raise InputError(message)
             yield
 
-    def all_gather(self, found: list[Any]) -> list[Any]:
-        """What all processes found, one list."""
-        return found if self.gather is None else [entry for part in self.gather(found) for entry in part]
+    def all_gather(self, values: list[Any]) -> list[Any]:
+        """The values of all processes, one list."""
+        if self.gather is None:
+            return values
+        return list(chain.from_iterable(self.gather(values)))
 
     def run_over(self, model: Any, rows: Rows, collate: Collate) -> Outputs:
-        """As `models.inference.run_over`, each process a share of the examples; all get the whole."""
-        found = self.all_gather(run_share(model, rows, collate, self.rank, self.world))
-        return Outputs.of(found, model.config.num_labels)
+        """As `models.inference.run_over`, each process a share of the examples; all get the outputs of all."""
+        outputs = self.all_gather(run_share(model, rows, collate, self.rank, self.world))
+        return Outputs.of(outputs, model.config.num_labels)
 
 
 SINGLE_PROCESS = ProcessGroup()

@@ -44,19 +44,20 @@ class Split:
 
     def blocks(self, model: StockModel) -> list[Block]:
         """Blocks of these texts, by their places among all."""
-        return [
-            Block(block.number, [[self.places[i] for i in places] for places in block.copies], block.keys)
-            for block in distinct_blocks(self.readable, model.cost)
-        ]
+        blocks = []
+        for block in distinct_blocks(self.readable, model.cost):
+            copies = [[self.places[i] for i in places] for places in block.copies]
+            blocks.append(Block(block.number, copies, block.keys))
+        return blocks
 
     def note(self, name: str) -> list[str]:
-        """What is to be said of texts that training did without."""
+        """A note on the texts that training did without; none where it read them all."""
         if not self.failed:
             return []
-        first, why = next(iter(self.failed.items()))
+        first, reason = next(iter(self.failed.items()))
         return [
             f"{len(self.failed)} of {len(self.rows)} texts of {name} were left out of training, since the model cannot "
-            f"read them; the first is {first!r}: {why.removeprefix('not measured: ')}"
+            f"read them; the first is {first!r}: {reason.removeprefix('not measured: ')}"
         ]
 
 
@@ -70,23 +71,24 @@ def read_split(model: StockModel, name: str, rows: Rows, collate: Collate) -> Sp
         collate: makes batches.
 
     Raises:
-        Exception: an error of the run, see `failing.is_of_the_run`.
+        Exception: an error of the run, see `undefined_texts.is_of_the_run`.
         InputError: the model can read none of them.
     """
     reasons: dict[int, str] = {}
     tried = read = 0
     for block in distinct_blocks(rows, model.cost):
-        for places, why in zip(block.copies, _reasons(model, rows, collate, block), strict=True):
-            if why is None:
+        for copies, reason in zip(block.copies, _reasons(model, rows, collate, block), strict=True):
+            if reason is None:
                 read += 1
             else:
-                reasons |= dict.fromkeys(places, why)
+                reasons |= dict.fromkeys(copies, reason)
         tried += len(block.copies)
         if not read and (tried >= PATIENCE or len(reasons) == len(rows)):
-            why = next(iter(reasons.values()))
-            raise InputError(f"The model can read no text of {name} ({why}); is the tokenizer the model's?")
+            first = next(iter(reasons.values()))
+            raise InputError(f"The model can read no text of {name} ({first}); is the tokenizer the model's?")
+    readable = [place for place in range(len(rows)) if place not in reasons]
     failed = {rows["example"][place]: reasons[place] for place in sorted(reasons)}
-    return Split(rows, [place for place in range(len(rows)) if place not in reasons], failed)
+    return Split(rows, readable, failed)
 
 
 def _reasons(model: StockModel, rows: Rows, collate: Collate, block: Block) -> list[str | None]:
@@ -96,29 +98,32 @@ def _reasons(model: StockModel, rows: Rows, collate: Collate, block: Block) -> l
     except Exception as error:
         if is_of_the_run(error):
             raise
-    found: list[str | None] = []
+    reasons: list[str | None] = []
     for place in block.first:
         try:
-            found += _beside_another(model, collate([rows[place]]))
+            reasons += _beside_another(model, collate([rows[place]]))
         except Exception as error:
             if is_of_the_run(error):
                 raise
-            found.append(reason_of(error))
-    return found
+            reasons.append(reason_of(error))
+    return reasons
 
 
 @torch.no_grad()
 def _beside_another(model: StockModel, texts: Batch) -> list[str | None]:
-    """Of each text whether its logits are no numbers, where a short text that the model can read is beside them."""
-    known = model.probe.texts
-    (b, t), least = texts["input_ids"].shape, known["input_ids"].shape[1]
+    """Why the logits of each text are no numbers, beside a short text that the model can read; None if they are."""
+    short = model.probe.texts
+    b, t = texts["input_ids"].shape
+    short_length = short["input_ids"].shape[1]
     both: dict[str, Tensor] = {}
     for name, fill in (("input_ids", model.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0)):
         if name not in texts:
             continue
-        both[name] = known["input_ids"].new_full((b + 1, max(t, least)), fill)
-        both[name][:b, :t] = texts[name]
-        if name in known:
-            both[name][b, :least] = known[name][0]
+        padded = short["input_ids"].new_full((b + 1, max(t, short_length)), fill)  # (B + 1, T)
+        padded[:b, :t] = texts[name]
+        if name in short:
+            padded[b, :short_length] = short[name][0]
+        both[name] = padded
     logits = model.seen(both, set()).logits[:b]  # (B, C)
-    return [None if finite else NOT_FINITE for finite in logits.isfinite().all(1).tolist()]
+    finite = logits.isfinite().all(1)  # (B,)
+    return [None if is_finite else NOT_FINITE for is_finite in finite.tolist()]

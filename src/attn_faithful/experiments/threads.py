@@ -58,11 +58,11 @@ def threads_for(weights: int) -> Iterator[None]:
 
     before = torch.get_num_threads()
     number = _asked.get() or _of_environment()
-    if number is None:
-        number = before if _chosen(before) or weights > SMALL else 1
-        if number < before:
+    if number is None and weights <= SMALL and not _chosen(before):
+        number = 1
+        if before > 1:
             _tell(weights)
-    torch.set_num_threads(number)
+    torch.set_num_threads(number or before)
     try:
         yield
     finally:
@@ -78,19 +78,21 @@ def computing_weights(model: Any) -> int:
     inner = computing_module(model)
     if inner is None:
         return SMALL + 1  # nothing is known of it
-    tables = [m for m in inner.modules() if isinstance(m, torch.nn.Embedding)]
-    held = {id(p) for table in tables for p in table.parameters()}
-    return sum(p.numel() for p in inner.parameters() if id(p) not in held)
+    in_embeddings: set[int] = set()
+    for module in inner.modules():
+        if isinstance(module, torch.nn.Embedding):
+            in_embeddings.update(id(weight) for weight in module.parameters())
+    return sum(weight.numel() for weight in inner.parameters() if id(weight) not in in_embeddings)
 
 
-def weights_of(settings: Mapping[str, Any]) -> int:
+def weights_of(model: Mapping[str, Any]) -> int:
     """`computing_weights` of the model that a recipe's part ``model`` describes; nothing is initialized."""
     import torch
 
     from attn_faithful.models.architectures import FLAT, config_class, new_model
 
-    own = {**settings}
-    config = config_class(own.pop("architecture", FLAT))(vocab_size=2, **own)
+    settings = dict(model)
+    config = config_class(settings.pop("architecture", FLAT))(vocab_size=2, **settings)
     with torch.device("meta"):
         return computing_weights(new_model(config))
 

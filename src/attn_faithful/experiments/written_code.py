@@ -92,12 +92,13 @@ def _hashed(parts: Iterable[bytes]) -> str:
 
 def tensor_parts(value: Tensor) -> Iterator[bytes]:
     """Type, shape and bits of a tensor."""
-    held = value.detach().cpu().contiguous()
-    yield f"{held.dtype} {tuple(held.shape)} ".encode()
-    if held.is_quantized:
-        yield str(held.q_scale() if held.qscheme() == torch.per_tensor_affine else held.q_per_channel_scales()).encode()
-        held = held.int_repr()
-    yield held.reshape(-1).view(torch.uint8).numpy().tobytes() if held.numel() else b""
+    values = value.detach().cpu().contiguous()
+    yield f"{values.dtype} {tuple(values.shape)} ".encode()
+    if values.is_quantized:
+        per_tensor = values.qscheme() == torch.per_tensor_affine
+        yield str(values.q_scale() if per_tensor else values.q_per_channel_scales()).encode()
+        values = values.int_repr()
+    yield values.reshape(-1).view(torch.uint8).numpy().tobytes() if values.numel() else b""
 
 
 class _Reader:
@@ -176,10 +177,10 @@ class _Reader:
 
     def _of_object(self, value: Any) -> Iterator[bytes]:
         """A plain object: its class and its attributes; of an installed class only where they are simple."""
-        own = vars(value)
-        if is_written(type(value)) or all(map(_readable, own.values())):
+        attributes = vars(value)
+        if is_written(type(value)) or all(map(_readable, attributes.values())):
             yield from self.parts(type(value))
-            yield from self.parts(dict(sorted(own.items())))
+            yield from self.parts(dict(sorted(attributes.items())))
         else:
             yield uuid.uuid4().bytes
 
@@ -191,10 +192,10 @@ class _Reader:
         yield from self.parts(function.__kwdefaults__)
         for cell in function.__closure__ or ():
             try:
-                held = cell.cell_contents
+                contents = cell.cell_contents
             except ValueError:  # not filled yet
                 continue
-            yield from self.parts(held)
+            yield from self.parts(contents)
         yield from self._of_code(function.__code__, function.__globals__)
 
     def _of_code(self, code: CodeType, known: Mapping[str, Any]) -> Iterator[bytes]:
@@ -206,11 +207,12 @@ class _Reader:
                 yield from self._of_code(constant, known)
             else:
                 yield repr(constant).encode()
-        taken = [step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-        own = [known[name] for name in dict.fromkeys(taken) if name in known]
-        files = [value for value in own if isinstance(value, ModuleType) and is_written(value)]
-        own += [vars(file)[name] for file in files for name in code.co_names if name in vars(file)]
-        for value in own:
+        loaded = [step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+        used = [known[name] for name in dict.fromkeys(loaded) if name in known]
+        for value in list(used):
+            if isinstance(value, ModuleType) and is_written(value):
+                used += [vars(value)[name] for name in code.co_names if name in vars(value)]
+        for value in used:
             if not _is_installed(value):
                 yield from self.parts(value)
 
@@ -220,11 +222,11 @@ class _Reader:
             return
         for base in value.__bases__:
             yield from self.parts(base)
-        for name, held in sorted(vars(value).items()):
-            inner = getattr(held, "__func__", held)  # of static methods and those of the class
+        for name, attribute in sorted(vars(value).items()):
+            inner = getattr(attribute, "__func__", attribute)  # of static methods and those of the class
             inner = getattr(inner, "fget", getattr(inner, "func", inner))  # of properties, cached or not
-            own = isinstance(inner, FunctionType) or not name.startswith("__")
-            if own and _readable(inner):
+            is_own = isinstance(inner, FunctionType) or not name.startswith("__")
+            if is_own and _readable(inner):
                 yield name.encode()
                 yield from self.parts(inner)
 
@@ -238,11 +240,11 @@ class _Reader:
             for key, value in self._settings(module):
                 yield key.encode()
                 yield from self.parts(value)
-            own = getattr(module, "config", None)
-            if hasattr(own, "to_dict") and id(own) not in self.met:
-                self.met[id(own)] = len(self.met), own
-                told = [configuration_facts(own), getattr(own, "_attn_implementation", None)]
-                yield json.dumps(told, sort_keys=True, default=repr).encode()
+            config = getattr(module, "config", None)
+            if hasattr(config, "to_dict") and id(config) not in self.met:
+                self.met[id(config)] = len(self.met), config
+                facts = [configuration_facts(config), getattr(config, "_attn_implementation", None)]
+                yield json.dumps(facts, sort_keys=True, default=repr).encode()
             for hooks in _HOOKS:
                 yield from self.parts(list((getattr(module, hooks, None) or {}).values()))
 
