@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,34 +15,31 @@ from attn_faithful._checks import InputError
 from attn_faithful.functional.attefa import bootstrap_attefa
 from attn_faithful.records.facts import Fact
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
+from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.divergences import jsd_of_lists, tvd
 from attn_faithful.reports.groups import BasePairs, Group, OverSeeds, Performance, TwinGroup, TwinOfSeed
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.run_differences import comparable, tails, told_apart
 
 FOLDER = "folder"  # the axis that tells runs apart which nothing else does
-_PERFORMANCE = ("accuracy", "f1", "roc_auc")
 _STAGES = ("train", "twin")
 
 
 def aggregate(runs: Sequence[Run]) -> list[Group]:
     """One group of those runs that differ in nothing but the seed."""
-    return [_group(axes, members) for axes, members in _groups(runs)]
+    return [_group(axes, members) for axes, members in _members(runs)]
 
 
-def _groups(runs: Sequence[Run]) -> list[tuple[dict[str, str], list[Run]]]:
+def _members(runs: Sequence[Run]) -> Iterator[tuple[dict[str, str], list[Run]]]:
     """Axes and runs that differ in nothing but seeds. Where a seed stands twice, the folder's name is an axis too."""
-    by_axes: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
-    for axes, run in zip(told_apart([run.info for run in runs]), runs, strict=True):
-        by_axes[tuple(axes.items())].append(run)
-    groups: list[tuple[dict[str, str], list[Run]]] = []
-    for key, members in by_axes.items():
+    axes = told_apart([run.info for run in runs])
+    for places in by_key(range(len(runs)), lambda i: tuple(axes[i].items())).values():
+        members = [runs[i] for i in places]
         if len({run.seed for run in members}) == len(members):
-            groups.append((dict(key), members))
+            yield axes[places[0]], members
             continue
-        for name, run in zip(_folder_names(members), members, strict=True):
-            groups.append(({**dict(key), FOLDER: name}, [run]))
-    return groups
+        for i, folder in zip(places, _folder_names(members), strict=True):
+            yield {**axes[i], FOLDER: folder}, [runs[i]]
 
 
 def _folder_names(runs: Sequence[Run]) -> list[str]:
@@ -54,18 +51,17 @@ def _folder_names(runs: Sequence[Run]) -> list[str]:
 
 def _group(axes: dict[str, str], runs: list[Run]) -> Group:
     runs = sorted(runs, key=lambda run: run.seed)
-    first, summaries = runs[0].info, [run.summary for run in runs]
+    first = runs[0].info
     metrics: dict[str, MetricFacts] = {}
-    for summary in summaries:
-        metrics |= summary.metrics
-    performance = {name: OverSeeds.of([summary.base.get(name) for summary in summaries]) for name in _PERFORMANCE}
-    masses = [summary.informative_mass for summary in summaries]
+    for run in runs:
+        metrics |= run.metrics
+    masses = [run.summary.informative_mass for run in runs]
     return Group(
         axes,
         runs,
         named=first.axes,
         comparable=comparable(first),
-        base=Performance(**performance),
+        base=_performance(runs),
         twins=_twins(runs),
         base_pairs=_base_pairs(runs),
         informative_mass=OverSeeds.of([mass for mass in masses if mass is not None]),
@@ -82,21 +78,25 @@ def _chosen_on_test(settings: Mapping[str, Any] | None) -> bool:
     return settings is not None and settings["select_on"] == "test"
 
 
+def _performance(runs: Sequence[Run]) -> Performance:
+    numbers = {}
+    for name in ("accuracy", "f1", "roc_auc"):
+        numbers[name] = OverSeeds.of([run.summary.base.get(name) for run in runs])
+    return Performance(**numbers)
+
+
 def _controls(runs: Sequence[Run]) -> dict[str, OverSeeds]:
-    by_name: dict[str, list[float | None]] = defaultdict(list)
-    for run in runs:
-        for name, performance in run.summary.controls.items():
-            by_name[name].append(performance["f1"])
-    return {name: OverSeeds.of(by_name[name]) for name in sorted(by_name)}
+    """F1 of each control, by name."""
+    controls = [control for run in runs for control in run.summary.controls.items()]
+    by_name = by_key(controls, lambda control: control[0])
+    return {name: OverSeeds.of([control["f1"] for _, control in by_name[name]]) for name in sorted(by_name)}
 
 
 def _tests(runs: Sequence[Run]) -> list[ScoreRecord]:
     """The records of the tests, each value the mean over seeds, with ``std_seeds`` and ``n`` over all of them."""
-    by_place: dict[tuple[Any, ...], list[ScoreRecord]] = defaultdict(list)
-    for run in runs:
-        for record in run.records:
-            by_place[(record.test, *record.place)].append(record)
-    return [_over_seeds(records) for records in by_place.values()]
+    records = itertools.chain.from_iterable(run.records for run in runs)
+    by_place = by_key(records, lambda record: (record.test, record.place))
+    return [_over_seeds(same) for same in by_place.values()]
 
 
 def _over_seeds(records: Sequence[ScoreRecord]) -> ScoreRecord:
@@ -120,9 +120,11 @@ def _over_seeds(records: Sequence[ScoreRecord]) -> ScoreRecord:
 
 def _facts(runs: Sequence[Run]) -> list[Fact]:
     """What tests say beside means, with the seed behind the source where there are several."""
-    if len(runs) == 1:
-        return list(runs[0].summary.facts)
-    return [replace(fact, source=f"{fact.source}, seed {run.seed}") for run in runs for fact in run.summary.facts]
+    facts: list[Fact] = []
+    for run in runs:
+        seed = f", seed {run.seed}" if len(runs) > 1 else ""
+        facts += [replace(fact, source=f"{fact.source}{seed}") for fact in run.summary.facts]
+    return facts
 
 
 # twins
@@ -130,45 +132,42 @@ def _facts(runs: Sequence[Run]) -> list[Fact]:
 
 @dataclass
 class _TwinColumns:
-    """What the table of variants holds of the twins of one kind, an array a twin."""
+    """What the tables of variants hold of the twins of one kind, an array a twin."""
 
     by_seed: list[TwinOfSeed] = field(default_factory=list)
     tvd: list[np.ndarray] = field(default_factory=list)
     jsd: list[np.ndarray] = field(default_factory=list)
     examples: list[np.ndarray] = field(default_factory=list)
 
+    def group(self, variant: str) -> TwinGroup:
+        low, high = bootstrap_attefa(self.tvd, self.jsd, examples_by_seed=self.examples)
+        defined = int(np.isfinite(self.jsd[0]).sum())
+        undefined = int(np.isnan(self.jsd[0]).sum())
+        return TwinGroup(variant, self.by_seed, low, high, defined, undefined)
+
 
 def _twins(runs: Sequence[Run]) -> dict[str, TwinGroup]:
-    by_variant: dict[str, _TwinColumns] = defaultdict(_TwinColumns)
+    """The twins by kind."""
+    by_variant: dict[str, _TwinColumns] = {}
     for run in runs:
         if not run.summary.twins:
             continue
         table = run.read("variants", ["example", "variant", "output_tvd", "attention_jsd"])
-        examples, names = (np.asarray(table.column(name).to_pylist()) for name in ("example", "variant"))
-        tvds, jsds = (_numbers(table.column(name)) for name in ("output_tvd", "attention_jsd"))
+        examples = np.asarray(table.column("example").to_pylist())
+        names = np.asarray(table.column("variant").to_pylist())
+        tvds, jsds = _numbers(table, "output_tvd"), _numbers(table, "attention_jsd")
         for name, twin in run.summary.twins.items():
-            columns = by_variant[twin.variant]
+            rows = names == name
+            columns = by_variant.setdefault(twin.variant, _TwinColumns())
             columns.by_seed.append(TwinOfSeed.of(twin, run.seed))
-            columns.tvd.append(tvds[names == name])
-            columns.jsd.append(jsds[names == name])
-            columns.examples.append(examples[names == name])
-    return {variant: _twin_group(variant, columns) for variant, columns in by_variant.items()}
+            columns.tvd.append(tvds[rows])
+            columns.jsd.append(jsds[rows])
+            columns.examples.append(examples[rows])
+    return {variant: columns.group(variant) for variant, columns in by_variant.items()}
 
 
-def _twin_group(variant: str, columns: _TwinColumns) -> TwinGroup:
-    low, high = bootstrap_attefa(columns.tvd, columns.jsd, examples_by_seed=columns.examples)
-    return TwinGroup(
-        variant,
-        columns.by_seed,
-        low,
-        high,
-        n_examples=int(np.isfinite(columns.jsd[0]).sum()),
-        n_undefined_examples=int(np.isnan(columns.jsd[0]).sum()),
-    )
-
-
-def _numbers(column: Any) -> np.ndarray:
-    return np.asarray(column.to_pylist(), dtype=float)
+def _numbers(table: Any, column: str) -> np.ndarray:
+    return np.asarray(table.column(column).to_pylist(), dtype=float)
 
 
 def _base_pairs(runs: Sequence[Run]) -> BasePairs:
@@ -176,13 +175,14 @@ def _base_pairs(runs: Sequence[Run]) -> BasePairs:
     trained = all(run.info.recipe is not None for run in runs)  # seeds of an evaluation are of one model
     if not trained or len(runs) < 2 or len({run.info.data.fingerprint for run in runs}) > 1:
         return BasePairs()
-    attention = [_attention(run) for run in runs]
+    multi_label = runs[0].multi_label
+    bases = [(run, _attention(run)) for run in runs]
     pairs = []
-    for a, b in itertools.combinations(range(len(runs)), 2):
-        if runs[a].ids != runs[b].ids:
+    for (a, attention_of_a), (b, attention_of_b) in itertools.combinations(bases, 2):
+        if a.ids != b.ids:
             raise InputError("Two runs of one data set hold different examples; remove the older run folder.")
-        changed = tvd(runs[a].probabilities, runs[b].probabilities, runs[0].multi_label)
-        moved = jsd_of_lists(attention[a], attention[b])
+        changed = tvd(a.probabilities, b.probabilities, multi_label)
+        moved = jsd_of_lists(attention_of_a, attention_of_b)
         both = np.isfinite(changed) & np.isfinite(moved)
         pairs.append((_mean(changed[both]), _mean(moved[both])))
     return BasePairs(pairs)
@@ -195,5 +195,6 @@ def _mean(values: np.ndarray) -> float:
 def _attention(run: Run) -> list[list[float]]:
     """The attention of each text at the first site, that of the tokens."""
     table = run.read("tokens", ["site", "attention"])
-    sites, attention = table.column("site").to_pylist(), table.column("attention").to_pylist()
+    sites = table.column("site").to_pylist()
+    attention = table.column("attention").to_pylist()
     return [weights for site, weights in zip(sites, attention, strict=True) if site == sites[0]]

@@ -5,6 +5,7 @@ Intervals and tests are those of `functional.summaries` and `functional.attefa`,
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -32,15 +33,21 @@ def jsd_of_lists(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> 
         [0.693147, nan, 0.0]
     """
     lengths = np.array([len(row) for row in a])
-    flat = [np.asarray([x for row in rows for x in row], dtype=float) for rows in (a, b)]
-    smallest = np.finfo(float).tiny  # normal numbers end here: half of a smaller one may be 0
-    flat = [np.where(np.abs(values) < smallest, 0.0, values) for values in flat]
-    middle = (flat[0] + flat[1]) / 2
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    found = np.zeros(len(lengths))
-    for values in flat:
+    rows = np.repeat(np.arange(len(lengths)), lengths)  # the list of each number
+    first, second = _flat(a), _flat(b)
+    middle = (first + second) / 2
+    divergence = np.zeros(len(lengths))
+    for values in (first, second):
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(values > 0, values * np.log(values / middle), values * 0)
-        found += np.bincount(row, weights=terms, minlength=len(lengths)) / 2
-    found = np.clip(found, 0, LN2)
-    return np.where(lengths == 0, np.nan, np.where((lengths == 1) & ~np.isnan(found), 0.0, found))
+        divergence += np.bincount(rows, weights=terms, minlength=len(lengths)) / 2
+    divergence = np.clip(divergence, 0, LN2)
+    divergence[(lengths == 1) & ~np.isnan(divergence)] = 0.0
+    divergence[lengths == 0] = np.nan
+    return divergence
+
+
+def _flat(lists: Sequence[Sequence[float]]) -> np.ndarray:
+    """The numbers of all lists in a row, 0 for those below the normal ones: half of a smaller one may be 0."""
+    values = np.asarray(list(itertools.chain.from_iterable(lists)), dtype=float)
+    return np.where(np.abs(values) < np.finfo(float).tiny, 0.0, values)

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import uuid
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -17,6 +16,7 @@ from typing import Any
 from attn_faithful._checks import InputError
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.answer.answer import answers
+from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.figures import FIGURES, Cell, Missing, cells, write
 from attn_faithful.reports.figures.display import figure_html
@@ -53,10 +53,8 @@ class Report:
 
     def reasons(self) -> list[tuple[str, str]]:
         """What was left out, with what has the same reason told together."""
-        by_reason: dict[str, list[str]] = defaultdict(list)
-        for what, reason in self.left_out:
-            by_reason[reason].append(what)
-        return [(", ".join(names), reason) for reason, names in by_reason.items()]
+        by_reason = by_key(self.left_out, lambda entry: entry[1])
+        return [(", ".join(what for what, _ in entries), reason) for reason, entries in by_reason.items()]
 
     def __str__(self) -> str:
         counts = f"{len(self.tables)} tables, {len(self.figures)} figures, {len(self.pages)} pages"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group
 from attn_faithful.reports.paper_numbers import RECIPE, Claim, read_recipe
 from attn_faithful.reports.tables.beside_paper import expected_table
@@ -108,11 +109,8 @@ def _all_tables(
 
 def _beside_papers(groups: Sequence[Group], recipe: Mapping[str, Any] | None, left_out: LeftOut) -> list[Table]:
     """Ours beside the papers' numbers, a table a recipe."""
-    by_folder: dict[Path, list[Group]] = defaultdict(list)
-    for group in groups:
-        by_folder[group.runs[0].path.parent].append(group)
     tables = []
-    for folder, members in by_folder.items():
+    for folder, members in by_key(groups, lambda group: group.runs[0].path.parent).items():
         run = members[0].runs[0]
         named = run.recipe.get("claim", "")
         claim = Claim.from_json(recipe) if recipe is not None else read_recipe(run.path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from attn_faithful.records.meta import RunMeta
+from attn_faithful.reports.by_key import by_key
 
 NUMBERS, DATA = "numbers", "data"
 # where a missing name means the default
@@ -51,45 +52,40 @@ def told_apart(metas: Sequence[RunMeta]) -> list[dict[str, str]]:
     axes = [dict(meta.axes) for meta in metas]
     _name_data(axes, metas)
     facts = [differences(meta) for meta in metas]
-    same_axes: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for i, labels in enumerate(axes):
-        same_axes[tuple(labels.items())].append(i)
-    settings: dict[str, str] = {}  # column -> the setting that it tells
-    for members in same_axes.values():
-        if len({_key(facts[i]) for i in members}) == 1:
-            continue
-        for column, (name, labels) in _columns([facts[i] for i in members]).items():
-            settings.setdefault(column, name)
-            for i, label in zip(members, labels, strict=True):
-                axes[i][_free_name(column, metas[i].axes)] = label
-    _fill_columns(axes, facts, settings)
+    columns: dict[str, _Column] = {}
+    for members in by_key(range(len(metas)), lambda i: tuple(axes[i].items())).values():
+        for column in _columns([facts[i] for i in members]):
+            columns.setdefault(column.name, column)
+            for i, label in zip(members, column.labels, strict=True):
+                axes[i][_free_name(column.name, metas[i].axes)] = label
+    _fill(axes, facts, columns)
     return axes
 
 
-def _fill_columns(axes: Sequence[dict[str, str]], facts: Sequence[Facts], settings: Mapping[str, str]) -> None:
+def _fill(axes: Sequence[dict[str, str]], facts: Sequence[Facts], columns: Mapping[str, _Column]) -> None:
     """Give the columns that tell some runs apart to the others too, who share them with their seeds."""
     for labels, values in zip(axes, facts, strict=True):
-        for column, name in settings.items():
-            if column not in labels and _is_setting(name) and values.get(name) is not None:
-                labels[column] = _cut(_word(values[name], set()))
+        for name, column in columns.items():
+            value = values.get(column.fact)
+            if name not in labels and value is not None and _is_setting(column.fact):
+                labels[name] = _cut(_word(value, set()))
 
 
 def differences(meta: RunMeta) -> dict[str, Any]:
     """All but seeds that a run's numbers depend on, flat: dotted name -> value."""
-    identity = meta.identity or {}
     facts = {
         NUMBERS: _numbers(meta),
         DATA: meta.data.fingerprint,
         "split": meta.split,
         _ORIGIN: None if meta.model is None else str(meta.model),
     }
+    identity = meta.identity or {}
     for name in _INGREDIENTS:
         facts[name] = identity.get(name)
     if facts["weights"] is None and meta.weights:  # runs of earlier versions
         facts["weights"] = json.dumps(meta.weights, sort_keys=True)
-    for part, settings in (("evaluation", meta.evaluation), ("recipe", meta.recipe), ("twin", meta.twin)):
-        if isinstance(settings, Mapping):
-            facts |= _flat(settings, f"{part}.")
+    for part in ("evaluation", "recipe", "twin"):
+        facts |= _flat(getattr(meta, part) or {}, f"{part}.")
     return facts
 
 
@@ -97,7 +93,8 @@ def comparable(meta: RunMeta) -> str:
     """What must agree for two models' numbers to stand beside each other: data, split, how they were tested."""
     evaluation = meta.evaluation or (meta.recipe or {}).get("evaluation") or {}
     facts = [_numbers(meta), meta.data.fingerprint, meta.split or "test"]
-    return json.dumps([*facts, *(evaluation.get(name) for name in _COMPARED)], sort_keys=True)
+    facts += [evaluation.get(name) for name in _COMPARED]
+    return json.dumps(facts, sort_keys=True)
 
 
 def _numbers(meta: RunMeta) -> int:
@@ -118,29 +115,20 @@ def _flat(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return facts
 
 
-def _key(facts: Facts) -> str:
-    known = {name: value for name, value in facts.items() if value is not None}
-    return json.dumps(known, sort_keys=True, default=str)
-
-
 # data sets of one label
 
 
 def _name_data(axes: list[dict[str, str]], metas: Sequence[RunMeta]) -> None:
     """Give data sets that differ different labels."""
-    by_label: dict[str, list[int]] = defaultdict(list)
-    for i, labels in enumerate(axes):
-        if DATA in labels:
-            by_label[labels[DATA]].append(i)
-    for label, members in by_label.items():
-        by_fingerprint: dict[str | None, RunMeta] = {}
-        for i in members:
-            by_fingerprint.setdefault(metas[i].data.fingerprint, metas[i])
-        if len(by_fingerprint) == 1:
+    with_data = [i for i, labels in enumerate(axes) if DATA in labels]
+    for label, members in by_key(with_data, lambda i: axes[i][DATA]).items():
+        data_sets = by_key(members, lambda i: metas[i].data.fingerprint)
+        if len(data_sets) == 1:
             continue
-        names = dict(zip(by_fingerprint, _data_labels(label, list(by_fingerprint.values())), strict=True))
-        for i in members:
-            axes[i][DATA] = names[metas[i].data.fingerprint]
+        firsts = [metas[same[0]] for same in data_sets.values()]
+        for same, name in zip(data_sets.values(), _data_labels(label, firsts), strict=True):
+            for i in same:
+                axes[i][DATA] = name
 
 
 def _data_labels(label: str, metas: Sequence[RunMeta]) -> list[str]:
@@ -155,20 +143,18 @@ def _data_labels(label: str, metas: Sequence[RunMeta]) -> list[str]:
 
 def _folders(metas: Sequence[RunMeta]) -> list[str]:
     sources = [_source(meta) for meta in metas]
-    differing = tails([str(source) for source in sources])
+    differing = tails(list(map(str, sources)))
     return ["" if source is None else tail for source, tail in zip(sources, differing, strict=True)]
 
 
 def _source(meta: RunMeta) -> str | None:
-    return meta.data.source or ((meta.recipe or {}).get("data") or {}).get("source")
+    settings = (meta.recipe or {}).get("data") or {}
+    return meta.data.source or settings.get("source")
 
 
 def _sizes(metas: Sequence[RunMeta]) -> list[str]:
-    words = []
-    for meta in metas:
-        split = meta.data.splits.get(meta.split or "test")
-        words.append("" if split is None else f"{split['n']} texts")
-    return words
+    splits = [meta.data.splits.get(meta.split or "test") for meta in metas]
+    return ["" if split is None else f"{split['n']} texts" for split in splits]
 
 
 def _classes(metas: Sequence[RunMeta]) -> list[str]:
@@ -209,30 +195,51 @@ def _shared(paths: Sequence[tuple[str, ...]]) -> int:
 # what else differs
 
 
-def _columns(facts: Sequence[Facts]) -> dict[str, tuple[str, list[str]]]:
-    """The columns that tell some runs of equal axes apart: name -> what it tells, and the label of each run."""
-    names = dict.fromkeys(name for each in facts for name in each)
+@dataclass(frozen=True)
+class _Column:
+    """A column that tells some runs of equal axes apart.
+
+    Attributes:
+        name: its head.
+        fact: that it tells.
+        labels: one a run.
+    """
+
+    name: str
+    fact: str
+    labels: Sequence[str]
+
+
+def _columns(facts: Sequence[Facts]) -> list[_Column]:
+    """The columns that tell some runs of equal axes apart; none where they differ in seeds alone."""
+    columns: dict[str, _Column] = {}
+    for fact in _shown(facts):
+        short = fact.rpartition(".")[2]
+        name = fact if short in columns else short
+        columns[name] = _Column(name, fact, _labels([values.get(fact) for values in facts], fact))
+    return list(columns.values())
+
+
+def _shown(facts: Sequence[Facts]) -> list[str]:
+    """The facts that differ and do not follow from those shown before."""
+    names = dict.fromkeys(name for values in facts for name in values)
     varying = [name for name in names if name != DATA and _varies(name, facts)]  # the label of the data tells
     shown: list[str] = []
     for name in varying:
         if not _is_setting(name) and name != _ORIGIN:
             continue
-        unknown_to_some = any(name not in each for each in facts) and not name.startswith(_FREE)
-        if not (unknown_to_some and _follows(name, shown, facts)):  # one version of the package does not know it
+        # one version of the package may not know the name
+        unknown_to_some = any(name not in values for values in facts) and not name.startswith(_FREE)
+        if not unknown_to_some or not _follows(name, shown, facts):
             shown.append(name)
     for name in _INGREDIENTS:
         if name in varying and not _follows(name, shown, facts):
             shown.append(name)
-    columns: dict[str, tuple[str, list[str]]] = {}
-    for name in shown:
-        short = name.rpartition(".")[2]
-        column = name if short in columns else short
-        columns[column] = name, _labels([each.get(name) for each in facts], name)
-    return columns
+    return shown
 
 
 def _varies(name: str, facts: Sequence[Facts]) -> bool:
-    return len({_hashable(each.get(name)) for each in facts}) > 1
+    return len({_hashable(values.get(name)) for values in facts}) > 1
 
 
 def _is_setting(name: str) -> bool:
@@ -241,36 +248,33 @@ def _is_setting(name: str) -> bool:
 
 def _follows(name: str, shown: Sequence[str], facts: Sequence[Facts]) -> bool:
     """Whether what is shown already says which value a fact has."""
-    values: dict[tuple[Hashable, ...], set[Hashable]] = defaultdict(set)
-    for each in facts:
-        known = tuple(_hashable(each.get(other)) for other in shown)
-        values[known].add(_hashable(each.get(name)))
-    return all(len(alternatives) == 1 for alternatives in values.values())
+    alike = by_key(facts, lambda values: tuple(_hashable(values.get(other)) for other in shown))
+    return not any(_varies(name, members) for members in alike.values())
 
 
-def _hashable(value: Any) -> Hashable:
+def _hashable(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _labels(values: Sequence[Any], name: str) -> list[str]:
+def _labels(values: Sequence[Any], fact: str) -> list[str]:
     """Values in short words, different ones where the values are."""
-    if name == _ORIGIN:
+    if fact == _ORIGIN:
         return _origins(values)
     shared: set[str] = set()
     if all(isinstance(value, list) for value in values):
-        shared = set.intersection(*({str(entry) for entry in value} for value in values))
+        shared = set.intersection(*(set(map(str, value)) for value in values))
     words = [_word(value, shared) for value in values]
-    keys = [_hashable(value) for value in values]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys), 1)}
-    if len(set(words)) < len(numbers) or max(map(len, words)) > _SHORT:
-        return [f"{word[: _SHORT - 4]} #{numbers[key]}" for word, key in zip(words, keys, strict=True)]
-    return words
+    keys = list(map(_hashable, values))
+    distinct = list(dict.fromkeys(keys))
+    if len(set(words)) == len(distinct) and max(map(len, words)) <= _SHORT:
+        return words
+    return [f"{word[: _SHORT - 4]} #{distinct.index(key) + 1}" for word, key in zip(words, keys, strict=True)]
 
 
 def _origins(values: Sequence[Any]) -> list[str]:
     """Where models came from, by what differs in their paths."""
     paths = [str(value) for value in dict.fromkeys(values) if value is not None]
-    labels = dict(zip(paths, tails([_without_model(path) for path in paths]), strict=True))
+    labels = dict(zip(paths, tails(list(map(_without_model, paths))), strict=True))
     return ["memory" if value is None else labels[str(value)] for value in values]
 
 
@@ -287,7 +291,7 @@ def _word(value: Any, shared: set[str]) -> str:
     if value is None or value in ([], {}):
         return "-"
     if isinstance(value, list):
-        only_here = [str(entry) for entry in value if str(entry) not in shared]
+        only_here = [word for word in map(str, value) if word not in shared]
         return ", ".join(only_here) or "no more"
     if isinstance(value, bool):
         return "yes" if value else "no"

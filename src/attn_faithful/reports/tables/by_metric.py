@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from attn_faithful.records.scores import ALL, MetricFacts, ScoreRecord
+from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group
 from attn_faithful.reports.numbers import interval, number
 from attn_faithful.reports.tables.models import axes_of, labels
@@ -24,7 +23,7 @@ from attn_faithful.reports.tables.sources import (
     with_control,
 )
 from attn_faithful.reports.tables.table import Table
-from attn_faithful.reports.tables.twins import attefa_table, base_constant
+from attn_faithful.reports.tables.twins import attefa_table, base_constant, twins_of
 
 _SAME = 1e-12
 _NUMBERS = ("mean", "std", "low", "high", "std_seeds", "n_seeds", "n", "n_undefined")
@@ -57,81 +56,84 @@ def places(metric: str, groups: Sequence[Group]) -> list[tuple[str, str]]:
     return list(found)
 
 
-@dataclass
-class _MetricTable:
-    """The table of one metric.
+@dataclass(frozen=True)
+class _Candidate:
+    """A row whose number may be the best of those that can be compared.
 
     Attributes:
-        metric: what it is.
-        groups: the models.
-        rows: as they are added.
-        best: rows that are marked.
-        reasons: why numbers are undefined.
+        row: its place.
+        block: what rows must share to be compared.
+        mean: NaN where undefined.
     """
 
-    metric: MetricFacts
-    groups: Sequence[Group]
-    rows: list[list[str]] = field(default_factory=list)
-    best: set[int] = field(default_factory=set)
-    reasons: UndefinedReasons = field(default_factory=UndefinedReasons)
+    row: int
+    block: Hashable
+    mean: float
+
+
+def _best_rows(candidates: Sequence[_Candidate], direction: str | None) -> set[int]:
+    """The rows with the mean that speaks most for faithful attention; none of a block where all are the same."""
+    best: set[int] = set()
+    if direction is None:
+        return best
+    defined = [candidate for candidate in candidates if not math.isnan(candidate.mean)]
+    for block in by_key(defined, lambda candidate: candidate.block).values():
+        means = [candidate.mean for candidate in block]
+        if max(means) - min(means) <= _SAME:
+            continue
+        top = max(means) if direction == "higher" else min(means)
+        best.update(candidate.row for candidate in block if abs(candidate.mean - top) <= _SAME)
+    return best
+
+
+class _MetricTable:
+    """The table of one metric, its rows by data set, then by site and source, then by model."""
+
+    def __init__(self, metric: MetricFacts, groups: Sequence[Group]) -> None:
+        self.metric, self.groups = metric, groups
+        self.places = places(metric.name, groups)
+        self.several_sites = len({site for site, _ in self.places}) > 1
+        self.other_axes = [axis for axis in axes_of(groups) if axis != "data"]
+        self.records = [self._records(group) for group in groups]
+        sources = {source for records in self.records for _, source, _ in records}
+        self.controls = [control for control in CONTROLS if any(control in parts(source) for source in sources)]
+        self.rows: list[list[str]] = []
+        self.candidates: list[_Candidate] = []
+        self.reasons = UndefinedReasons()
+
+    def _records(self, group: Group) -> dict[Place, ScoreRecord]:
+        """The records of the metric, by place."""
+        records = [record for record in group.tests if record.metric == self.metric.name]
+        return {(record.site, record.source, record.group): record for record in records}
 
     def table(self) -> Table:
-        """The table, its rows by data set, then by site and source, then by model."""
         for data in dict.fromkeys(group.axes["data"] for group in self.groups):
             for site, source in self.places:
-                self._add_block(data, site, source)
+                self._add(data, site, source)
         sites = ["site"] if self.several_sites else []
         bracketed = [f"({control})" for control in self.controls]
         head = ["data", *sites, "source", *self.other_axes, "Mean", "95%", *bracketed, "n", "undefined"]
         metric = self.metric
         title = f"{metric.title}: {metric.meaning} ({metric.test}, {metric.paper})"
-        marks = {(row, head.index("Mean")) for row in self.best}
-        return Table(title, head, self.rows, self._notes(), metric.name, marks, self._data())
+        best = _best_rows(self.candidates, metric.direction)
+        marks = {(row, head.index("Mean")) for row in best}
+        return Table(title, head, self.rows, self._notes(bool(best)), metric.name, marks, self._data())
 
-    @cached_property
-    def records(self) -> list[dict[Place, ScoreRecord]]:
-        """The metric's records of each group, by place."""
-        return [
-            {(r.site, r.source, r.group): r for r in group.tests if r.metric == self.metric.name}
-            for group in self.groups
-        ]
-
-    @cached_property
-    def places(self) -> list[tuple[str, str]]:
-        """Sites and sources, without controls."""
-        return places(self.metric.name, self.groups)
-
-    @cached_property
-    def several_sites(self) -> bool:
-        return len({site for site, _ in self.places}) > 1
-
-    @cached_property
-    def controls(self) -> list[str]:
-        """The controls that stand in the source of any record."""
-        sources = {source for records in self.records for _, source, _ in records}
-        return [control for control in CONTROLS if any(control in parts(source) for source in sources)]
-
-    @cached_property
-    def other_axes(self) -> list[str]:
-        """All axes but "data"."""
-        return [axis for axis in axes_of(self.groups) if axis != "data"]
-
-    def _add_block(self, data: str, site: str, source: str) -> None:
-        """The rows of one data set, site and source; the best is marked among those that were tested alike."""
-        means: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    def _add(self, data: str, site: str, source: str) -> None:
+        """The rows of one data set, site and source."""
+        names = [data, site, shown(source)] if self.several_sites else [data, shown(source)]
         for group, records in zip(self.groups, self.records, strict=True):
             record = records.get((site, source, ALL))
             if record is None or group.axes["data"] != data:
                 continue
-            means[group.comparable].append((len(self.rows), record.mean if record.n else math.nan))
+            if speaks(source, self.metric) != "-":
+                block = (data, site, source, group.comparable)
+                self.candidates.append(_Candidate(len(self.rows), block, record.mean if record.n else math.nan))
             self.reasons.add(record.reasons)
-            names = [data, *([site] if self.several_sites else []), shown(source), *labels(group, self.other_axes)]
+            numbers = [_over_seeds(record), interval(record.low, record.high)]
             beside = [self._beside(record, records, control) for control in self.controls]
             counts = [str(record.n), str(record.n_undefined)]
-            self.rows.append([*names, _over_seeds(record), interval(record.low, record.high), *beside, *counts])
-        if speaks(source, self.metric) != "-":
-            for alike in means.values():
-                self.best.update(best_rows(alike, self.metric.direction))
+            self.rows.append([*names, *labels(group, self.other_axes), *numbers, *beside, *counts])
 
     def _beside(self, record: ScoreRecord, records: Mapping[Place, ScoreRecord], control: str) -> str:
         """The same number with a control in attention's place; a dash where attention has no part in it."""
@@ -140,7 +142,7 @@ class _MetricTable:
             return "-"
         return mean_beside(records.get((record.site, source, ALL)), record.n)
 
-    def _notes(self) -> list[str]:
+    def _notes(self, marked: bool) -> list[str]:
         unit = f", in {self.metric.unit}" if self.metric.unit else ""
         over, of_interval = "", ""
         if max(len(group.seeds) for group in self.groups) > 1:
@@ -150,7 +152,7 @@ class _MetricTable:
             notes.append(
                 "In brackets: the same with such attention in the model's place, and its n where it is another."
             )
-        if self.best:
+        if marked:
             notes.append(
                 f"Bold: of the model's own attention, the {self.metric.direction} mean speaks for faithful attention; "
                 "best of a data set and source."
@@ -162,11 +164,11 @@ class _MetricTable:
         axes = ["data", *self.other_axes]
         rows = []
         for group, records in zip(self.groups, self.records, strict=True):
-            names = [group.axes.get(axis, "") for axis in axes]
-            for (site, source, texts), record in records.items():
+            names = [*(group.axes.get(axis, "") for axis in axes), self.metric.name]
+            for place, record in records.items():
                 numbers = [_unrounded(getattr(record, name)) for name in _NUMBERS]
                 reasons = "; ".join(f"{reason} ({n})" for reason, n in record.reasons.items())
-                rows.append([*names, self.metric.name, site, source, texts, *numbers, reasons])
+                rows.append([*names, *place, *numbers, reasons])
         return [*axes, "metric", "site", "source", "class", *_NUMBERS, "reasons"], rows
 
 
@@ -176,22 +178,13 @@ def _unrounded(value: float | None) -> float | str:
 
 
 def _over_seeds(record: ScoreRecord) -> str:
+    """The mean, with the standard deviation over seeds where there are several."""
     if not record.n:
         return "-"
-    several = record.n_seeds is not None and record.n_seeds > 1
-    return f"{number(record.mean)} ±{number(record.std_seeds)}" if several else number(record.mean)
-
-
-def best_rows(means: Sequence[tuple[int, float]], direction: str | None) -> list[int]:
-    """The rows with the mean that speaks most for faithful attention; none where nothing can be compared."""
-    defined = [(row, mean) for row, mean in means if not math.isnan(mean)]
-    if direction is None or len(defined) < 2:
-        return []
-    values = [mean for _, mean in defined]
-    if max(values) - min(values) <= _SAME:
-        return []
-    best = max(values) if direction == "higher" else min(values)
-    return [row for row, mean in defined if abs(mean - best) <= _SAME]
+    mean = number(record.mean)
+    if record.n_seeds is None or record.n_seeds < 2:
+        return mean
+    return f"{mean} ±{number(record.std_seeds)}"
 
 
 def _twin_table(groups: Sequence[Group]) -> Table | None:
@@ -199,17 +192,13 @@ def _twin_table(groups: Sequence[Group]) -> Table | None:
     table = attefa_table(groups)
     if table is None:
         return None
-    alike: dict[tuple[str, str, str], list[tuple[int, float]]] = defaultdict(list)
-    row = 0
-    for group in groups:
-        for variant, twins in group.twins.items():
-            if twins.constrained:
-                continue
-            if not twins.collapsed and not base_constant(twins) and twins.attefa.n:
-                alike[group.axes["data"], variant, group.comparable].append((row, twins.attefa.mean))
-            row += 1
-    best = [place for means in alike.values() for place in best_rows(means, "higher")]
-    table.best = {(place, table.head.index("AtteFa")) for place in best}
+    candidates = []
+    for row, (group, twins) in enumerate(twins_of(groups, False)):
+        if not twins.collapsed and not base_constant(twins):
+            block = (group.axes["data"], twins.variant, group.comparable)
+            candidates.append(_Candidate(row, block, twins.attefa.mean))
+    best = _best_rows(candidates, "higher")
+    table.best = {(row, table.head.index("AtteFa")) for row in best}
     if best:
         table.notes.append(
             "Bold: the highest of a data set and kind of twin among models without collapsed twins or a constant base."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from attn_faithful.functional.summaries import Paired, holm, paired
 from attn_faithful.records.scores import ALL, MetricFacts
+from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group
 from attn_faithful.reports.numbers import interval, number, p_value
 from attn_faithful.reports.tables.by_metric import all_metrics, places
@@ -48,14 +48,15 @@ class _Column:
 
 def paired_tables(groups: Sequence[Group]) -> list[Table]:
     """One table a metric, of the models that share texts and were tested alike, two by two."""
-    alike: dict[str, list[Group]] = defaultdict(list)
-    for group in groups:
-        alike[group.comparable].append(group)
+    alike = by_key(groups, lambda group: group.comparable)
     tables = []
     for metric in all_metrics(groups).values():
         if not metric.shown or metric.direction is None:
             continue
-        pairs = [pair for same in alike.values() if len(same) > 1 for pair in _pairs(metric, same)]
+        pairs: list[Pair] = []
+        for same in alike.values():
+            if len(same) > 1:
+                pairs += _pairs(metric, same)
         if pairs:
             tables.append(_table(metric, pairs))
     return tables
@@ -64,9 +65,8 @@ def paired_tables(groups: Sequence[Group]) -> list[Table]:
 def _pairs(metric: MetricFacts, groups: Sequence[Group]) -> list[Pair]:
     names, differences = [], []
     for site, source in places(metric.name, groups):
-        columns = [_column(metric.name, site, source, group, groups) for group in groups]
-        defined = [column for column in columns if column is not None]
-        for one, two in _chosen(defined, metric.direction):
+        columns = _columns(metric.name, site, source, groups)
+        for one, two in _chosen(columns, metric.direction):
             names.append((groups[0].axes["data"], site, source, one.title, two.title))
             differences.append(one.values - two.values)  # by text; NaN where one of them lacks it
     if not names:
@@ -77,16 +77,18 @@ def _pairs(metric: MetricFacts, groups: Sequence[Group]) -> list[Pair]:
     return [Pair(*which, test) for which, test in zip(names, tests, strict=True)]
 
 
-def _column(metric: str, site: str, source: str, group: Group, groups: Sequence[Group]) -> _Column | None:
-    """A number of one of some models, each text's mean over seeds; None where no text has one."""
-    record = next((r for r in group.tests if r.place == (metric, site, source, ALL)), None)
-    if record is None or not record.n:
-        return None
-    seeds = [run.scores(metric, source, site) for run in group.runs]
-    total = seeds[0]
-    for values in seeds[1:]:
-        total = total + values
-    return _Column(model_title(group, groups), total / len(seeds), record.mean)
+def _columns(metric: str, site: str, source: str, groups: Sequence[Group]) -> list[_Column]:
+    """A number of the models that have one, each text's mean over seeds."""
+    columns = []
+    for group in groups:
+        records = [record for record in group.tests if record.place == (metric, site, source, ALL)]
+        if not records or not records[0].n:
+            continue
+        total, *others = [run.scores(metric, source, site) for run in group.runs]
+        for values in others:
+            total = total + values
+        columns.append(_Column(model_title(group, groups), total / len(group.runs), records[0].mean))
+    return columns
 
 
 def _chosen(columns: Sequence[_Column], direction: str | None) -> list[tuple[_Column, _Column]]:

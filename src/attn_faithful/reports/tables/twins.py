@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attn_faithful.reports.answer.verdict import TWIN_LINE
 from attn_faithful.reports.groups import Group, TwinGroup, TwinOfSeed
 from attn_faithful.reports.numbers import interval, number
 from attn_faithful.reports.tables.models import axes_of, labels, select_notes, spread
 from attn_faithful.reports.tables.table import Table
+
+
+def twins_of(groups: Sequence[Group], constrained: bool | None = None) -> Iterator[tuple[Group, TwinGroup]]:
+    """The kinds of twins of each group.
+
+    Args:
+        groups: the models.
+        constrained: whether they were trained under a limit of TVD; None for all.
+    """
+    for group in groups:
+        for twins in group.twins.values():
+            if constrained is None or twins.constrained == constrained:
+                yield group, twins
 
 
 def collapsed(twins: TwinGroup) -> str:
@@ -25,10 +38,9 @@ def base_constant(twins: TwinGroup) -> bool:
 def attefa_table(groups: Sequence[Group], title: str = "AtteFa") -> Table | None:
     """Base, twin, distances and AtteFa of every group and variant; None where nothing has a twin."""
     axes = axes_of(groups)
-    free = [(group, twins) for group in groups for twins in group.twins.values() if not twins.constrained]
-    if not free:
+    rows = [[*labels(group, axes), *_attefa_cells(group, twins)] for group, twins in twins_of(groups, False)]
+    if not rows:
         return None
-    rows = [[*labels(group, axes), *_attefa_cells(group, twins)] for group, twins in free]
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
     return Table(title, head, rows, _attefa_notes(groups) + select_notes(groups), "attefa")
 
@@ -52,7 +64,7 @@ def _attefa_cells(group: Group, twins: TwinGroup) -> list[str]:
 
 
 def _attefa_notes(groups: Sequence[Group]) -> list[str]:
-    every = [twins for group in groups for twins in group.twins.values()]
+    every = [twins for _, twins in twins_of(groups)]
     seeds = max(len(twins.by_seed) for twins in every)
     over = f"±: standard deviation over {seeds} seeds. " if seeds > 1 else ""
     notes = [
@@ -75,14 +87,11 @@ def constrained_table(groups: Sequence[Group]) -> Table | None:
     """The largest JSD at a limited TVD, with the TVD that was reached; None without constrained twins."""
     axes = axes_of(groups)
     rows, notes = [], []
-    for group in groups:
-        for twins in group.twins.values():
-            if not twins.constrained:
-                continue
-            limit = twins.variant.removeprefix("constrained-")
-            numbers = [spread(twins.f1), spread(twins.tvd), spread(twins.jsd), spread(twins.jsd_at_tvd)]
-            rows.append([*labels(group, axes), limit, *numbers, collapsed(twins)])
-            notes += [f"{group.title}, {limit}: {twin.reason}" for twin in twins.by_seed if twin.reason]
+    for group, twins in twins_of(groups, True):
+        limit = twins.variant.removeprefix("constrained-")
+        numbers = map(spread, (twins.f1, twins.tvd, twins.jsd, twins.jsd_at_tvd))
+        rows.append([*labels(group, axes), limit, *numbers, collapsed(twins)])
+        notes += [f"{group.title}, {limit}: {twin.reason}" for twin in twins.by_seed if twin.reason]
     if not rows:
         return None
     head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD", "Collapsed"]
@@ -93,9 +102,9 @@ def seeds_table(groups: Sequence[Group]) -> Table | None:
     """Every twin by itself: the tables of the paper's appendix; None without twins."""
     axes = axes_of(groups)
     rows = []
-    for group in groups:
-        for variant, twins in group.twins.items():
-            rows += [[*labels(group, axes), variant, *_twin_cells(twin)] for twin in twins.by_seed]
+    for group, twins in twins_of(groups):
+        names = [*labels(group, axes), twins.variant]
+        rows += [[*names, *_twin_cells(twin)] for twin in twins.by_seed]
     if not rows:
         return None
     head = [*axes, "twin", "Base seed", "Twin seed", "Epoch", "F1", "TVD", "JSD", "AtteFa", "Collapsed"]
