@@ -1,4 +1,4 @@
-"""Tables as mapped files: what is read of them takes memory, which the system may take back, and the rest none."""
+"""Memory-mapped arrow tables: what is read of them takes memory that the system may reclaim, the rest none."""
 
 from __future__ import annotations
 

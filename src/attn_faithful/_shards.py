@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,25 +15,45 @@ import pyarrow.parquet as pq
 from attn_faithful._checks import InputError
 from attn_faithful._mapped import mapped
 
-HELD = 64 * 2**20  # bytes of a table that are held at once
-TOGETHER = 8 * 2**20  # bytes of small shards that are laid on disk as one: each takes a file that stays open
-
-Laid = tuple[np.ndarray, pa.Table]  # places of the rows' examples, rising, and the rows
+WINDOW = 64 * 2**20  # bytes of a table that are in memory at once
+MERGED = 8 * 2**20  # bytes of small shards that are mapped as one: each takes a file that stays open
 
 
-def join_shards(shards: Iterator[pa.Table], target: Path, examples: Sequence[str], name: str, whole: bool) -> int:
+@dataclass(frozen=True)
+class Shard:
+    """Some rows of a table.
+
+    Attributes:
+        places: (n,) of each row's example among all examples.
+        table: the rows.
+    """
+
+    places: np.ndarray
+    table: pa.Table
+
+    def in_order(self) -> Shard:
+        """The rows in the order of their examples; rows of one example stay in order."""
+        order = self.places.argsort(kind="stable")
+        return Shard(self.places[order], self.table.take(order))
+
+    def window(self, start: int, end: int) -> Shard:
+        """The rows of examples from ``start`` to before ``end``; of a sorted shard."""
+        first, last = np.searchsorted(self.places, (start, end))
+        return Shard(self.places[first:last], self.table.slice(first, last - first))
+
+
+def join_shards(tables: Iterator[pa.Table], target: Path, examples: Sequence[str], name: str, one_shard: bool) -> int:
     """Write the rows of all shards as one parquet file.
 
-    Each shard is laid on disk once more, sorted and as it stands in memory, so that a window of examples reads of each
-    only its own rows. Rows of one example stay in the order of the shards. Columns without any value are left out, but
-    for "reason".
+    Each shard is mapped from disk once more, sorted, so that a window of examples reads of each only its own rows.
+    Rows of one example stay in the order of the shards. Columns without any value are left out, but for "reason".
 
     Args:
-        shards: tables with a column "example".
+        tables: of the shards, with a column "example".
         target: the file.
         examples: every example, in order.
         name: of the table, for messages.
-        whole: whether every example must be in one shard and no other.
+        one_shard: whether every example must be in one shard and no other.
 
     Returns:
         how many rows were written; without any there is no file.
@@ -41,73 +62,91 @@ def join_shards(shards: Iterator[pa.Table], target: Path, examples: Sequence[str
         InputError: an example is missing, unknown, or stands in two shards.
     """
     known = pa.array(examples, pa.string())
-    with tempfile.TemporaryDirectory(prefix=".joining.", dir=target.parent) as beside:
-        laid: list[Laid] = []
-        waiting: list[tuple[np.ndarray, pa.Table]] = []
-        seen = np.zeros(len(examples), dtype=bool)
-        for table in shards:
-            ranks = pc.index_in(table.column("example").cast(pa.string()), value_set=known)
-            if ranks.null_count:
-                strange = table.column("example").filter(pc.is_null(ranks))[0].as_py()
-                raise InputError(f"The example {strange!r} of a shard of {name!r} is not in the data set.")
-            places = ranks.to_numpy()
-            if whole:
-                _check_alone(np.unique(places), seen, examples, name)
-            waiting.append((places, table))
-            if sum(held.nbytes for _, held in waiting) >= TOGETHER:
-                laid.append(_laid(waiting, Path(beside) / f"{len(laid)}.arrow"))
-                waiting = []
-        if waiting:
-            laid.append(_laid(waiting, Path(beside) / f"{len(laid)}.arrow"))
-        if whole and not seen.all():
-            raise InputError(
-                f"{int((~seen).sum())} examples are in no shard of {name!r}, first {examples[int(seen.argmin())]!r}."
-            )
-        return _write(laid, target, len(examples))
+    seen = np.zeros(len(examples), dtype=bool)
+    with tempfile.TemporaryDirectory(prefix=".joining.", dir=target.parent) as folder:
+        on_disk: list[Shard] = []
+        in_memory: list[Shard] = []
+        for table in tables:
+            shard = Shard(_places(table, known, name), table)
+            if one_shard:
+                _check_alone(shard.places, seen, examples, name)
+            in_memory.append(shard)
+            if sum(waiting.table.nbytes for waiting in in_memory) >= MERGED:
+                on_disk.append(_mapped(in_memory, Path(folder) / f"{len(on_disk)}.arrow"))
+                in_memory = []
+        if in_memory:
+            on_disk.append(_mapped(in_memory, Path(folder) / f"{len(on_disk)}.arrow"))
+        if one_shard and not seen.all():
+            n_missing, first = int((~seen).sum()), examples[int(seen.argmin())]
+            raise InputError(f"{n_missing} examples are in no shard of {name!r}, first {first!r}.")
+        return _write(on_disk, target, len(examples))
 
 
-def _laid(shards: Sequence[tuple[np.ndarray, pa.Table]], path: Path) -> Laid:
-    """Some shards as one, sorted and on disk."""
-    places = np.concatenate([places for places, _ in shards])
-    order = places.argsort(kind="stable")
-    table = pa.concat_tables([table for _, table in shards], promote_options="permissive")
-    return places[order], mapped(table.take(order), path)
+def _places(table: pa.Table, known: pa.Array, name: str) -> np.ndarray:
+    """(n,) the place of each row's example."""
+    places = pc.index_in(table.column("example").cast(pa.string()), value_set=known)
+    if places.null_count:
+        strange = table.column("example").filter(pc.is_null(places))[0].as_py()
+        raise InputError(f"The example {strange!r} of a shard of {name!r} is not in the data set.")
+    return places.to_numpy()
 
 
 def _check_alone(places: np.ndarray, seen: np.ndarray, examples: Sequence[str], name: str) -> None:
+    """Raise for an example of an earlier shard; marks those of this one as seen."""
+    places = np.unique(places)
     if seen[places].any():
         twice = examples[int(places[seen[places]][0])]
         raise InputError(f"The example {twice!r} stands in two shards of {name!r}; the run is inconsistent.")
     seen[places] = True
 
 
-def _write(laid: Sequence[Laid], target: Path, n: int) -> int:
-    rows = sum(len(places) for places, _ in laid)
-    if not rows:
+def _joined(shards: Sequence[Shard]) -> Shard:
+    """The rows of all shards, sorted."""
+    places = np.concatenate([shard.places for shard in shards])
+    table = pa.concat_tables([shard.table for shard in shards], promote_options="permissive")
+    return Shard(places, table).in_order()
+
+
+def _mapped(shards: Sequence[Shard], path: Path) -> Shard:
+    """Some shards as one, sorted and on disk."""
+    joined = _joined(shards)
+    return Shard(joined.places, mapped(joined.table, path))
+
+
+def _write(shards: Sequence[Shard], target: Path, n_examples: int) -> int:
+    n_rows = sum(len(shard.places) for shard in shards)
+    if not n_rows:
         return 0
-    schema = _typed(pa.unify_schemas([table.schema for _, table in laid], promote_options="permissive"))
-    window = max(1, min(n, HELD * n // max(1, sum(table.nbytes for _, table in laid))))
+    schema = _schema(shards)
+    n_bytes = sum(shard.table.nbytes for shard in shards)
+    size = max(1, min(n_examples, WINDOW * n_examples // max(1, n_bytes)))  # examples of a window
     with pq.ParquetWriter(target, schema) as writer:
-        for start in range(0, n, window):
-            cuts = [np.searchsorted(places, (start, start + window)) for places, _ in laid]
-            parts = [table.slice(a, b - a) for (_, table), (a, b) in zip(laid, cuts, strict=True) if b > a]
-            if parts:
-                places = np.concatenate([p[a:b] for (p, _), (a, b) in zip(laid, cuts, strict=True)])
-                joined = pa.concat_tables(parts, promote_options="permissive")
-                writer.write_table(_as(joined.take(places.argsort(kind="stable")), schema))
-    return rows
+        for start in range(0, n_examples, size):
+            windows = [shard.window(start, start + size) for shard in shards]
+            filled = [window for window in windows if len(window.places)]
+            if filled:
+                writer.write_table(_with_schema(_joined(filled).table, schema))
+    return n_rows
 
 
-def _typed(schema: pa.Schema) -> pa.Schema:
+def _schema(shards: Sequence[Shard]) -> pa.Schema:
     """Without the columns that hold nothing but nulls, which have no type; reasons are text."""
-    fields = [f.with_type(pa.string()) if f.name == "reason" else f for f in schema]
-    return pa.schema([f for f in fields if not pa.types.is_null(f.type)])
+    schema = pa.unify_schemas([shard.table.schema for shard in shards], promote_options="permissive")
+    fields = []
+    for field in schema:
+        if field.name == "reason":
+            fields.append(field.with_type(pa.string()))
+        elif not pa.types.is_null(field.type):
+            fields.append(field)
+    return pa.schema(fields)
 
 
-def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The columns of the schema; those that this part lacks are null."""
-    columns = [
-        table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(len(table), f.type)
-        for f in schema
-    ]
+    columns = []
+    for field in schema:
+        if field.name in table.column_names:
+            columns.append(table.column(field.name).cast(field.type))
+        else:
+            columns.append(pa.nulls(len(table), field.type))
     return pa.table(columns, schema=schema)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from attn_faithful._atomic import move, passing_name, write_file, write_folder
 from attn_faithful._checks import InputError, did_you_mean
 from attn_faithful._shards import join_shards
 from attn_faithful.schema import SCHEMA_VERSION, TABLES
@@ -32,10 +31,11 @@ META = "meta.json"
 SUMMARY = "summary.json"
 LOCK = ".lock"
 
-# what a killed process leaves: files under passing names, and shards; those that `.part.SHARD.json` tells of are whole
-_LEFT = re.compile(r"\..+\.[0-9a-f]{12}|\.joining\..+")
-_SHARD = re.compile(rf"({'|'.join(TABLES)})\.([a-z]*-?\d+(-\d+)?)\.parquet")
+# what a killed process leaves: files under passing names, and shards; those with a `.part.SHARD.json` are complete
+_PASSING = re.compile(r"\..+\.[0-9a-f]{12}|\.joining\..+")
+_SHARD = re.compile(rf"(?:{'|'.join(TABLES)})\.([a-z]*-?\d+(?:-\d+)?)\.parquet")
 _PART = re.compile(r"\.part\.(.+)\.json")
+_ONE_SHARD_AN_EXAMPLE = ("predictions", "tokens")  # tables that hold every example, in one shard alone
 
 
 def strict(value: Any) -> Any:
@@ -46,9 +46,9 @@ def strict(value: Any) -> Any:
         {'tau': None, 'n': 3}
     """
     if isinstance(value, Mapping):
-        return {str(k): strict(v) for k, v in value.items()}
+        return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
-        return [strict(v) for v in value]
+        return [strict(item) for item in value]
     if hasattr(value, "tolist"):  # numpy scalars and arrays
         return strict(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -60,14 +60,14 @@ def strict(value: Any) -> Any:
 
 def weights(model: Path) -> dict[str, str]:
     """The sha256 of each file of a model's weights, by name."""
-    found = {}
+    digests = {}
     for path in sorted(model.glob("*.safetensors")):
-        seen = hashlib.sha256()
+        digest = hashlib.sha256()
         with path.open("rb") as file:
-            while part := file.read(2**20):
-                seen.update(part)
-        found[path.name] = seen.hexdigest()
-    return found
+            while chunk := file.read(2**20):
+                digest.update(chunk)
+        digests[path.name] = digest.hexdigest()
+    return digests
 
 
 class RunFolder:
@@ -95,9 +95,11 @@ class RunFolder:
         """Whether the run was finished: its meta.json is there."""
         return (self.path / META).is_file()
 
+    # one writer at a time
+
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only process that writes here; what a killed one left half-written is cleared away, and no whole part.
+        """Be the only process that writes here, and remove what a killed one left incomplete.
 
         The lock belongs to the process and goes with it, however it ends.
 
@@ -105,7 +107,7 @@ class RunFolder:
             InputError: another process is writing here.
             OSError: the folder cannot be written.
         """
-        fresh = [path for path in (self.path, *self.path.parents) if not path.exists()]
+        new_folders = [path for path in (self.path, *self.path.parents) if not path.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / LOCK, timeout=0)
         try:
@@ -115,12 +117,12 @@ class RunFolder:
                 f"Another process is writing {self.path}; wait until it is finished, or choose another output folder."
             ) from None
         try:
-            self._clear()
+            self._remove_incomplete()
             yield
         finally:
-            (self.path / LOCK).unlink(missing_ok=True)  # while it is held: nobody else may have taken it
+            (self.path / LOCK).unlink(missing_ok=True)  # before its release: nobody else may have taken it
             lock.release()
-            for path in fresh:  # of a run that was refused nothing stays
+            for path in new_folders:  # a refused run leaves no folders
                 with suppress(OSError):
                     path.rmdir()
 
@@ -135,61 +137,74 @@ class RunFolder:
             path.unlink(missing_ok=True)
             lock.release()
 
-    def _clear(self) -> None:
-        """Remove what is half-written, and parts of which anything is missing."""
-        whole = self.parts()
+    def _remove_incomplete(self) -> None:
+        """Remove files under passing names, and parts of which anything is missing."""
+        complete = self.parts()
         for path in list(self.path.iterdir()):
-            part = _SHARD.fullmatch(path.name)
-            told = _PART.fullmatch(path.name)
-            shard = part[2] if part else told[1] if told else None
-            if _LEFT.fullmatch(path.name) or (shard is not None and shard not in whole):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            match = _SHARD.fullmatch(path.name) or _PART.fullmatch(path.name)
+            half_a_part = match is not None and match[1] not in complete
+            if not half_a_part and not _PASSING.fullmatch(path.name):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
-    # parts: shards of all tables that were written whole, and what is told of them
+    # parts: shards of several tables that count together
 
     def write_part(
-        self, shard: str, tables: Mapping[str, Mapping[str, Sequence[Any]]], told: Mapping[str, Any]
+        self, shard: str, tables: Mapping[str, Mapping[str, Sequence[Any]]], facts: Mapping[str, Any]
     ) -> None:
-        """Write a shard of some tables; it counts once all of them are there, and then outlives the process."""
+        """Write a shard of some tables; it counts once all of them are there, and then outlives the process.
+
+        Args:
+            shard: its name.
+            tables: name -> columns.
+            facts: what `parts` gives of it.
+        """
         rows = {name: len(next(iter(table.values()), [])) for name, table in tables.items()}
         try:
             for name, table in tables.items():
                 self.write_table(name, table, shard=shard)
-            self._write_json(f".part.{shard}.json", {"rows": rows, **told})
+            self._write_json(self._facts_of(shard), {"rows": rows, **facts})
         except BaseException:  # half a part counts for nothing and takes room on a disk that may be full
             self.drop_part(shard)
             raise
 
     def parts(self) -> dict[str, dict[str, Any]]:
-        """What is told of each part that is whole, by shard."""
+        """The facts of each part that is complete, by shard."""
         if not self.path.is_dir():
             return {}
-        found = {}
+        parts = {}
         for path in sorted(self.path.iterdir()):
-            named = _PART.fullmatch(path.name)
-            if named is None:
+            match = _PART.fullmatch(path.name)
+            if match is None:
                 continue
-            told = self._part(named[1])
-            if told is not None:
-                found[named[1]] = told
-        return found
+            facts = self._complete_part(match[1])
+            if facts is not None:
+                parts[match[1]] = facts
+        return parts
 
-    def _part(self, shard: str) -> dict[str, Any] | None:
-        """What is told of a part; None where a table of it is missing, damaged or of another length."""
+    def _complete_part(self, shard: str) -> dict[str, Any] | None:
+        """The facts of a part; None where a table of it is missing, damaged or of another length."""
         try:
-            told: dict[str, Any] = json.loads((self.path / f".part.{shard}.json").read_text(encoding="utf-8"))
-            for name, rows in told["rows"].items():
+            facts: dict[str, Any] = json.loads((self.path / self._facts_of(shard)).read_text(encoding="utf-8"))
+            for name, rows in facts["rows"].items():
                 if pq.read_metadata(self._table(name, shard)).num_rows != rows:
                     return None
         except (OSError, ValueError, KeyError, AttributeError, pa.ArrowException):
             return None
-        return told
+        return facts
 
     def drop_part(self, shard: str) -> None:
-        """Remove a part; what is told of it goes first, so that no half of it counts."""
-        (self.path / f".part.{shard}.json").unlink(missing_ok=True)
+        """Remove a part; its facts go first, so that no half of it counts."""
+        (self.path / self._facts_of(shard)).unlink(missing_ok=True)
         for name in TABLES:
             self._table(name, shard).unlink(missing_ok=True)
+
+    @staticmethod
+    def _facts_of(shard: str) -> str:
+        return f".part.{shard}.json"
 
     # tables
 
@@ -214,9 +229,10 @@ class RunFolder:
             InputError: the file is missing or damaged; it is named.
         """
         path = self._table(name, None)
-        if not path.is_file():
-            raise InputError(f"{self.path} holds no {path.name}; the run did not get that far.")
-        return _read_parquet(path, columns)
+        with self._reading(path):
+            if not path.is_file():
+                raise FileNotFoundError(path)
+            return pq.read_table(path, columns=None if columns is None else list(columns))
 
     def has_table(self, name: str) -> bool:
         return self._table(name, None).is_file()
@@ -228,12 +244,18 @@ class RunFolder:
             InputError: the file is missing or damaged; it is named.
         """
         path = self._table(name, None)
-        try:
+        with self._reading(path):
             return list(pq.read_schema(path).names)
-        except FileNotFoundError:
-            raise InputError(f"{self.path} holds no {path.name}; the run did not get that far.") from None
-        except (pa.ArrowInvalid, OSError) as error:
-            raise _damaged(path, error) from error
+
+    def table_parts(self, name: str, columns: Sequence[str], rows: int = 65536) -> Iterator[pa.RecordBatch]:
+        """Columns of a table, some rows at a time.
+
+        Raises:
+            InputError: the file is missing or damaged; it is named.
+        """
+        path = self._table(name, None)
+        with self._reading(path), pq.ParquetFile(path) as file:
+            yield from file.iter_batches(rows, columns=list(columns))
 
     def merge_shards(self, name: str, examples: Sequence[str], shards: Sequence[Shard], remove: bool = True) -> None:
         """Join the shards of all processes in the order of ``examples`` and remove them, unless they are to stay.
@@ -245,34 +267,31 @@ class RunFolder:
         Raises:
             InputError: an example is missing, unknown or stands in two shards; a shard is missing or damaged.
         """
-        found = (_read_parquet(self._table(name, shard)) for shard in shards)
-        target, passing = self._table(name, None), _passing(self._table(name, None))
+        tables = (_read_shard(self._table(name, shard)) for shard in shards)
+        target = self._table(name, None)
+        passing = passing_name(target)
         try:
-            if join_shards(found, passing, examples, name, whole=name in ("predictions", "tokens")):
-                _sync(passing)
-                os.replace(passing, target)
+            n_rows = join_shards(tables, passing, examples, name, one_shard=name in _ONE_SHARD_AN_EXAMPLE)
+            if n_rows:
+                move(passing, target)
         finally:
             passing.unlink(missing_ok=True)
-        for shard in shards if remove else ():
-            self._table(name, shard).unlink()
+        if remove:
+            for shard in shards:
+                self._table(name, shard).unlink()
 
-    def table_parts(self, name: str, columns: Sequence[str], rows: int = 65536) -> Iterator[pa.RecordBatch]:
-        """Columns of a table, some rows at a time.
+    def _table(self, name: str, shard: Shard | None) -> Path:
+        return self.path / (f"{name}.parquet" if shard is None else f"{name}.{shard}.parquet")
 
-        Raises:
-            InputError: the file is missing or damaged; it is named.
-        """
-        path = self._table(name, None)
+    @contextmanager
+    def _reading(self, path: Path) -> Iterator[None]:
+        """Name a file that is missing or damaged."""
         try:
-            with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(rows, columns=list(columns))
+            yield
         except FileNotFoundError:
             raise InputError(f"{self.path} holds no {path.name}; the run did not get that far.") from None
         except (pa.ArrowInvalid, OSError) as error:
             raise _damaged(path, error) from error
-
-    def _table(self, name: str, shard: Shard | None) -> Path:
-        return self.path / (f"{name}.parquet" if shard is None else f"{name}.{shard}.parquet")
 
     # json
 
@@ -291,49 +310,28 @@ class RunFolder:
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
         text = json.dumps(strict(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-        self.place(self.path / name, lambda path: _write_text(path, text))
+        self.place(self.path / name, lambda path: path.write_text(text, encoding="utf-8"))
 
     def _read_json(self, name: str) -> dict[str, Any]:
         path = self.path / name
         try:
-            read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise InputError(f"{self.path} holds no {name}; it is not a finished run.") from None
         except ValueError as error:
-            raise InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.") from error
-        return read
+            raise _damaged(path, error) from error
+        return value
 
     # files and folders
 
     def place(self, target: Path, write: Callable[[Path], object]) -> None:
         """Let ``write`` make a file under a passing name, then move it to ``target`` in one step."""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        passing = _passing(target)
-        try:
-            write(passing)
-            _sync(passing)
-            os.replace(passing, target)
-        finally:
-            passing.unlink(missing_ok=True)
+        write_file(target, write)
 
     def place_folder(self, name: str, write: Callable[[Path], object]) -> Path:
         """Let ``write`` fill a passing folder, then move it to ``name`` in one step; returns its path."""
         target = self.path / name
-        passing, old = _passing(target), _passing(target)
-        passing.mkdir(parents=True)
-        try:
-            write(passing)
-            for path in passing.rglob("*"):
-                if path.is_file():
-                    _sync(path)
-            if target.exists():
-                os.replace(target, old)
-            os.replace(passing, target)
-        finally:
-            if old.exists() and not target.exists():
-                os.rename(old, target)
-            shutil.rmtree(passing, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+        write_folder(target, write)
         return target
 
 
@@ -343,16 +341,16 @@ def find_runs(paths: Iterable[str | Path]) -> list[RunFolder]:
     Raises:
         InputError: a path does not exist, or no finished run lies below any of them.
     """
-    found: set[Path] = set()
-    for given in map(Path, paths):
-        if not given.is_dir():
-            raise InputError(f"Expected a run folder or a folder of runs, but {given} is not a folder.")
-        found |= {path.parent for path in given.rglob(META)}
-    if not found:
+    folders: set[Path] = set()
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise InputError(f"Expected a run folder or a folder of runs, but {path} is not a folder.")
+        folders |= {meta.parent for meta in path.rglob(META)}
+    if not folders:
         raise InputError(
             f"No finished run lies below {', '.join(map(str, paths))}; a run is finished once it has {META}."
         )
-    return [RunFolder(path) for path in sorted(found)]
+    return [RunFolder(folder) for folder in sorted(folders)]
 
 
 def _check_columns(name: str, table: Mapping[str, Sequence[Any]]) -> None:
@@ -363,9 +361,9 @@ def _check_columns(name: str, table: Mapping[str, Sequence[Any]]) -> None:
             raise InputError(f"Unknown column {column!r} of the table {name!r}.{did_you_mean(column, TABLES[name])}")
 
 
-def _read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def _read_shard(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, columns=None if columns is None else list(columns))
+        return pq.read_table(path)
     except FileNotFoundError:
         raise InputError(f"There is no {path}; run again to make it anew.") from None
     except (pa.ArrowInvalid, OSError) as error:
@@ -374,17 +372,3 @@ def _read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 def _damaged(path: Path, error: Exception) -> InputError:
     return InputError(f"{path} is damaged ({error}); remove it and run again to make it anew.")
-
-
-def _passing(target: Path) -> Path:
-    """A hidden name beside ``target`` that no other writer takes."""
-    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())

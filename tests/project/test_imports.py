@@ -24,7 +24,8 @@ ALLOWED = {
     "schema": set(),
     "records": set(),
     "_mapped": set(),
-    "store": {"records", "schema", "_checks", "_shards"},
+    "store": {"records", "schema", "_atomic", "_checks", "_shards"},
+    "_atomic": set(),
     "_shards": {"_checks", "_mapped"},
     "functional": {"_checks", "_registry", "schema"},
     "models": {"", "functional", "_auto", "_checks", "_registry"},  # _auto tells transformers of them
