@@ -1,4 +1,4 @@
-"""Names of classes as they are written: what stands around them unseen, and one class that is written in two ways."""
+"""The spelling of class names: invisible characters around them, and one class that is written in two ways."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from decimal import Decimal
 from unicodedata import category, normalize
 
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _TRUTH = ("true", "false")
-_UNSEEN = ("Cc", "Cf")  # categories of Unicode: controls, byte order marks, joiners, marks of direction
+_INVISIBLE = ("Cc", "Cf")  # categories of Unicode: controls, byte order marks, joiners, marks of direction
 
 
 def cleaned(name: str) -> str:
@@ -20,15 +20,15 @@ def cleaned(name: str) -> str:
         ('pos', True)
     """
     start, end = 0, len(name)
-    while start < end and _unseen(name[start]):
+    while start < end and _is_invisible(name[start]):
         start += 1
-    while start < end and _unseen(name[end - 1]):
+    while start < end and _is_invisible(name[end - 1]):
         end -= 1
     return normalize("NFC", name[start:end])
 
 
-def _unseen(character: str) -> bool:
-    return character.isspace() or category(character) in _UNSEEN
+def _is_invisible(character: str) -> bool:
+    return character.isspace() or category(character) in _INVISIBLE
 
 
 def one_in_two_ways(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -38,16 +38,20 @@ def one_in_two_ways(names: Iterable[str]) -> list[tuple[str, str]]:
         >>> one_in_two_ways(["0", "1", "1.0", "01", "True", "true", "pos"])
         [('1', '1.0'), ('1', '01'), ('True', 'true')]
     """
-    first: dict[object, str] = {}
+    first_ways: dict[object, str] = {}
     pairs = []
     for name in names:
-        same = _value(name)
-        if same is not None and first.setdefault(same, name) != name:
-            pairs.append((first[same], name))
+        value = _value(name)
+        if value is None:
+            continue
+        first = first_ways.setdefault(value, name)
+        if first != name:
+            pairs.append((first, name))
     return pairs
 
 
 def _value(name: str) -> object:
-    if _NUMBER.fullmatch(name):
+    """The number or truth value that a name is; None for any other."""
+    if NUMBER.fullmatch(name):
         return Decimal(name)
     return name.lower() if name.lower() in _TRUTH else None

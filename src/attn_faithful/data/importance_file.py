@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,74 +35,122 @@ def read_importance(
         InputError: a column is missing, an id stands twice or is unknown, or tokens do not fit; the example is named.
     """
     rows = read_file(Path(path))
-    names = rows.column_names
-    if "example" not in names:
-        raise InputError(f"Expected a column 'example' in {path}, but its columns are {', '.join(names)}.")
-    if column is None:
-        found = [name for name in SCORES if name in names]
-        if len(found) != 1:
-            raise InputError(f"Expected one column of scores in {path}, but its columns are {', '.join(names)}.")
-        column = found[0]
-    check_choice(f"column of {path}", column, names)
+    column = _score_column(path, rows.column_names, column)
     table = rows.with_format(None)[:]
-    ids = [str(example) for example in table["example"]]
-    if unknown := set(ids) - set(examples):
-        raise InputError(f"{path} holds the example {min(unknown)!r}, which the data set lacks; join them by our ids.")
-    listed = any(isinstance(value, list | tuple) for value in table[column])
-    given = _lists(path, table, ids, column, dict(zip(examples, tokens, strict=True))) if listed else None
-    if given is None:
-        given = _tidy(path, table, ids, column, {e: len(t) for e, t in zip(examples, tokens, strict=True)})
-    missing = sum(example not in given for example in examples)
-    return [given.get(e, [math.nan] * len(t)) for e, t in zip(examples, tokens, strict=True)], missing
-
-
-def _lists(path: Any, table: Any, ids: list[str], column: str, tokens: dict[str, Sequence[str]]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    for row, example in enumerate(ids):
-        values = [_number(path, example, value) for value in _list(path, example, table[column][row])]
-        if example in given:
-            raise InputError(f"{path} holds the example {example!r} twice.")
-        check_same_length(("tokens of the data set", column), (tokens[example], values), example)
-        theirs = (table.get("tokens") or [None] * len(ids))[row]
-        if theirs is None:
-            given[example] = values
-            continue
-        theirs = _list(path, example, theirs)
-        check_same_length(("tokens of the data set", "tokens"), (tokens[example], theirs), example)
-        if list(theirs) != list(tokens[example]):
-            at = next(i for i, pair in enumerate(zip(theirs, tokens[example], strict=True)) if pair[0] != pair[1])
-            raise InputError(
-                f"Token {at} of the example {example!r} is {theirs[at]!r} in {path} and {tokens[example][at]!r} in the "
-                "data set; the scores must be of the same tokens in order."
-            )
-        given[example] = values
-    return given
-
-
-def _tidy(path: Any, table: Any, ids: list[str], column: str, lengths: dict[str, int]) -> dict[str, Any]:
-    if "token" not in table:
+    file = _ImportanceFile(
+        path=path,
+        ids=[str(example) for example in table["example"]],
+        values=table[column],
+        column=column,
+        tokens=dict(zip(examples, tokens, strict=True)),
+    )
+    file.check_ids()
+    if any(isinstance(value, list | tuple) for value in file.values):
+        scores = file.by_example(table.get("tokens"))
+    elif "token" in table:
+        scores = file.by_token(table["token"])
+    else:
         raise InputError(f"Expected a column 'token' (its place, from 0) or lists of scores in {path}.")
-    given: dict[str, Any] = {}
-    for example, token, value in zip(ids, table["token"], table[column], strict=True):
-        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < lengths[example]:
+    unknown = [example for example in examples if example not in scores]
+    for example in unknown:
+        scores[example] = [math.nan] * len(file.tokens[example])
+    return [scores[example] for example in examples], len(unknown)
+
+
+def _score_column(path: str | Path, names: Sequence[str], column: str | None) -> str:
+    listed = ", ".join(names)
+    if "example" not in names:
+        raise InputError(f"Expected a column 'example' in {path}, but its columns are {listed}.")
+    if column is not None:
+        return check_choice(f"column of {path}", column, names)
+    usual = [name for name in SCORES if name in names]
+    if len(usual) != 1:
+        raise InputError(f"Expected one column of scores in {path}, but its columns are {listed}.")
+    return usual[0]
+
+
+@dataclass(frozen=True)
+class _ImportanceFile:
+    """The rows of a file.
+
+    Attributes:
+        path: for messages.
+        ids: the example of each row.
+        values: the score of each row, or its list of scores.
+        column: their name.
+        tokens: our example -> its content tokens.
+    """
+
+    path: str | Path
+    ids: list[str]
+    values: list[Any]
+    column: str
+    tokens: dict[str, Sequence[str]]
+
+    def check_ids(self) -> None:
+        """Raise for an example that the data set lacks."""
+        unknown = set(self.ids) - self.tokens.keys()
+        if unknown:
             raise InputError(
-                f"Expected `token` to be a place from 0 to {lengths[example] - 1} in the example {example!r} of "
-                f"{path}, but got {token!r}."
+                f"{self.path} holds the example {min(unknown)!r}, which the data set lacks; join them by our ids."
             )
-        values = given.setdefault(example, [None] * lengths[example])
-        if values[token] is not None:
-            raise InputError(f"{path} holds token {token} of the example {example!r} twice.")
-        values[token] = _number(path, example, value)
-    return {example: [math.nan if v is None else v for v in values] for example, values in given.items()}
 
+    def by_example(self, file_tokens: list[Any] | None) -> dict[str, list[float]]:
+        """Scores of a file with a row an example.
 
-def _list(path: Any, example: str, values: Any) -> list[Any]:
-    if values is not None and not isinstance(values, list | tuple):
-        raise InputError(f"Expected a list in the example {example!r} of {path}, but got {repr(values)[:60]}.")
-    return list(values or ())
+        Args:
+            file_tokens: the tokens of each row, where the file has them.
+        """
+        scores: dict[str, list[float]] = {}
+        for row, example in enumerate(self.ids):
+            values = [self._number(example, value) for value in self._list(example, self.values[row])]
+            if example in scores:
+                raise InputError(f"{self.path} holds the example {example!r} twice.")
+            check_same_length(("tokens of the data set", self.column), (self.tokens[example], values), example)
+            if file_tokens is not None and file_tokens[row] is not None:
+                self._check_tokens(example, self._list(example, file_tokens[row]))
+            scores[example] = values
+        return scores
 
+    def _check_tokens(self, example: str, file_tokens: list[Any]) -> None:
+        tokens = self.tokens[example]
+        check_same_length(("tokens of the data set", "tokens"), (tokens, file_tokens), example)
+        for place, (theirs, ours) in enumerate(zip(file_tokens, tokens, strict=True)):
+            if theirs != ours:
+                raise InputError(
+                    f"Token {place} of the example {example!r} is {theirs!r} in {self.path} and {ours!r} in the "
+                    "data set; the scores must be of the same tokens in order."
+                )
 
-def _number(path: Any, example: str, value: Any) -> float:
-    if value is not None and not isinstance(value, int | float):
-        raise InputError(f"Expected numbers as scores, but the example {example!r} of {path} has {repr(value)[:60]}.")
-    return math.nan if value is None else float(value)
+    def by_token(self, places: list[Any]) -> dict[str, list[float]]:
+        """Scores of a file with a row a token.
+
+        Args:
+            places: of each row's token among the content tokens of its example.
+        """
+        scores: dict[str, list[float]] = {}
+        known: set[tuple[str, int]] = set()
+        for example, place, value in zip(self.ids, places, self.values, strict=True):
+            length = len(self.tokens[example])
+            if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < length:
+                raise InputError(
+                    f"Expected `token` to be a place from 0 to {length - 1} in the example {example!r} of "
+                    f"{self.path}, but got {place!r}."
+                )
+            if (example, place) in known:
+                raise InputError(f"{self.path} holds token {place} of the example {example!r} twice.")
+            known.add((example, place))
+            scores.setdefault(example, [math.nan] * length)[place] = self._number(example, value)
+        return scores
+
+    def _list(self, example: str, values: Any) -> list[Any]:
+        if values is not None and not isinstance(values, list | tuple):
+            raise InputError(f"Expected a list in the example {example!r} of {self.path}, but got {repr(values)[:60]}.")
+        return list(values or ())
+
+    def _number(self, example: str, value: Any) -> float:
+        if value is not None and not isinstance(value, int | float):
+            raise InputError(
+                f"Expected numbers as scores, but the example {example!r} of {self.path} has {repr(value)[:60]}."
+            )
+        return math.nan if value is None else float(value)

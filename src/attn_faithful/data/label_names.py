@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.class_spelling import cleaned
+from attn_faithful.data.class_spelling import NUMBER, cleaned
 from attn_faithful.data.columns import Columns
 from attn_faithful.data.files.raw import Raw
 
 UNLABELLED = "-1"
 _LABEL_COLUMNS = ("label", "labels")
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -129,6 +127,6 @@ def _indicators(lists: Sequence[Sequence[Any]], names: Sequence[str] | None) -> 
 def _in_order(values: Sequence[Any]) -> list[str]:
     """Different labels, numbers by value, others by spelling."""
     texts = {text_of(value) for value in values} - {"", UNLABELLED}
-    if all(_NUMBER.fullmatch(text) for text in texts):
+    if all(NUMBER.fullmatch(text) for text in texts):
         return sorted(texts, key=lambda text: (float(text), text))
     return sorted(texts)

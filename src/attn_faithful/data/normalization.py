@@ -1,4 +1,4 @@
-"""What our tokenizers do to a text before they cut it, and where each character that is left stood in it."""
+"""The normalization of our tokenizers, and where each character of a normalized text stood in the raw one."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Aligned:
         starts, ends: of each character, in the first text.
 
     Example:
-        >>> seen = Aligned.of("cafe\\u0301 3").composed(lambda text: text.replace("e\\u0301", "\\u00e9"))
-        >>> seen = seen.replaced([(5, 6)], "qqq")
-        >>> seen.text, seen.starts, seen.ends
+        >>> aligned = Aligned.of("cafe\\u0301 3").composed(lambda text: text.replace("e\\u0301", "\\u00e9"))
+        >>> aligned = aligned.replaced([(5, 6)], "qqq")
+        >>> aligned.text, aligned.starts, aligned.ends
         ('caf\u00e9 qqq', [0, 1, 2, 3, 5, 6, 6, 6], [1, 2, 3, 5, 6, 7, 7, 7])
     """
 
@@ -74,34 +74,53 @@ class Aligned:
         """The same with `content` in place of each span."""
         if not spans:
             return self
-        seen, starts, ends, at = [], [], [], 0
-        for start, end in [*spans, (len(self.text), len(self.text))]:
-            seen.append(self.text[at:start])
-            starts.extend(self.starts[at:start])
-            ends.extend(self.ends[at:start])
+        builder = _Builder(self)
+        position = 0
+        for start, end in spans:
+            builder.keep(position, start)
             if end > start:
-                seen.append(content)
-                starts.extend([self.starts[start]] * len(content))
-                ends.extend([self.ends[end - 1]] * len(content))
-            at = end
-        return Aligned("".join(seen), starts, ends)
+                builder.replace(start, end, content)
+            position = end
+        builder.keep(position, len(self.text))
+        return builder.aligned()
 
     def composed(self, compose: Callable[[str], str]) -> Aligned:
         """The same in another form of Unicode, letter by letter: what a letter becomes stands where all of it stood."""
-        whole = compose(self.text)
-        if whole == self.text:
+        if compose(self.text) == self.text:
             return self
-        seen, starts, ends = [], [], []
+        builder = _Builder(self)
         for start, end in _letters(self.text, compose):
             content = compose(self.text[start:end])
-            seen.append(content)
             while start < end - 1 and content[:1] == self.text[start]:  # what stays as it is stays where it is
-                starts.append(self.starts[start])
-                ends.append(self.ends[start])
+                builder.keep(start, start + 1)
                 content, start = content[1:], start + 1
-            starts.extend([self.starts[start]] * len(content))
-            ends.extend([self.ends[end - 1]] * len(content))
-        return Aligned("".join(seen), starts, ends)
+            builder.replace(start, end, content)
+        return builder.aligned()
+
+
+class _Builder:
+    """Builds a changed text from pieces of another one, left to right."""
+
+    def __init__(self, source: Aligned) -> None:
+        self._source = source
+        self._pieces: list[str] = []
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def keep(self, start: int, end: int) -> None:
+        """Go on with a piece as it is."""
+        self._pieces.append(self._source.text[start:end])
+        self._starts += self._source.starts[start:end]
+        self._ends += self._source.ends[start:end]
+
+    def replace(self, start: int, end: int, content: str) -> None:
+        """Go on with other characters, all of which stand where the piece stood."""
+        self._pieces.append(content)
+        self._starts += [self._source.starts[start]] * len(content)
+        self._ends += [self._source.ends[end - 1]] * len(content)
+
+    def aligned(self) -> Aligned:
+        return Aligned("".join(self._pieces), self._starts, self._ends)
 
 
 def _letters(text: str, compose: Callable[[str], str]) -> list[Span]:

@@ -6,7 +6,6 @@ their section 7.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import re
 from dataclasses import dataclass, fields
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful._seeds import generator_for
 from attn_faithful.data.files.paths import user_path
 
 PLACEMENTS = ("random", "start", "middle", "end", "spread")
@@ -28,6 +28,18 @@ PAPER_SETS: dict[str, int | float] = {
     **{f"mock-{quarter}q": quarter / 4 for quarter in (1, 2, 3, 4)},
 }
 _WORD = re.compile(r"(?=.*[a-z]{2})[a-z]+(?:['-][a-z]+)*")
+
+
+# the least value of the whole numbers of a specification
+_LEAST = {
+    "n_train": 0,
+    "n_test": 0,
+    "n_validation": 0,
+    "min_length": 1,
+    "max_length": 1,
+    "seed": 0,
+    "max_words": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -65,19 +77,25 @@ class MockSpec:
     filler: str = "something"
 
     def __post_init__(self) -> None:
-        for name in ("n_train", "n_test", "n_validation", "min_length", "max_length", "seed", "max_words"):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if name == "max_words" and value is None:
                 continue
-            least = {"min_length": 1, "max_length": 1, "max_words": 1}.get(name, 0)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"Expected `{name}` to be a whole number of at least {least}, but got {value!r}.")
         check_choice("placement", self.placement, PLACEMENTS)
         check_choice("strength", self.strength, STRENGTHS)
         if self.min_length > self.max_length:
             raise InputError(f"Expected min_length <= max_length, but got {self.min_length} and {self.max_length}.")
+        self._check_informative()
+        if not isinstance(self.filler, str) or len(self.filler.split()) != 1 or self.filler != self.filler.strip():
+            raise InputError(f"Expected `filler` to be one word without white space, but got {self.filler!r}.")
+        if (self.positive is None) != (self.negative is None):
+            raise InputError("Expected both `positive` and `negative` word lists or neither, but got one of them.")
+
+    def _check_informative(self) -> None:
         share = self.informative
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not share > 0:
+        if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
             raise InputError(f"Expected `informative` to be a number of words or a share in (0, 1], but got {share!r}.")
         if isinstance(share, float) and share > 1:
             raise InputError(
@@ -89,10 +107,12 @@ class MockSpec:
                 f"Expected at most as many informative words as the shortest text has tokens, but got "
                 f"informative={share} and min_length={self.min_length}; raise min_length or plant fewer."
             )
-        if not isinstance(self.filler, str) or len(self.filler.split()) != 1 or self.filler != self.filler.strip():
-            raise InputError(f"Expected `filler` to be one word without white space, but got {self.filler!r}.")
-        if (self.positive is None) != (self.negative is None):
-            raise InputError("Expected both `positive` and `negative` word lists or neither, but got one of them.")
+
+    def n_planted(self, length: int) -> int:
+        """How many words are planted in a text of so many tokens."""
+        if isinstance(self.informative, int):
+            return self.informative
+        return max(1, round(self.informative * length))
 
 
 def mock_spec(name: str, **settings: Any) -> MockSpec:
@@ -109,26 +129,29 @@ def mock_spec(name: str, **settings: Any) -> MockSpec:
         >>> mock_spec("mock-3", placement="start").placement
         'start'
     """
-    key = name.lower()
-    number = re.fullmatch(r"mock-([1-9][0-9]*)", key)
-    if key not in PAPER_SETS and not number:
-        raise InputError(f"Unknown planted-token set {name!r}.{did_you_mean(key, PAPER_SETS)}")
+    informative = _informative(name)
     known = [field.name for field in fields(MockSpec)]
     for setting in settings:
         check_choice("setting of a planted-token set", setting, known)
-    base: dict[str, Any] = {"informative": PAPER_SETS[key] if key in PAPER_SETS else int(number[1])}  # type: ignore[index]
-    return MockSpec(**{**base, **settings})
+    return MockSpec(**{"informative": informative, **settings})
 
 
-def _generator(*key: object) -> np.random.Generator:
-    """A generator keyed by values, so that an example's draws depend on nothing but its own key."""
-    digest = hashlib.sha256("\x1f".join(map(str, key)).encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+def _informative(name: str) -> int | float:
+    """What the name of a set says of `MockSpec.informative`."""
+    key = name.lower()
+    if key in PAPER_SETS:
+        return PAPER_SETS[key]
+    number = re.fullmatch(r"mock-([1-9][0-9]*)", key)
+    if number is None:
+        raise InputError(f"Unknown planted-token set {name!r}.{did_you_mean(key, PAPER_SETS)}")
+    return int(number[1])
 
 
-def _read_words(path: str | Path) -> dict[str, float | None]:
+# the words to plant
+
+
+def _read_words(path: Path) -> dict[str, float | None]:
     """Words of a list file, with their valence where the file is a VADER lexicon (split on tabs) and None where not."""
-    path = Path(path)
     if not path.is_file():
         raise InputError(f"Expected a word-list file, but there is no file {str(path)!r}.")
     if path.stat().st_size > _LARGEST_LIST:
@@ -140,15 +163,20 @@ def _read_words(path: str | Path) -> dict[str, float | None]:
         text = raw.decode("latin-1")
     words: dict[str, float | None] = {}
     for line in text.splitlines():
-        word, *rest = line.split("\t")
+        word, *columns = line.split("\t")
         word = word.strip().lower()
-        if not word or (word.startswith(";") and not rest):
-            continue
-        try:
-            words[word] = float(rest[0]) if rest else None
-        except ValueError:
-            words[word] = None
+        is_comment = word.startswith(";") and not columns
+        if word and not is_comment:
+            words[word] = _valence(columns)
     return words
+
+
+def _valence(columns: list[str]) -> float | None:
+    """The number behind a word; None where there is none."""
+    try:
+        return float(columns[0]) if columns else None
+    except ValueError:
+        return None
 
 
 def _vader_path() -> Path:
@@ -162,9 +190,10 @@ def _vader_path() -> Path:
 
 
 def _class_words(path: Path, sign: int, spec: MockSpec) -> set[str]:
+    """The words of a list, or those of a lexicon whose valence has the sign and the strength."""
     words = _read_words(path)
-    graded = bool(words) and sum(v is not None for v in words.values()) > 0.9 * len(words)
-    if not graded:
+    n_graded = sum(valence is not None for valence in words.values())
+    if not words or n_graded <= 0.9 * len(words):
         if spec.strength != "any":
             raise InputError(
                 f"Expected a lexicon with valences for strength={spec.strength!r}, but the word list {str(path)!r} has "
@@ -175,7 +204,8 @@ def _class_words(path: Path, sign: int, spec: MockSpec) -> set[str]:
     for word, valence in words.items():
         if valence is None or valence * sign <= 0 or not _WORD.fullmatch(word):
             continue
-        if spec.strength == "any" or (abs(valence) >= STRONG_VALENCE) == (spec.strength == "strong"):
+        strength = "strong" if abs(valence) >= STRONG_VALENCE else "weak"
+        if spec.strength in ("any", strength):
             chosen.add(word)
     return chosen
 
@@ -194,22 +224,33 @@ def mock_words(spec: MockSpec) -> tuple[list[str], list[str]]:
         >>> len(negative), len(positive)
         (3, 3)
     """
-    paths = [user_path(p) if p else _vader_path() for p in (spec.negative, spec.positive)]
-    negative, positive = (_class_words(path, sign, spec) for path, sign in zip(paths, (-1, 1), strict=True))
-    apart = (negative - positive - {spec.filler}, positive - negative - {spec.filler})
-    chosen = []
-    for name, words, path in zip(LABEL_NAMES, apart, paths, strict=True):
-        ordered = sorted(words)
-        if not ordered:
-            raise InputError(f"Expected words to plant, but no {name} word is left of {str(path)!r}.")
-        if spec.max_words is not None and spec.max_words < len(ordered):
-            order = _generator(spec.seed, "words", name).permutation(len(ordered))
-            ordered = sorted(ordered[i] for i in order[: spec.max_words])
-        chosen.append(ordered)
-    return chosen[0], chosen[1]
+    negative_path = user_path(spec.negative) if spec.negative else _vader_path()
+    positive_path = user_path(spec.positive) if spec.positive else _vader_path()
+    negative = _class_words(negative_path, -1, spec)
+    positive = _class_words(positive_path, 1, spec)
+    unusable = (negative & positive) | {spec.filler}
+    return (
+        _chosen_words("negative", negative - unusable, spec, negative_path),
+        _chosen_words("positive", positive - unusable, spec, positive_path),
+    )
+
+
+def _chosen_words(label: str, words: set[str], spec: MockSpec, path: Path) -> list[str]:
+    """At most `max_words` of the words, sorted."""
+    if not words:
+        raise InputError(f"Expected words to plant, but no {label} word is left of {str(path)!r}.")
+    words_in_order = sorted(words)
+    if spec.max_words is None or spec.max_words >= len(words):
+        return words_in_order
+    order = generator_for(spec.seed, "words", label).permutation(len(words))
+    return sorted(words_in_order[i] for i in order[: spec.max_words])
+
+
+# the texts
 
 
 def _positions(placement: str, length: int, count: int, generator: np.random.Generator) -> np.ndarray:
+    """(count,) the places of the planted words."""
     if placement == "random":
         return np.sort(generator.choice(length, size=count, replace=False))
     if placement == "spread":
@@ -240,19 +281,20 @@ def make_mock(spec: MockSpec) -> dict[str, dict[str, list[Any]]]:
 
 def _split(spec: MockSpec, split: str, n: int, words: tuple[list[str], list[str]]) -> dict[str, list[Any]]:
     labels = np.arange(n) % 2
-    _generator(spec.seed, split, "labels").shuffle(labels)
-    columns: dict[str, list[Any]] = {"example": [], "text": [], "label": labels.tolist(), "informative": []}
-    for index in range(n):
-        generator = _generator(spec.seed, split, index)
+    generator_for(spec.seed, split, "labels").shuffle(labels)
+    texts, masks = [], []
+    for i, label in enumerate(labels):
+        generator = generator_for(spec.seed, split, i)
         length = int(generator.integers(spec.min_length, spec.max_length + 1))
-        share = spec.informative
-        count = share if isinstance(share, int) else max(1, round(share * length))
-        own = words[labels[index]]
-        drawn = generator.integers(len(own), size=count)
-        tokens, mask = [spec.filler] * length, [0] * length
-        for position, word in zip(_positions(spec.placement, length, count, generator), drawn, strict=True):
-            tokens[position], mask[position] = own[word], 1
-        columns["example"].append(f"{split}-{index}")
-        columns["text"].append(" ".join(tokens))
-        columns["informative"].append(mask)
-    return columns
+        count = spec.n_planted(length)
+        drawn = generator.integers(len(words[label]), size=count)
+        positions = _positions(spec.placement, length, count, generator)
+        tokens = [spec.filler] * length
+        mask = [0] * length
+        for position, word in zip(positions, drawn, strict=True):
+            tokens[position] = words[label][word]
+            mask[position] = 1
+        texts.append(" ".join(tokens))
+        masks.append(mask)
+    examples = [f"{split}-{i}" for i in range(n)]
+    return {"example": examples, "text": texts, "label": labels.tolist(), "informative": masks}

@@ -29,37 +29,37 @@ class Segments:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._found: list[int] | None = None
-        self._borders: list[int] = []
+        self._borders: list[int] | None = None  # all that ICU sees; found once they are needed
+        self._unspaced_borders: list[int] = []
 
     def before(self, place: int) -> int:
         """How many borders of words in scripts without blanks lie at `place` or before it."""
-        self._all()
-        return bisect_right(self._borders, place)
+        self._find_borders()
+        return bisect_right(self._unspaced_borders, place)
 
     def go_on(self, place: int) -> bool:
         """Whether a word goes on at `place` behind or before a mark, though the tokenizer may cut there."""
         if not 0 < place < len(self._text) or not any(map(_joins, self._text[place - 1 : place + 1])):
             return False
-        return place not in self._all()
+        return place not in self._find_borders()
 
-    def _all(self) -> list[int]:
+    def _find_borders(self) -> list[int]:
         """Every border that ICU sees, where the text has such scripts or marks."""
-        if self._found is not None:
-            return self._found
+        if self._borders is not None:
+            return self._borders
+        self._borders = []
         text = self._text
-        unspaced = _UNSPACED.search(text) is not None
-        self._found = []
-        if not unspaced and (text.isascii() or not any(map(_joins, text))):
-            return self._found
+        if not _UNSPACED.search(text) and (text.isascii() or not any(map(_joins, text))):
+            return self._borders
         from icu4py.breakers import WordBreaker
 
-        at = 0
+        border = 0
         for piece in WordBreaker(text, "en"):
-            at += len(piece)
-            self._found.append(at)
-        self._borders = [at for at in self._found[:-1] if _UNSPACED.search(text[at - 1 : at + 1])]
-        return self._found
+            border += len(piece)
+            self._borders.append(border)
+            if border < len(text) and _UNSPACED.search(text[border - 1 : border + 1]):
+                self._unspaced_borders.append(border)
+        return self._borders
 
 
 def _joins(character: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.sentences import sentence_ids, sentence_spans
+from attn_faithful.data.sentences import Span, sentence_ids, sentence_spans
 
 _IDS = "sentence_ids"
 
@@ -38,24 +39,29 @@ class SentenceTokenizer(PreTrainedTokenizerFast):
                 raise InputError(f"Expected whole texts, whose sentences can be told, but got {name}; leave it out.")
         if text_pair is not None or text is None:
             raise InputError("Expected texts without pairs: a hierarchical model reads the sentences of one text.")
-        found = super().__call__(text, return_offsets_mapping=True, **kwargs)
-        spans = found["offset_mapping"] if return_offsets_mapping else found.pop("offset_mapping")
-        if isinstance(text, str):
-            found[_IDS] = sentence_ids(sentence_spans(text), spans).tolist()
-        else:
-            pairs = zip(text, spans, strict=True)
-            found[_IDS] = [sentence_ids(sentence_spans(one), of_one).tolist() for one, of_one in pairs]
-        return found.convert_to_tensors(return_tensors, prepend_batch_axis=isinstance(text, str))
+        encoded = super().__call__(text, return_offsets_mapping=True, **kwargs)
+        spans = encoded["offset_mapping"] if return_offsets_mapping else encoded.pop("offset_mapping")
+        single = isinstance(text, str)
+        encoded[_IDS] = _sentence_ids(text, spans) if single else list(map(_sentence_ids, text, spans))
+        return encoded.convert_to_tensors(return_tensors, prepend_batch_axis=single)
 
     def _pad(self, encoded_inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """What collators of transformers call for each row."""
-        before = len(encoded_inputs[self.model_input_names[0]])
+        main_input = self.model_input_names[0]
+        length = len(encoded_inputs[main_input])
         padded = super()._pad(encoded_inputs, *args, **kwargs)
-        if _IDS in padded:
-            more = [0] * (len(padded[self.model_input_names[0]]) - before)
-            left = (kwargs.get("padding_side") or self.padding_side) == "left"
-            padded[_IDS] = [*more, *padded[_IDS]] if left else [*padded[_IDS], *more]
+        if _IDS not in padded:
+            return padded
+        padding = [0] * (len(padded[main_input]) - length)
+        if (kwargs.get("padding_side") or self.padding_side) == "left":
+            padded[_IDS] = [*padding, *padded[_IDS]]
+        else:
+            padded[_IDS] = [*padded[_IDS], *padding]
         return padded
+
+
+def _sentence_ids(text: str, token_spans: Sequence[Span]) -> list[int]:
+    return sentence_ids(sentence_spans(text), token_spans).tolist()
 
 
 def with_sentences(tokenizer: PreTrainedTokenizerFast) -> SentenceTokenizer:
@@ -74,7 +80,8 @@ def with_sentences(tokenizer: PreTrainedTokenizerFast) -> SentenceTokenizer:
             f"Expected a fast tokenizer, which says where its tokens stand in the text, but got a "
             f"{type(tokenizer).__name__}."
         )
-    options = {
-        name: value for name, value in tokenizer.init_kwargs.items() if name not in ("tokenizer_class", "backend")
-    }
-    return SentenceTokenizer(**{**options, "tokenizer_object": tokenizer.backend_tokenizer})
+    options = dict(tokenizer.init_kwargs)
+    for name in ("tokenizer_class", "backend"):
+        options.pop(name, None)
+    options["tokenizer_object"] = tokenizer.backend_tokenizer
+    return SentenceTokenizer(**options)
