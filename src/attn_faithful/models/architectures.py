@@ -8,11 +8,17 @@ from typing import Any
 from attn_faithful._checks import check_choice
 
 FLAT = "flat"
-_PLACES = {
-    FLAT: ("configuration:AttentionClassifierConfig", "pooled:AttentionClassifier"),
-    "hierarchical": ("han_configuration:HANConfig", "han:HANClassifier"),
+HIERARCHICAL = "hierarchical"
+ARCHITECTURES = (FLAT, HIERARCHICAL)
+# name -> module and class, which are imported when they are asked for
+_CONFIGURATIONS = {
+    FLAT: ("configuration", "AttentionClassifierConfig"),
+    HIERARCHICAL: ("han_configuration", "HANConfig"),
 }
-ARCHITECTURES = tuple(_PLACES)
+_MODELS = {
+    FLAT: ("pooled", "AttentionClassifier"),
+    HIERARCHICAL: ("han", "HANClassifier"),
+}
 
 
 def config_class(architecture: str) -> Any:
@@ -21,13 +27,17 @@ def config_class(architecture: str) -> Any:
     Raises:
         InputError: there is none of that name.
     """
-    return _named(_PLACES[check_choice("architecture", architecture, ARCHITECTURES)][0])
+    check_choice("architecture", architecture, ARCHITECTURES)
+    return _imported(*_CONFIGURATIONS[architecture])
 
 
 def settings_of(architecture: str) -> dict[str, Any]:
     """Its configuration's own fields, name -> annotation as written; those of transformers are left out."""
-    chain = [c for c in config_class(architecture).__mro__ if c.__module__.startswith("attn_faithful.")]
-    return {name: kind for c in reversed(chain) for name, kind in c.__annotations__.items()}
+    annotations: dict[str, Any] = {}
+    for part in reversed(config_class(architecture).__mro__):
+        if part.__module__.startswith("attn_faithful."):
+            annotations.update(part.__annotations__)
+    return annotations
 
 
 def new_model(config: Any) -> Any:
@@ -45,9 +55,11 @@ def load_model(path: Any) -> Any:
 
 def model_class(config_class: Any) -> Any:
     """The model that goes with a class of configurations."""
-    return next(_named(model) for name, model in _PLACES.values() if config_class is _named(name))
+    for architecture, address in _CONFIGURATIONS.items():
+        if config_class is _imported(*address):
+            return _imported(*_MODELS[architecture])
+    raise TypeError(f"{config_class} is no configuration of this package")
 
 
-def _named(place: str) -> Any:
-    module, name = place.split(":")
+def _imported(module: str, name: str) -> Any:
     return getattr(import_module(f"attn_faithful.models.{module}"), name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.models.encoders import encode_padded
+from attn_faithful.models.encoders import Encoder, encode_padded
 
 
 @dataclass(frozen=True)
@@ -38,27 +38,27 @@ class Sentences:
     def present(self) -> Tensor:
         """(B, S) bool: sentences with content."""
         documents, sentences, _ = self.size
-        held = torch.zeros(documents * sentences, dtype=torch.bool, device=self.row.device)
-        held[self.row] = True
-        return held.view(documents, sentences)
+        present = torch.zeros(documents * sentences, dtype=torch.bool, device=self.row.device)
+        present[self.row] = True
+        return present.view(documents, sentences)
 
     def pack(self, values: Tensor) -> Tensor:
         """(B, T, N) -> (M, L, N), 0 where nothing is read."""
-        taken = values[self.document[:, None], self.token]
-        return taken * self.read[:, :, None]
+        packed = values[self.document[:, None], self.token]
+        return packed * self.read[:, :, None]
 
     def unpack(self, values: Tensor) -> Tensor:
         """(M, L) or (M, L, N) -> (B, T) or (B, T, N), 0 at tokens of no row."""
         documents, _, tokens = self.size
-        m, place = self.read.nonzero(as_tuple=True)
-        whole = values.new_zeros(documents, tokens, *values.shape[2:])
-        return whole.index_put((self.document[m], self.token[m, place]), values[m, place])
+        row, place = self.read.nonzero(as_tuple=True)
+        unpacked = values.new_zeros(documents, tokens, *values.shape[2:])
+        return unpacked.index_put((self.document[row], self.token[row, place]), values[row, place])
 
     def by_document(self, values: Tensor) -> Tensor:
         """(M, N) -> (B, S, N), 0 for sentences without content."""
         documents, sentences, _ = self.size
-        whole = values.new_zeros(documents * sentences, values.shape[1])
-        return whole.index_put((self.row,), values).view(documents, sentences, -1)
+        by_place = values.new_zeros(documents * sentences, values.shape[1])
+        return by_place.index_put((self.row,), values).view(documents, sentences, -1)
 
 
 def split_sentences(sentence_ids: Tensor, read: Tensor, content: Tensor) -> Sentences:
@@ -80,29 +80,34 @@ def split_sentences(sentence_ids: Tensor, read: Tensor, content: Tensor) -> Sent
     if bool((ids < 0).any()):
         raise InputError("Expected `sentence_ids` of at least 0, one a token.")
     sentences = int(ids.max()) + 1 if ids.numel() else 1
-    place = ids + sentences * torch.arange(documents, device=ids.device)[:, None]  # (B, T), over all documents
-    held = torch.zeros(documents * sentences, dtype=torch.bool, device=ids.device)
-    held[place[content]] = True
-    taken = read & held[place]
-    row = held.nonzero()[:, 0]
-    number = held.cumsum(0) - 1
-    of_token = number[place[taken]]  # (n,), the row of each token taken, in order of documents
-    order = torch.argsort(of_token, stable=True)
-    of_token = of_token[order]
-    counts = torch.bincount(of_token, minlength=len(row))
-    within = torch.arange(len(of_token), device=ids.device) - (counts.cumsum(0) - counts)[of_token]
+    first_place = sentences * torch.arange(documents, device=ids.device)
+    place = ids + first_place[:, None]  # (B, T), the sentence of each token among those of all documents
+    present = torch.zeros(documents * sentences, dtype=torch.bool, device=ids.device)
+    present[place[content]] = True
+    row = present.nonzero()[:, 0]  # (M,)
+    taken = read & present[place]  # (B, T), tokens of sentences with content
+
+    # tokens row after row, each with its place within its row
+    number = present.cumsum(0) - 1  # the row of each sentence
+    row_of_token = number[place[taken]]  # (n,)
+    order = torch.argsort(row_of_token, stable=True)
+    row_of_token = row_of_token[order]
+    counts = torch.bincount(row_of_token, minlength=len(row))
+    starts = counts.cumsum(0) - counts
+    within = torch.arange(len(row_of_token), device=ids.device) - starts[row_of_token]
+
     length = max(1, int(counts.max())) if len(counts) else 1
     position = torch.arange(tokens, device=ids.device).expand(documents, -1)
-    token = torch.zeros(len(row), length, dtype=torch.long, device=ids.device)
-    there = torch.zeros(len(row), length, dtype=torch.bool, device=ids.device)
-    reached = torch.zeros_like(there)
-    token[of_token, within] = position[taken][order]
-    there[of_token, within] = True
-    reached[of_token, within] = content[taken][order]
-    return Sentences(row, token, there, reached, (documents, sentences, tokens))
+    token = torch.zeros(len(row), length, dtype=torch.long, device=ids.device)  # (M, L)
+    token[row_of_token, within] = position[taken][order]
+    row_read = torch.zeros(len(row), length, dtype=torch.bool, device=ids.device)
+    row_read[row_of_token, within] = True
+    row_content = torch.zeros_like(row_read)
+    row_content[row_of_token, within] = content[taken][order]
+    return Sentences(row, token, row_read, row_content, (documents, sentences, tokens))
 
 
-def encode_by_length(encoder: nn.Module, packed: Tensor, read: Tensor) -> Tensor:
+def encode_by_length(encoder: Encoder, packed: Tensor, read: Tensor) -> Tensor:
     """States (M, L, N) of rows (M, L, E), those of like length together.
 
     Most sentences are far shorter than the longest. A group holds lengths up to a power of two, so that no row is
@@ -116,12 +121,13 @@ def encode_by_length(encoder: nn.Module, packed: Tensor, read: Tensor) -> Tensor
     for key in group.unique():
         rows = (group == key).nonzero()[:, 0]
         longest = int(lengths[rows].max())
-        found = encode_padded(encoder, packed[rows, :longest], read[rows, :longest])
-        states = states.index_put((rows[:, None], torch.arange(longest, device=rows.device)), found)
+        encoded = encode_padded(encoder, packed[rows, :longest], read[rows, :longest])
+        columns = torch.arange(longest, device=rows.device)
+        states = states.index_put((rows[:, None], columns), encoded)
     return states
 
 
 def at_slots(values: Tensor, sentence_ids: Tensor, slots: int) -> Tensor:
     """Values of tokens (B, T) as (B, S, T): each in its sentence's slot, 0 elsewhere."""
-    own = sentence_ids[:, None] == torch.arange(slots, device=values.device)[:, None]
-    return values[:, None] * own
+    in_slot = sentence_ids[:, None] == torch.arange(slots, device=values.device)[:, None]  # (B, S, T)
+    return values[:, None] * in_slot

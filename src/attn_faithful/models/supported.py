@@ -107,7 +107,7 @@ def unwrapped(model: Any) -> tuple[Any, Any]:
             break
     if not hasattr(model, "peft_config") or not hasattr(model, "get_base_model"):
         return model, model
-    outside = [kind for kind in _adapters(model) if kind.is_prompt_learning or kind.is_adaption_prompt]
+    outside = [adapter for adapter in _adapters(model) if adapter.is_prompt_learning or adapter.is_adaption_prompt]
     if outside:
         raise InputError(
             f"{type(model).__name__} puts virtual tokens ({outside[0].peft_type.value}) before each text, which no "
@@ -117,7 +117,9 @@ def unwrapped(model: Any) -> tuple[Any, Any]:
 
 
 def _adapters(model: Any) -> Iterator[Any]:
-    for name in model.active_adapters if hasattr(model, "active_adapters") else list(model.peft_config):
+    """The configurations of the adapters that act."""
+    names = model.active_adapters if hasattr(model, "active_adapters") else list(model.peft_config)
+    for name in names:
         yield model.peft_config[name]
 
 
@@ -126,9 +128,9 @@ def check_model(model: Any) -> None:
     name = type(model).__name__
     if not hasattr(model, "config") or not hasattr(type(model), "_can_set_attn_implementation"):
         raise InputError(f"Expected a transformers model, but got {name}; for one of your own pass encode= to wrap.")
-    why = refusal(name)
-    if why is not None:
-        raise InputError(why)
+    reason = refusal(name)
+    if reason is not None:
+        raise InputError(reason)
     if getattr(model, "main_input_name", "input_ids") != "input_ids":
         raise InputError(f"{name} reads {model.main_input_name} and no texts. {SUPPORTED}.")
     if not type(model)._can_set_attn_implementation():
@@ -169,12 +171,13 @@ def _check_names(model: Any, name: str) -> None:
 
 
 def _check_implementation(model: Any, name: str) -> None:
-    held = {str(config._attn_implementation) for config in configs_of(model)}
-    strange = sorted(each for each in held if each not in SPARSE and not each.startswith(SOFTMAX))
-    if strange or len({projection_of(each) for each in held}) > 1:
+    names = {str(config._attn_implementation) for config in configs_of(model)}
+    unknown = sorted(each for each in names if each not in SPARSE and not each.startswith(SOFTMAX))
+    projections = {projection_of(each) for each in names}
+    if unknown or len(projections) > 1:
         raise InputError(
             f"Expected one known projection in all of {name}, but its attention implementation is "
-            f"{' and '.join(map(repr, strange or sorted(held)))}; call its set_attn_implementation('sdpa') first."
+            f"{' and '.join(map(repr, unknown or sorted(names)))}; call its set_attn_implementation('sdpa') first."
         )
 
 
@@ -182,13 +185,15 @@ def _check_weights(model: Any, name: str) -> None:
     """Raise unless all weights are floats of single precision or double, on one device."""
     if getattr(model.config, "quantization_config", None) is not None or getattr(model, "is_quantized", False):
         raise InputError(f"{name} is quantised, and {_ROUNDING}; load it without a quantization_config.")
-    whole = [type(m).__name__ for m in model.modules() if "quantized" in type(m).__module__]
-    whole += [str(p.dtype).removeprefix("torch.") for p in model.parameters() if not p.is_floating_point()]
-    if whole:
-        raise InputError(f"{name} is quantised ({whole[0]}), and {_ROUNDING}; wrap the model as it was before.")
-    kinds = {p.dtype for p in model.parameters()}
-    if kinds - {torch.float32, torch.float64}:
-        low = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+    quantised = [type(module).__name__ for module in model.modules() if "quantized" in type(module).__module__]
+    for weight in model.parameters():
+        if not weight.is_floating_point():
+            quantised.append(str(weight.dtype).removeprefix("torch."))
+    if quantised:
+        raise InputError(f"{name} is quantised ({quantised[0]}), and {_ROUNDING}; wrap the model as it was before.")
+    dtypes = {weight.dtype for weight in model.parameters()}
+    if dtypes - {torch.float32, torch.float64}:
+        low = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
         raise InputError(
             f"{name} is in {low}, in which small changes drown in rounding; wrap model.float(), or load it with "
             "dtype=torch.float32."
@@ -208,7 +213,8 @@ _ROUNDING = "small changes drown in its rounding"
 
 def _check_padding(model: Any, name: str) -> None:
     config = model.config.get_text_config()
-    padding, table = config.pad_token_id, model.get_input_embeddings()
+    padding = config.pad_token_id
+    table = model.get_input_embeddings()
     rows = getattr(table, "num_embeddings", config.vocab_size)
     if padding is not None and not 0 <= padding < rows:
         raise InputError(
@@ -219,12 +225,13 @@ def _check_padding(model: Any, name: str) -> None:
 
 def check_logits(model: nn.Module, output: Any, texts: int) -> Tensor:
     """The logits (B, C) of a model's output; raises where it is no classifier of texts."""
-    logits, classes = getattr(output, "logits", None), model.config.num_labels
+    logits = getattr(output, "logits", None)
+    classes = model.config.num_labels
     if not isinstance(logits, Tensor) or logits.shape != (texts, classes):
-        found = f"some of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else "none"
+        result = f"some of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else "none"
         raise InputError(
             f"Expected a classifier of texts, whose logits have the shape ({texts}, {classes}), but "
-            f"{type(model).__name__} gave {found}. {SUPPORTED}."
+            f"{type(model).__name__} gave {result}. {SUPPORTED}."
         )
     return logits
 

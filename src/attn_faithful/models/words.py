@@ -53,31 +53,34 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
     attention = items.sum(encoded.attention)
     log_weights = None if encoded.log_weights is None else items.log_sum(encoded.log_weights)
     count = items.sum(encoded.allowed.to(attention.dtype))  # of allowed tokens, (B, S, items)
-    share = _shares(encoded, items, attention, log_weights, count)
+    share = _shares(encoded, items, attention, log_weights, count)  # (B, S, T)
 
     def decode(weights: Tensor) -> Tensor:
         check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
-        return encoded.decode(items.at_tokens(weights) * share[:, None].to(weights.dtype))
+        of_tokens = items.at_tokens(weights) * share[:, None].to(weights.dtype)  # (B, K, S, T)
+        return encoded.decode(of_tokens)
 
     def project(scores: Tensor, allowed: Tensor) -> Tensor:
         return softmax(scores, allowed).to(attention.dtype)
 
     affine = encoded.affine
     if affine is not None:
-        dealt = affine.token_logits.transpose(1, 2) * share.to(affine.token_logits.dtype)  # (B, C, T), as S is 1
-        affine = Affine(items.sum(dealt).transpose(1, 2), affine.bias)
+        by_share = affine.token_logits.transpose(1, 2) * share.to(affine.token_logits.dtype)  # (B, C, T), as S is 1
+        affine = Affine(items.sum(by_share).transpose(1, 2), affine.bias)
+    pooled = None if encoded.pooled is None else items.sum(encoded.pooled[:, None])[:, 0]
+    content = items.sum(encoded.content[:, None].to(attention.dtype))[:, 0] > 0
     return replace(
         encoded,
         attention=attention,
         allowed=count > 0,
-        content=items.sum(encoded.content[:, None].to(attention.dtype))[:, 0] > 0,
+        content=content,
         items="word",
         decode=decode,
         scores=log_weights,
         project=None if log_weights is None else project,
         affine=affine,
         log_weights=log_weights,
-        pooled=None if encoded.pooled is None else items.sum(encoded.pooled[:, None])[:, 0],
+        pooled=pooled,
         members=members,
     )
 
@@ -85,15 +88,16 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
 def _shares(encoded: Encoded, items: _Items, attention: Tensor, log_weights: Tensor | None, count: Tensor) -> Tensor:
     """What each token gets of its item's weight, (B, S, T); over the allowed tokens of an item they sum to 1."""
     if log_weights is None:
-        whole = items.at_tokens(attention)
-        known = whole > 0
-        share = encoded.attention / torch.where(known, whole, 1)
+        of_item = items.at_tokens(attention)  # (B, S, T), the weight of each token's item
+        positive = of_item > 0
+        share = encoded.attention / torch.where(positive, of_item, 1)
     else:  # logarithms know the proportions of weights that are too small for their type
-        whole = items.at_tokens(log_weights)
-        known = whole > -torch.inf
-        share = (encoded.log_weights - torch.where(known, whole, 0)).exp()
-    share = torch.where(known, share, 1 / items.at_tokens(count).clamp(min=1))
-    return torch.where(encoded.allowed & items.held[:, None], share, 0)
+        of_item = items.at_tokens(log_weights)
+        positive = of_item > -torch.inf
+        share = (encoded.log_weights - torch.where(positive, of_item, 0)).exp()
+    even_share = 1 / items.at_tokens(count).clamp(min=1)
+    share = torch.where(positive, share, even_share)
+    return torch.where(encoded.allowed & items.has_item[:, None], share, 0)
 
 
 @dataclass(frozen=True)
@@ -111,27 +115,29 @@ class _Items:
     @classmethod
     def of(cls, members: Tensor, apart: Tensor) -> _Items:
         """Items of words (B, T), -1 for none, and of positions apart from them, bool (B, T)."""
-        words = members.amax(1, keepdim=True) + 1  # (B, 1)
-        size = max([1, *(words[:, 0] + apart.sum(1)).tolist()])
-        own = torch.where(apart, words + apart.cumsum(1) - 1, size)
-        return cls(torch.where(members < 0, own, members), size)
+        words = members.amax(1, keepdim=True) + 1  # (B, 1), how many
+        sizes = (words[:, 0] + apart.sum(1)).tolist()
+        size = max([1, *sizes])
+        behind_words = torch.where(apart, words + apart.cumsum(1) - 1, size)  # (B, T)
+        return cls(torch.where(members < 0, behind_words, members), size)
 
     @property
-    def held(self) -> Tensor:
+    def has_item(self) -> Tensor:
         """Tokens that belong to an item, bool (B, T)."""
         return self.index < self.size
 
     def sum(self, values: Tensor) -> Tensor:
         """Sums of the tokens' values (B, S, T) by item, (B, S, items)."""
-        index, whole = self._empty(values, 0)
-        return whole.scatter_add(2, index, values)[..., : self.size]
+        index, empty = self._empty(values, 0)
+        return empty.scatter_add(2, index, values)[..., : self.size]
 
     def log_sum(self, values: Tensor) -> Tensor:
         """``log sum exp`` of the tokens' values (B, S, T) by item, (B, S, items); -inf for an item of none."""
-        index, whole = self._empty(values, -torch.inf)
-        top = whole.scatter_reduce(2, index, values.detach(), "amax")
+        index, empty = self._empty(values, -torch.inf)
+        top = empty.scatter_reduce(2, index, values.detach(), "amax")
         top = torch.where(top == -torch.inf, 0, top)
-        mass = torch.zeros_like(whole).scatter_add(2, index, (values - top.gather(2, index)).exp())
+        shifted = (values - top.gather(2, index)).exp()
+        mass = torch.zeros_like(empty).scatter_add(2, index, shifted)
         return (mass.log() + top)[..., : self.size]
 
     def at_tokens(self, values: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from attn_faithful.models.distinct_deletions import first_equal, from_first
 from attn_faithful.models.protocol import AttentionModel, Batch, Encoded, evaluating
 from attn_faithful.models.words import in_words
 
-TOLERANCE = 1e-3  # of the logits' size, by which decoding the own attention may miss them
+TOLERANCE = 1e-3  # of the logits' size, by which decoding the model's own attention may miss them
 
 
 @dataclass
@@ -80,11 +80,15 @@ class OwnModel(AttentionModel):
             raise InputError(f"Expected `encode` to be a function of a batch, but got {type(encode).__name__}.")
         self.sites = (sites,) if isinstance(sites, str) else tuple(sites)
         self.labels = None if labels is None else _labels(labels)
-        self.multi_label, self.name, self.version = multi_label, name, version
-        self.pad_token_id, self.max_tokens = pad_token_id, max_tokens
+        self.multi_label = multi_label
+        self.name = name
+        self.version = version
+        self.pad_token_id = pad_token_id
+        self.max_tokens = max_tokens
         self.module = _module_of(encode) if module is None else module
-        self._encode, self._without = encode, without
-        self._tried: set[str] = set()
+        self._encode = encode
+        self._without = without
+        self._checked_sites: set[str] = set()
 
     @property
     def config(self) -> OwnConfig:
@@ -103,10 +107,10 @@ class OwnModel(AttentionModel):
     @property
     def facts(self) -> list[Any]:
         """What it is, for the name of a run folder: its version where it has one, else all that it uses."""
-        told = [self.sites, self.labels, self.multi_label, self.name, self.max_tokens, self.pad_token_id]
+        settings = [self.sites, self.labels, self.multi_label, self.name, self.max_tokens, self.pad_token_id]
         if self.version is not None:
-            return [*told, self.version]
-        return [*told, self._encode, self._without, self.module]
+            return [*settings, self.version]
+        return [*settings, self._encode, self._without, self.module]
 
     @property
     def deletes(self) -> bool:
@@ -115,34 +119,45 @@ class OwnModel(AttentionModel):
 
     def parameters(self) -> Iterator[Tensor]:
         """Those of its module; without one an empty tensor on the CPU, which says where it is."""
-        found = [] if self.module is None else list(self.module.parameters())
-        yield from found or [torch.zeros(0)]
+        parameters = [] if self.module is None else list(self.module.parameters())
+        yield from parameters or [torch.zeros(0)]
 
     def encode(self, batch: Batch, site: str | None = None) -> Encoded:
         """What the model did at a site; over words where the batch says which tokens spell them."""
         site = self.sites[0] if site is None else check_choice("site", site, self.sites)
-        inputs = {name: value for name, value in batch.items() if name not in ("word_ids", "labels")}
-        given = (inputs, site) if len(self.sites) > 1 else (inputs,)
-        encoded = self._calm(self._encode, *given)
-        if site not in self._tried:
+        inputs = _inputs(batch)
+        if len(self.sites) > 1:
+            encoded = self._in_eval_mode(self._encode, inputs, site)
+        else:
+            encoded = self._in_eval_mode(self._encode, inputs)
+        if site not in self._checked_sites:
             _check(encoded, inputs)
-            self._tried.add(site)
+            self._checked_sites.add(site)
         words = batch.get("word_ids")
-        return encoded if words is None or encoded.items != "token" else in_words(encoded, words)
+        if words is None or encoded.items != "token":
+            return encoded
+        return in_words(encoded, words)
 
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted; equal ones of equal shortened texts."""
         if self._without is None:
             raise InputError("This model was wrapped without a function for deleting tokens; pass without= to wrap.")
-        inputs = {name: value for name, value in batch.items() if name not in ("word_ids", "labels")}
-        logits: Tensor = self._calm(self._without, inputs, keep)
-        return from_first(logits, first_equal(inputs, keep)) if "input_ids" in inputs else logits
+        inputs = _inputs(batch)
+        logits: Tensor = self._in_eval_mode(self._without, inputs, keep)
+        if "input_ids" not in inputs:
+            return logits
+        return from_first(logits, first_equal(inputs, keep))
 
-    def _calm(self, work: Callable[..., Any], *given: Any) -> Any:
+    def _in_eval_mode(self, function: Callable[..., Any], *arguments: Any) -> Any:
         if self.module is None:
-            return work(*given)
+            return function(*arguments)
         with evaluating(self.module):
-            return work(*given)
+            return function(*arguments)
+
+
+def _inputs(batch: Batch) -> dict[str, Tensor]:
+    """What a hand-written function gets of a batch."""
+    return {name: value for name, value in batch.items() if name not in ("word_ids", "labels")}
 
 
 def _labels(labels: Sequence[str]) -> list[str]:
@@ -153,36 +168,47 @@ def _labels(labels: Sequence[str]) -> list[str]:
 
 def _module_of(encode: Callable[..., Any]) -> nn.Module | None:
     """The module that a function is a method of, or the only one that it holds."""
-    found: list[Any] = [getattr(encode, "__self__", None), encode]
+    values: list[Any] = [getattr(encode, "__self__", None), encode]
     if isinstance(encode, partial):
-        found += [*encode.args, *encode.keywords.values(), _module_of(encode.func)]
+        values += [*encode.args, *encode.keywords.values(), _module_of(encode.func)]
     if inspect.isfunction(encode):
-        held = inspect.getclosurevars(encode)
-        found += [*held.nonlocals.values(), *held.globals.values()]
-    modules = {id(each): each for each in found if isinstance(each, nn.Module)}
+        variables = inspect.getclosurevars(encode)
+        values += [*variables.nonlocals.values(), *variables.globals.values()]
+    modules = {id(value): value for value in values if isinstance(value, nn.Module)}
     return next(iter(modules.values())) if len(modules) == 1 else None
 
 
 def _check(encoded: Any, batch: Mapping[str, Tensor]) -> None:
-    """Raise where what `encode` gave is not what tests stand on."""
+    """Raise where what `encode` gave is not what tests need."""
     if not isinstance(encoded, Encoded):
         raise InputError(f"Expected `encode` to return an attn_faithful Encoded, but got {type(encoded).__name__}.")
-    weights, logits = encoded.attention, encoded.logits
-    shapes = {"allowed": encoded.allowed.shape == weights.shape, "logits": logits.dim() == 2}
-    shapes["content"] = encoded.content.shape == (len(weights), weights.shape[-1])
-    shapes["attention"] = weights.dim() == 3 and len(weights) == len(batch["input_ids"])
-    wrong = [name for name, right in shapes.items() if not right]
-    if wrong:
+    wrong = _of_wrong_shape(encoded, len(batch["input_ids"]))
+    if wrong is not None:
         raise InputError(
             f"Expected `encode` to give attention and allowed (B, S, T), content (B, T) and logits (B, C), but "
-            f"{wrong[0]} has the shape {tuple(getattr(encoded, wrong[0]).shape)}."
+            f"{wrong} has the shape {tuple(getattr(encoded, wrong).shape)}."
         )
+    logits = encoded.logits.detach()
     with torch.no_grad():
-        own = encoded.decode(weights.detach()[:, None])
-    if own.shape != (len(logits), 1, logits.shape[1]):
-        raise InputError(f"Expected `decode` to give logits (B, K, C), but got some of shape {tuple(own.shape)}.")
-    gap = float((own[:, 0] - logits.detach()).abs().max())
-    if not gap <= TOLERANCE * max(1.0, float(logits.detach().abs().max())):
+        decoded = encoded.decode(encoded.attention.detach()[:, None])
+    if decoded.shape != (len(logits), 1, logits.shape[1]):
+        raise InputError(f"Expected `decode` to give logits (B, K, C), but got some of shape {tuple(decoded.shape)}.")
+    gap = float((decoded[:, 0] - logits).abs().max())
+    if not gap <= TOLERANCE * max(1.0, float(logits.abs().max())):
         raise InputError(
             f"Expected `decode` to give the model's own logits for its own attention, but they differ by {gap:.2g}."
         )
+
+
+def _of_wrong_shape(encoded: Encoded, texts: int) -> str | None:
+    """The first attribute whose shape does not fit the others; None where all fit."""
+    attention = encoded.attention
+    if encoded.allowed.shape != attention.shape:
+        return "allowed"
+    if encoded.logits.dim() != 2:
+        return "logits"
+    if encoded.content.shape != (len(attention), attention.shape[-1]):
+        return "content"
+    if attention.dim() != 3 or len(attention) != texts:
+        return "attention"
+    return None
