@@ -78,7 +78,8 @@ class Block:
 
     def alone(self) -> list[Block]:
         """Each text as a block of its own."""
-        return [Block(self.number, [places], [key]) for places, key in zip(self.copies, self.keys, strict=True)]
+        pairs = zip(self.copies, self.keys, strict=True)
+        return [Block(self.number, [places], [key]) for places, key in pairs]
 
 
 def distinct_blocks(dataset: Any, cost: Callable[[int], int] = lambda length: length) -> list[Block]:
@@ -124,7 +125,8 @@ def blocks(
         >>> blocks([2, 9, 2], ["a", "b", "c"])
         [[1, 2, 0]]
     """
-    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], keys[i]), reverse=True)
+    by_length = list(zip(lengths, keys, strict=True))
+    order = sorted(range(len(lengths)), key=by_length.__getitem__, reverse=True)
     members: list[list[int]] = []
     start = 0
     while start < len(order):

@@ -31,7 +31,12 @@ WEIGHTS = 2**20  # attention weights projected together
 LEFT = 1e-20  # attention left below which its ratios may be lost: float32 ends at 1e-38
 
 
-def logits_without(model: PooledModel, inputs: Mapping[str, Tensor], keep: Tensor, rows: int) -> Tensor:
+def logits_without(
+    model: PooledModel,
+    inputs: Mapping[str, Tensor],
+    keep: Tensor,
+    rows: int,
+) -> Tensor:
     """Logits (B, K, C), in float32 at least, of a model in eval mode; see `AttentionClassifier.without`."""
     if ("input_ids" in inputs) == ("inputs_embeds" in inputs):
         raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
@@ -104,7 +109,12 @@ def _renormalized(encoded: Encoded, keep: Tensor) -> Tensor:
 
 
 def _run_again(
-    model: PooledModel, inputs: Mapping[str, Tensor], read: Tensor, keep: Tensor, selected: Tensor, rows: int
+    model: PooledModel,
+    inputs: Mapping[str, Tensor],
+    read: Tensor,
+    keep: Tensor,
+    selected: Tensor,
+    rows: int,
 ) -> Tensor:
     """Logits (R, C) of the selected shortened texts, (B, K) bool, each run as a text of its own."""
     text, alternative = selected.nonzero(as_tuple=True)
@@ -116,14 +126,20 @@ def _run_again(
     done = 0
     while done < len(order):
         longest = max(1, int(lengths[order[done]]))
-        size = min(rows, RUN // (longest * model.encoder.width), ATTENDED // max(1, heads * longest**2))
+        in_cache = RUN // (longest * model.encoder.width)
+        size = min(rows, in_cache, ATTENDED // max(1, heads * longest**2))
         part = order[done : done + max(1, size)]
         logits.append(model(**_shortened(inputs, text[part], kept[part], longest)).logits)
         done += len(part)
     return torch.cat(logits)[order.argsort()]
 
 
-def _shortened(inputs: Mapping[str, Tensor], text: Tensor, kept: Tensor, length: int) -> dict[str, Tensor]:
+def _shortened(
+    inputs: Mapping[str, Tensor],
+    text: Tensor,
+    kept: Tensor,
+    length: int,
+) -> dict[str, Tensor]:
     """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``length`` places."""
     order = torch.argsort(~kept, dim=1, stable=True)[:, :length]
     shortened = {name: value[text] for name, value in inputs.items()}
@@ -135,7 +151,12 @@ def _shortened(inputs: Mapping[str, Tensor], text: Tensor, kept: Tensor, length:
     return shortened
 
 
-def _one_deleted(texts: Texts, read: Tensor, keep: Tensor, selected: Tensor) -> Tensor:
+def _one_deleted(
+    texts: Texts,
+    read: Tensor,
+    keep: Tensor,
+    selected: Tensor,
+) -> Tensor:
     """Logits (R, C) of the selected shortened texts, (B, K) bool, of each of which one token is deleted."""
     text, alternative = selected.nonzero(as_tuple=True)
     place = (read[text] & ~keep[text, alternative]).int().argmax(1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -59,7 +60,8 @@ class Naming:
         """A name for each of the texts that ``keep`` (B, K, T) leaves."""
         kept = keep.cpu().numpy() & self.read[:, None]  # (B, K, T)
         if self.order is not None and len(kept):
-            kept = np.stack([masks[:, order] for masks, order in zip(kept, self.order, strict=True)])
+            pairs = zip(kept, self.order, strict=True)
+            kept = np.stack([masks[:, order] for masks, order in pairs])
         codes = np.broadcast_to(self.codes[:, None], kept.shape)[kept]  # (L,), text after text
         counts = np.count_nonzero(kept, axis=2)  # (B, K)
         if self.sentences is not None:
@@ -99,10 +101,9 @@ def first_equal(batch: Mapping[str, Tensor], keep: Tensor, ordered: bool = True)
         tensor([[0, 0, 2]])
     """
     seen: dict[bytes, int] = {}
-    places = []
-    for names in Naming.of(batch, ordered).names(keep):
-        for name in names:
-            places.append(seen.setdefault(name, len(places)))
+    places: list[int] = []
+    for name in chain.from_iterable(Naming.of(batch, ordered).names(keep)):
+        places.append(seen.setdefault(name, len(places)))
     return torch.tensor(places, dtype=torch.long, device=keep.device).view(keep.shape[:2])
 
 
@@ -128,7 +129,7 @@ def _token_codes(batch: Mapping[str, Tensor], read: np.ndarray) -> np.ndarray:
 
 def _text_codes(batch: Mapping[str, Tensor], texts: int) -> list[bytes]:
     """For each text what is read of it beside its tokens."""
-    columns = [_numbers(batch[name].reshape(texts, -1)) for name in BY_TEXT if batch.get(name) is not None]
+    columns = [_numbers(batch[name]).reshape(texts, -1) for name in BY_TEXT if batch.get(name) is not None]
     if not columns:
         return [b""] * texts
     return [code.tobytes() for code in _codes(np.concatenate(columns, axis=1))]

@@ -136,7 +136,7 @@ class RecurrentEncoder(Encoder):
         last = (mask.sum(1) - 1).clamp(min=0)
         forwards, backwards = states.chunk(2, dim=-1)
         rows = torch.arange(len(states), device=states.device)
-        ends = torch.cat([forwards[rows, last], backwards[:, 0]], dim=-1)
+        ends = torch.cat([forwards[rows, last], backwards[:, 0]], dim=-1)  # (B, 2N)
         return ends * mask.any(1, keepdim=True)
 
 
@@ -179,11 +179,12 @@ class _Turn(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _turned(gradient, *ctx.saved_tensors), None
+        (index,) = ctx.saved_tensors
+        return _turned(gradient, index), None
 
 
 def _turned(states: Tensor, index: Tensor) -> Tensor:
-    return states.gather(1, index[:, :, None].expand(-1, -1, states.shape[-1]))
+    return states.gather(1, wide(index, states.shape[-1]))
 
 
 @ENCODERS.register("cnn")
@@ -268,8 +269,10 @@ def encode_padded(encoder: Encoder, embedded: Tensor, read: Tensor) -> Tensor:
     """States with 0 where nothing was read; gaps and padding on the left are closed for the encoder, then reopened."""
     if 0 in embedded.shape[:2]:
         return embedded.new_zeros(*embedded.shape[:2], encoder.width)
-    if encoder.reads_alone or not bool((read[:, 1:] & ~read[:, :-1]).any()):
+    starts_again = read[:, 1:] & ~read[:, :-1]  # behind a gap, or behind padding on the left
+    if encoder.reads_alone or not bool(starts_again.any()):
         return encoder(embedded, read) * read[:, :, None]
     compact, order = compaction(read)
-    states = encoder(embedded.gather(1, wide(order, embedded.shape[-1])), compact) * compact[:, :, None]
+    embedded = embedded.gather(1, wide(order, embedded.shape[-1]))
+    states = encoder(embedded, compact) * compact[:, :, None]
     return torch.zeros_like(states).scatter(1, wide(order, states.shape[-1]), states)

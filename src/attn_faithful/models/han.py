@@ -16,8 +16,8 @@ from attn_faithful.models.distinct_deletions import first_equal, from_first, is_
 from attn_faithful.models.encoders import ENCODERS, encode_padded
 from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.hierarchy import Sentences, at_slots, encode_by_length, split_sentences
-from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
-from attn_faithful.models.readout import for_later
+from attn_faithful.models.protocol import Affine, Batch, Encoded, at_least_float32, check_alternatives, evaluating
+from attn_faithful.models.readout import attended, for_later
 
 STATES = 2**24  # numbers that the states of documents run together may hold
 
@@ -85,7 +85,7 @@ class HANClassifier(EmbeddingClassifier):
         else:
             check_shape("attention_weights", attention_weights, "B T")
             words = sentences.pack(attention_weights[:, :, None])[:, :, 0]
-        vectors = (words[:, None].to(states.dtype) @ states).squeeze(1)  # (M, N)
+        vectors = attended(words, states)  # (M, N)
         if sentence_weights is not None:
             check_shape("sentence_weights", sentence_weights, "B S")
         logits, weights = self._conclude(sentences.by_document(vectors), sentences.present, sentence_weights)
@@ -128,7 +128,7 @@ class HANClassifier(EmbeddingClassifier):
         documents = self._encode_sentences(vectors, present)
         if weights is None:
             weights, _ = self.sentence_attention(documents, present)
-        context = (weights[:, None].to(documents.dtype) @ documents).squeeze(1)
+        context = attended(weights, documents)  # (B, N)
         return self.paired(self.readout(self.classifier_dropout(context))), weights
 
     def fixed_attention(self, batch: Batch) -> dict[str, Tensor]:
@@ -154,12 +154,11 @@ class HANClassifier(EmbeddingClassifier):
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
             states, sentences = self._read(**inputs)
-            if states.dtype != torch.float64:
-                states = states.float()
+            states = at_least_float32(states)
             words, scores = self.attention(states, sentences.content)  # (M, L)
             if site == "word":
                 return self._at_words(inputs["sentence_ids"], sentences, states, words, scores)
-            vectors = (words[:, None].to(states.dtype) @ states).squeeze(1)  # (M, N)
+            vectors = attended(words, states)  # (M, N)
             return self._at_sentences(inputs, sentences, vectors)
 
     def _at_sentences(self, inputs: dict[str, Tensor], sentences: Sentences, vectors: Tensor) -> Encoded:
@@ -171,7 +170,7 @@ class HANClassifier(EmbeddingClassifier):
         affine = Affine(documents @ weight, bias)
 
         def decode(weights: Tensor) -> Tensor:
-            check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+            check_alternatives(weights)
             return weights[:, :, 0] @ affine.token_logits + bias[:, None]
 
         attention = attention.to(documents.dtype)[:, None]  # (B, 1, S)
@@ -192,7 +191,12 @@ class HANClassifier(EmbeddingClassifier):
         )
 
     def _at_words(
-        self, sentence_ids: Tensor, sentences: Sentences, states: Tensor, words: Tensor, scores: Tensor
+        self,
+        sentence_ids: Tensor,
+        sentences: Sentences,
+        states: Tensor,
+        words: Tensor,
+        scores: Tensor,
     ) -> Encoded:
         documents, slots, _ = sentences.size
         content = sentences.unpack(sentences.content.long()).bool()
@@ -209,7 +213,7 @@ class HANClassifier(EmbeddingClassifier):
             return self._conclude(vectors.reshape(documents * k, slots, -1).to(states.dtype), read)
 
         def decode(weights: Tensor) -> Tensor:
-            check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+            check_alternatives(weights)
             size = max(1, STATES // max(1, of_token.numel()))
             parts = []
             with evaluating(self):  # called long after `encode`, whatever the model's mode is by then
@@ -255,7 +259,8 @@ class HANClassifier(EmbeddingClassifier):
             alternatives = keep.shape[1]
             first = first_equal(inputs, keep)  # (B, K)
             selected = is_first(first).flatten().nonzero()[:, 0]
-            size = max(1, min(rows, STATES // max(1, documents.vectors[0].numel(), documents.embedded[0].numel())))
+            numbers = max(1, documents.vectors[0].numel(), documents.embedded[0].numel())  # of a document
+            size = max(1, min(rows, STATES // numbers))
             parts = [self._shortened(documents, keep, part) for part in selected.split(size)]
             logits = documents.vectors.new_zeros(len(keep) * alternatives, self.config.num_labels)
             if len(selected):
@@ -273,7 +278,7 @@ class HANClassifier(EmbeddingClassifier):
         )
         states, sentences = self._read(**inputs)
         words, _ = self.attention(states, sentences.content)
-        vectors = sentences.by_document((words[:, None].to(states.dtype) @ states).squeeze(1))
+        vectors = sentences.by_document(attended(words, states))
         return _Documents(embedded, read, content, inputs["sentence_ids"], sentences, vectors)
 
     def _shortened(self, documents: _Documents, keep: Tensor, part: Tensor) -> Tensor:
@@ -296,7 +301,7 @@ class HANClassifier(EmbeddingClassifier):
             states = encode_by_length(self.encoder, again.pack(documents.embedded[document]), again.read)
             words, _ = self.attention(states, again.content)
             sentence = again.row % again.size[1]
-            vectors[again.document, sentence] = (words[:, None].to(states.dtype) @ states).squeeze(1)
+            vectors[again.document, sentence] = attended(words, states)
             present = present.index_put((again.document, sentence), torch.ones_like(sentence, dtype=torch.bool))
         return self._conclude(vectors, present)[0]
 

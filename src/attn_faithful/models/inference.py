@@ -49,7 +49,11 @@ def planned(model: AttentionModel, dataset: Any) -> list[Block]:
 
 
 def encode_block(
-    model: AttentionModel, dataset: Any, collate: Collate, block: Block, site: str
+    model: AttentionModel,
+    dataset: Any,
+    collate: Collate,
+    block: Block,
+    site: str,
 ) -> tuple[Batch, Encoded]:
     """Run the texts of a block once, without gradients: a row a distinct text.
 
@@ -83,7 +87,13 @@ def output_rows(copies: Sequence[Sequence[int]], encoded: Encoded) -> list[Row]:
     return rows
 
 
-def run_share(model: Any, dataset: Any, collate: Collate, rank: int = 0, world: int = 1) -> list[Row]:
+def run_share(
+    model: Any,
+    dataset: Any,
+    collate: Collate,
+    rank: int = 0,
+    world: int = 1,
+) -> list[Row]:
     """The outputs of this process's share of a data set; attention over the tokens (see `Encoded.over_items`).
 
     Every world-th block is this process's.

@@ -14,8 +14,8 @@ from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassi
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.deletion import logits_without
 from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
-from attn_faithful.models.protocol import Affine, Batch, Encoded, evaluating
-from attn_faithful.models.readout import TanhReadout, among, check_candidates, for_later
+from attn_faithful.models.protocol import Affine, Batch, Encoded, at_least_float32, check_alternatives, evaluating
+from attn_faithful.models.readout import TanhReadout, among, attended, check_candidates, for_later
 
 
 class AttentionClassifier(EmbeddingClassifier):
@@ -101,8 +101,7 @@ class AttentionClassifier(EmbeddingClassifier):
             attention = attention_weights
             if attention is None:
                 attention, _ = self.attention(states, content, query)
-            # attention is float32 at least, states have the precision of the weights
-            context = (attention[:, None].to(states.dtype) @ states).squeeze(1)  # (B, N)
+            context = attended(attention, states)  # (B, N)
         logits = self.read_out(self.classifier_dropout(context), query, candidates)
         output = AttentionClassifierOutput(
             loss=self.loss_of(logits, labels),
@@ -209,14 +208,13 @@ class AttentionClassifier(EmbeddingClassifier):
             candidates = inputs.pop("candidates", None)
             states, content, query = self._read(**inputs)
             attention, scores = self.attention(states, content, query)  # (B, T)
-            if states.dtype != torch.float64:
-                states = states.float()
+            states = at_least_float32(states)
             if query is not None:
                 query = query.to(states.dtype)
             logits_of, affine = self._decoding(states, query, candidates)
 
         def decode(weights: Tensor) -> Tensor:
-            check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+            check_alternatives(weights)
             return logits_of(weights[:, :, 0])
 
         attention = attention.to(states.dtype)[:, None]  # (B, 1, T)

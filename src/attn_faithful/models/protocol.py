@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from attn_faithful._checks import InputError
+from attn_faithful._checks import InputError, check_shape
 
 Batch = Mapping[str, Tensor]
 
@@ -182,6 +182,16 @@ class AttentionModel:
         raise TypeError("a layered model defines choosing")
 
 
+def check_alternatives(weights: Tensor) -> None:
+    """Raise unless weights have the shape that `Encoded.decode` takes, (B, K, S, T)."""
+    check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Values in float32, or in float64 where they are in it."""
+    return values if values.dtype == torch.float64 else values.float()
+
+
 def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
     """Probabilities of logits (..., C), in float32 at least.
 
@@ -189,7 +199,7 @@ def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
         >>> probabilities(torch.tensor([[0.0, 1.2]]))
         tensor([[0.2315, 0.7685]])
     """
-    logits = logits if logits.dtype == torch.float64 else logits.float()
+    logits = at_least_float32(logits)
     return logits.sigmoid() if multi_label else logits.softmax(-1)
 
 

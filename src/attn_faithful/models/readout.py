@@ -51,6 +51,11 @@ class TanhReadout(nn.Module):
         return of_token, of_query[:, None], lambda features: F.linear(features, weight, bias)
 
 
+def attended(attention: Tensor, states: Tensor) -> Tensor:
+    """The attention-weighted sums (B, N) of states (B, T, N), in their precision; attention (B, T) may have another."""
+    return (attention[:, None].to(states.dtype) @ states).squeeze(1)
+
+
 def for_later(parameter: Tensor, dtype: torch.dtype) -> Tensor:
     """A parameter for later use, which then builds no graph unless one is being built now."""
     if not torch.is_grad_enabled():

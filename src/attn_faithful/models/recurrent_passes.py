@@ -22,7 +22,13 @@ class RecurrentPass:
         first: (B,), the column at which a text begins.
     """
 
-    def __init__(self, net: nn.RNNBase, embedded: Tensor, token: Tensor, first: Tensor) -> None:
+    def __init__(
+        self,
+        net: nn.RNNBase,
+        embedded: Tensor,
+        token: Tensor,
+        first: Tensor,
+    ) -> None:
         self.cell = LSTMCell(net) if isinstance(net, nn.LSTM) else GRUCell(net)
         self.token = token
         self.column = torch.argsort(token, dim=1)  # (B, T), the column that reads each token
@@ -56,20 +62,26 @@ class RecurrentPass:
         text = text[order]
         deleted = deleted[order]
         state = [own[deleted, text] for own in self.own]
-        states = state[0].new_empty(int((self.size - 1 - deleted).sum()), state[0].shape[1])
+        behind = int((self.size - 1 - deleted).sum())  # states behind the tokens, at most to be read again
+        states = state[0].new_empty(behind, state[0].shape[1])
         spans = []  # a column, how far its first row is from the first of its states, how many states it has
         done = 0
         for column, low, high in self._steps(state, text, deleted + 1):
             states[done : done + high - low] = state[0][low:high]
             spans.append((column, low - done, high - low))
             done += high - low
-        column, shift, count = torch.tensor(spans, dtype=torch.long, device=text.device).reshape(-1, 3).unbind(1)
+        table = torch.tensor(spans, dtype=torch.long, device=text.device).reshape(-1, 3)
+        column, shift, count = table.unbind(1)
         rank = torch.arange(done, device=text.device) + shift.repeat_interleave(count)
         token = self.token[text[rank], column.repeat_interleave(count)]
         return states[:done], order[rank], token
 
     def _steps(
-        self, state: list[Tensor], text: Tensor, start: Tensor, whole: bool = False
+        self,
+        state: list[Tensor],
+        text: Tensor,
+        start: Tensor,
+        whole: bool = False,
     ) -> Iterator[tuple[int, int, int]]:
         """Read column by column; rows `low` to `high` are under way, and `state` is theirs after `column`.
 
@@ -161,14 +173,17 @@ class GRUCell(Cell):
     def step(self, inputs: Tensor, text: Tensor, state: list[Tensor]) -> None:
         hidden = state[0]
         both = 2 * self.size  # columns of the two gates
-        gates = self.gathered(inputs, text)  # (R, 3n)
-        recurrent = hidden @ self.hidden
-        reset, stay = gates[:, :both].add_(recurrent[:, :both]).sigmoid_().chunk(2, dim=1)
-        candidate = gates[:, both:].addcmul_(reset, recurrent[:, both:].add_(self.hidden_bias)).tanh_()
+        from_input = self.gathered(inputs, text)  # (R, 3n)
+        from_hidden = hidden @ self.hidden  # (R, 3n)
+        gates = from_input[:, :both].add_(from_hidden[:, :both]).sigmoid_()
+        reset, stay = gates.chunk(2, dim=1)
+        from_hidden = from_hidden[:, both:].add_(self.hidden_bias)
+        candidate = from_input[:, both:].addcmul_(reset, from_hidden).tanh_()
         torch.lerp(candidate, hidden, stay, out=hidden)
 
 
 def take_tokens(values: Tensor, index: Tensor) -> Tensor:
     """``values`` (B, T, N) at the positions ``index`` (B, T) of each text."""
-    flat = index + torch.arange(len(index), device=index.device)[:, None] * values.shape[1]
+    starts = torch.arange(len(index), device=index.device) * values.shape[1]
+    flat = index + starts[:, None]
     return values.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, index.shape)

@@ -124,15 +124,28 @@ class Texts:
         candidates = None if self.candidates is None else self.candidates[text]
         return self.model.read_out(torch.cat(context, dim=-1), query, candidates)
 
-    def _context(self, attention: Tensor, half: slice, new: ChangedStates, count: list[int]) -> Tensor:
+    def _context(
+        self,
+        attention: Tensor,
+        half: slice,
+        new: ChangedStates,
+        count: list[int],
+    ) -> Tensor:
         """One half of the contexts (R, n): old states where they stay, new ones where they change."""
         on_old = attention.clone()
         on_old[new.row, new.token] = 0
         pairs = zip(on_old.split(count), self.states[..., half], strict=True)
         mixed = torch.cat([weights @ states for weights, states in pairs])
-        return mixed.index_add_(0, new.row, new.states.mul_(attention[new.row, new.token, None]))
+        weighted = new.states.mul_(attention[new.row, new.token, None])
+        return mixed.index_add_(0, new.row, weighted)
 
-    def _scores_of(self, half: slice, other_features: Tensor, new: ChangedStates, text: Tensor) -> Tensor:
+    def _scores_of(
+        self,
+        half: slice,
+        other_features: Tensor,
+        new: ChangedStates,
+        text: Tensor,
+    ) -> Tensor:
         """Scores (P,) of changed states, whose texts are ``text`` (P,)."""
         scorer = self.model.attention.scorer
         index = text * other_features.shape[1] + new.token
@@ -183,7 +196,14 @@ class ConvolvedTexts(Texts):
         token = (centre + (centre >= place))[:, 0]
         return [ChangedStates(torch.cat(states, dim=1).relu_(), row, token)]
 
-    def _window(self, width: int, centre: Tensor, text: Tensor, place: Tensor, nothing: int) -> Tensor:
+    def _window(
+        self,
+        width: int,
+        centre: Tensor,
+        text: Tensor,
+        place: Tensor,
+        nothing: int,
+    ) -> Tensor:
         """The taps (P, width) under the windows around each centre (P, 1); ``nothing`` beyond the text's ends."""
         steps = torch.arange(width, device=place.device)
         window = centre + steps - width // 2  # (P, width)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.projections import softmax
-from attn_faithful.models.protocol import Affine, Encoded
+from attn_faithful.models.protocol import Affine, Encoded, check_alternatives
 
 
 def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
@@ -56,7 +56,7 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
     share = _shares(encoded, items, attention, log_weights, count)  # (B, S, T)
 
     def decode(weights: Tensor) -> Tensor:
-        check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+        check_alternatives(weights)
         of_tokens = items.at_tokens(weights) * share[:, None].to(weights.dtype)  # (B, K, S, T)
         return encoded.decode(of_tokens)
 
@@ -85,7 +85,13 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
     )
 
 
-def _shares(encoded: Encoded, items: _Items, attention: Tensor, log_weights: Tensor | None, count: Tensor) -> Tensor:
+def _shares(
+    encoded: Encoded,
+    items: _Items,
+    attention: Tensor,
+    log_weights: Tensor | None,
+    count: Tensor,
+) -> Tensor:
     """What each token gets of its item's weight, (B, S, T); over the allowed tokens of an item they sum to 1."""
     if log_weights is None:
         of_item = items.at_tokens(attention)  # (B, S, T), the weight of each token's item

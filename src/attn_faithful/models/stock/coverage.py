@@ -101,7 +101,13 @@ class _Weighing(TorchFunctionMode):
         super().__init__()
         self.coverage, self.trace = coverage, trace
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         outside = bool(self.coverage.path) and not self.trace.inside

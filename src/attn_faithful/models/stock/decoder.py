@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attn_faithful._checks import InputError, check_shape
+from attn_faithful._checks import InputError
 from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.protocol import check_alternatives
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.layers import repeated, taken
@@ -64,7 +65,7 @@ class Decoder:
 
     def __call__(self, weights: Tensor) -> Tensor:
         """(B, K, S, T) -> (B, K, C)."""
-        check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+        check_alternatives(weights)
         texts, length = self.reading.inputs["input_ids"].shape
         alternatives = weights.shape[1]
         expected = (texts, alternatives, sum(each.count for each in self.slots), length)
@@ -75,9 +76,11 @@ class Decoder:
         text = torch.arange(texts, device=weights.device).repeat_interleave(alternatives)  # (B * K,)
         flat = weights.flatten(0, 1)  # (B * K, S, T)
         if torch.is_grad_enabled() and weights.requires_grad:
-            return self._parts(self._checkpointed, flat, text).view(texts, alternatives, -1)
-        first, back = _distinct(text, flat)
-        return self._parts(self._run, flat[first], text[first])[back].view(texts, alternatives, -1)
+            logits = self._parts(self._checkpointed, flat, text)
+        else:
+            first, back = _distinct(text, flat)
+            logits = self._parts(self._run, flat[first], text[first])[back]
+        return logits.view(texts, alternatives, -1)
 
     def _parts(self, run: Callable[[Tensor, Tensor], Tensor], weights: Tensor, text: Tensor) -> Tensor:
         """Logits of weights (R, S, T) for some texts (R,), as many together as their cost allows."""
@@ -115,7 +118,8 @@ class Decoder:
     def _continued(self, trace: Trace, text: Tensor, place: Tensor | None = None) -> Tensor:
         """Logits (R, C) of some texts (R,), or of one position of each, from the known blocks on."""
         texts = len(self.reading.inputs["input_ids"])
-        known = {stack: taken(output, text, texts, place) for stack, output in self.reading.outputs.items()}
+        outputs = self.reading.outputs.items()
+        known = {stack: taken(output, text, texts, place) for stack, output in outputs}
         with self.model.blocks.skipping(self.reading.count, known, trace):
             return self.model.run(repeated(self.reading.inputs, text, place), trace)
 

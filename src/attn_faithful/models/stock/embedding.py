@@ -41,15 +41,22 @@ def embedding(model: nn.Module, ids: Tensor, embedded: Tensor | None) -> Iterato
 
 
 def _looked_up(
-    forward: Callable[..., Tensor], ids: Tensor, embedded: Tensor, scale: float, used: list[bool]
+    forward: Callable[..., Tensor],
+    ids: Tensor,
+    embedded: Tensor,
+    scale: float,
+    used: list[bool],
 ) -> Callable[..., Tensor]:
     def looked_up(numbers: Tensor) -> Tensor:
-        if numbers.shape == ids.shape and torch.equal(numbers, ids):
+        if numbers.shape != ids.shape:
+            return forward(numbers)
+        if torch.equal(numbers, ids):
             used[0] = True
             return embedded * scale
-        if numbers.shape == ids.shape and torch.equal(numbers[:, 1:], ids[:, :-1]):
+        if torch.equal(numbers[:, 1:], ids[:, :-1]):
             # a decoder's input: the same text, one position later
-            return torch.cat([forward(numbers[:, :1]), embedded[:, :-1] * scale], dim=1)
+            start = forward(numbers[:, :1])
+            return torch.cat([start, embedded[:, :-1] * scale], dim=1)
         return forward(numbers)  # what is no text, such as the types of GPT-2's tokens
 
     return looked_up

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.protocol import AttentionModel, evaluating
+from attn_faithful.models.protocol import AttentionModel, at_least_float32, evaluating
 from attn_faithful.models.stock.interface import KEYWORD, Trace, configs_of, projection_of, traced
 from attn_faithful.models.stock.layers import Blocks
 from attn_faithful.models.stock.thread_local import lock_of, overriding
@@ -99,8 +99,7 @@ class StockForward(nn.Module, AttentionModel):
             arguments["use_cache"] = False
         with overriding(self.configs, return_dict=True), self.padded(inputs) as padded, self._uncompiled():
             output = model(**padded, **arguments)
-        logits = check_logits(self.model, output, len(inputs["input_ids"]))
-        return logits if logits.dtype == torch.float64 else logits.float()
+        return at_least_float32(check_logits(self.model, output, len(inputs["input_ids"])))
 
     def _uncompiled(self) -> AbstractContextManager[Any]:
         """What was compiled in place (model.compile()) runs as it was written, where it can be read."""

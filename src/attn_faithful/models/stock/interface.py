@@ -148,7 +148,13 @@ def _weighed(
     return (used @ value).transpose(1, 2).contiguous(), weights
 
 
-def _scores(query: Tensor, key: Tensor, scale: float, softcap: float | None, position_bias: Tensor | None) -> Tensor:
+def _scores(
+    query: Tensor,
+    key: Tensor,
+    scale: float,
+    softcap: float | None,
+    position_bias: Tensor | None,
+) -> Tensor:
     """Scores (B, H, Q, T) before the mask, in float32 at least."""
     scores = query @ key.transpose(-1, -2) * scale
     if scores.dtype in (torch.float16, torch.bfloat16):
@@ -161,7 +167,12 @@ def _scores(query: Tensor, key: Tensor, scale: float, softcap: float | None, pos
 
 
 def _unseen(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
 ) -> Tensor:
     """The output (B, Q, H, D) of attention that nobody looks at, by torch's own kernel, several times as fast."""
     every = query.new_empty(len(query), 1, query.shape[2], key.shape[2])

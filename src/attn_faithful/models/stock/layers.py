@@ -144,7 +144,12 @@ def _for_this_thread(patch: Callable[..., Any], own: Callable[..., Any]) -> Call
     return called
 
 
-def taken(output: Any, rows: Tensor, texts: int, place: Tensor | None = None) -> Any:
+def taken(
+    output: Any,
+    rows: Tensor,
+    texts: int,
+    place: Tensor | None = None,
+) -> Any:
     """What a block's output holds of some texts (R,) of the batch, or of one position ``place`` (R,) of each.
 
     Args:

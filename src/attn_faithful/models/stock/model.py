@@ -182,7 +182,8 @@ class StockModel(StockForward):
             raise InputError("Expected `input_ids` (B, T) in the batch.")
         check_ids(self.model, inputs["input_ids"])
         mask = inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
-        if not self.probe.left and bool(((mask[:, :1] == 0) & mask.any(1, keepdim=True)).any()):
+        padded_on_the_left = (mask[:, :1] == 0) & mask.any(1, keepdim=True)
+        if not self.probe.left and bool(padded_on_the_left.any()):
             raise InputError(
                 f"{type(self.model).__name__} reads texts padded on the left as its attention implementation "
                 f"{self.configs[0]._attn_implementation!r} has it and no other; pad on the right "
@@ -263,7 +264,13 @@ class StockModel(StockForward):
         heads = range(self.probe.heads[number]) if self.heads is None else self.heads
         return Slots(call, rows, reading, list(heads), self.probe.shifted[number], self.projection)
 
-    def _encoded(self, batch: Batch, reading: Reading, slots: list[Slots], decode: Decoder) -> Encoded:
+    def _encoded(
+        self,
+        batch: Batch,
+        reading: Reading,
+        slots: list[Slots],
+        decode: Decoder,
+    ) -> Encoded:
         content = reading.inputs["attention_mask"].bool()
         if batch.get("special_tokens_mask") is not None:
             content = content & ~batch["special_tokens_mask"].bool()
@@ -317,7 +324,13 @@ class StockModel(StockForward):
                 done += len(rows)
         return from_first(logits.view(*keep.shape[:2], classes), first)
 
-    def _shortened(self, inputs: dict[str, Tensor], text: Tensor, kept: Tensor, size: int) -> dict[str, Tensor]:
+    def _shortened(
+        self,
+        inputs: dict[str, Tensor],
+        text: Tensor,
+        kept: Tensor,
+        size: int,
+    ) -> dict[str, Tensor]:
         """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``size`` places."""
         order = torch.argsort(~kept, dim=1, stable=True)[:, :size]
         shortened = {name: values[text].gather(1, order) for name, values in inputs.items()}

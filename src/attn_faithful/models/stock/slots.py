@@ -32,7 +32,13 @@ class Slots:
     """
 
     def __init__(
-        self, call: Call, rows: Tensor, reading: str, heads: Sequence[int], shifted: bool, projection: str
+        self,
+        call: Call,
+        rows: Tensor,
+        reading: str,
+        heads: Sequence[int],
+        shifted: bool,
+        projection: str,
     ) -> None:
         self.rows = rows
         self.reading = reading
@@ -75,13 +81,15 @@ class Slots:
         """(B, H, Q, T) by key -> by position in the text."""
         if self.keys is None:
             return values
-        return values.gather(-1, self.keys[:, None, None].expand_as(values))
+        keys = self.keys[:, None, None].expand_as(values)
+        return values.gather(-1, keys)
 
     def _to_layer(self, values: Tensor, texts: Tensor) -> Tensor:
         """(R, H, T) by position in some texts (R,) -> by key."""
         if self.keys is None:
             return values
-        return torch.zeros_like(values).scatter(-1, self.keys[texts][:, None].expand_as(values), values)
+        keys = self.keys[texts][:, None].expand_as(values)
+        return torch.zeros_like(values).scatter(-1, keys, values)
 
     def whole(self, weights: Tensor, texts: Tensor) -> Tensor:
         """Weights (R, H, T) of all heads in the one row that is read, from those of the slots (R, S, T)."""
@@ -110,7 +118,12 @@ class Slots:
         return alter
 
     @staticmethod
-    def _dealt(own: Tensor, new: Tensor, mean: Tensor, allowed: Tensor) -> Tensor:
+    def _dealt(
+        own: Tensor,
+        new: Tensor,
+        mean: Tensor,
+        allowed: Tensor,
+    ) -> Tensor:
         """Rows (R, H, Q, T) of which each weight changes in the proportion in which its mean does."""
         positive = mean > 0
         rows = own * torch.where(positive, new / torch.where(positive, mean, 1.0), 1.0)
