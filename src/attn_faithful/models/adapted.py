@@ -51,12 +51,16 @@ def adapted(model: Any) -> Any:
         >>> model.sites, model.pad_token_id, model.reads_pairs, model.cost(7)
         (('pool',), 3, False, 7)
     """
-    return model if isinstance(model, AttentionModel) else AdaptedModel(model)
+    if isinstance(model, AttentionModel):
+        return model
+    return AdaptedModel(model)
 
 
 def original(model: Any) -> Any:
     """The object that was brought under `AttentionModel`; any other model itself."""
-    return model.original if isinstance(model, AdaptedModel) else model
+    if isinstance(model, AdaptedModel):
+        return model.original
+    return model
 
 
 def class_name(model: Any) -> str:
@@ -67,7 +71,9 @@ def class_name(model: Any) -> str:
 def computing_module(model: Any) -> nn.Module | None:
     """The torch module that does a model's work; None where it is not known."""
     inner: nn.Module | None = original(model)
-    return inner if hasattr(inner, "modules") else getattr(inner, "model", None)
+    if hasattr(inner, "modules"):
+        return inner
+    return getattr(inner, "model", None)
 
 
 def network_of(model: Any) -> nn.Module | None:
@@ -75,7 +81,9 @@ def network_of(model: Any) -> nn.Module | None:
     inner: Any = original(model)
     if model.layered:
         inner = inner.model
-    return inner if isinstance(inner, nn.Module) else None
+    if isinstance(inner, nn.Module):
+        return inner
+    return None
 
 
 def facts_of(model: Any) -> Any:
@@ -87,10 +95,14 @@ def facts_of(model: Any) -> Any:
 def input_embeddings(model: Any) -> nn.Module | None:
     """The table in which a model looks up ids; None where it has none."""
     find = getattr(model, "get_input_embeddings", None)
-    return None if find is None else find()
+    if find is None:
+        return None
+    return find()
 
 
 def forward_arguments(model: Any) -> set[str]:
     """The names of the arguments of a model's forward; none where it has no forward."""
     forward = getattr(model, "forward", None)
-    return set() if forward is None else set(inspect.signature(forward).parameters)
+    if forward is None:
+        return set()
+    return set(inspect.signature(forward).parameters)

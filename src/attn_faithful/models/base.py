@@ -61,7 +61,9 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
             missing = ", ".join(sorted(info["missing_keys"]))
             raise InputError(f"The checkpoint {args[0]} lacks the weights {missing}; it is incomplete.")
         model.freeze()
-        return (model, info) if output_loading_info else model
+        if output_loading_info:
+            return (model, info)
+        return model
 
     @classmethod
     def register_for_auto_class(cls, auto_class: Any = "AutoModel") -> None:
@@ -151,7 +153,9 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
 
     def paired(self, values: Tensor) -> Tensor:
         """A one-logit read-out (..., 1) as the pair (0, z); others as they are."""
-        return F.pad(values, (1, 0)) if self.config.output == "sigmoid" else values
+        if self.config.output == "sigmoid":
+            return F.pad(values, (1, 0))
+        return values
 
     def check_classes(self) -> None:
         """Raise where the configuration names another number of classes than the model was built with."""

@@ -238,7 +238,9 @@ def _write_code(path: Path, addresses: list[str]) -> None:
 
 def _usual_output(labels: int | None) -> str:
     """The output of a model that names none: one logit for two classes."""
-    return "sigmoid" if labels == 2 else "softmax"
+    if labels == 2:
+        return "sigmoid"
+    return "softmax"
 
 
 def _newer(writer: str | None) -> bool:

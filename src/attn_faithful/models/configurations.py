@@ -17,12 +17,16 @@ def longest_text(config: Any) -> int | None:
     if getattr(config, "encoder", None) is None:
         return getattr(config, "max_position_embeddings", None)
     learned = config.encoder == "transformer" and config.positions == "learned"
-    return config.max_positions if learned else None
+    if learned:
+        return config.max_positions
+    return None
 
 
 def text_config(config: Any) -> Any:
     """The part of a configuration that is about texts."""
-    return config.get_text_config() if hasattr(config, "get_text_config") else config
+    if hasattr(config, "get_text_config"):
+        return config.get_text_config()
+    return config
 
 
 def vocabulary_size(config: Any) -> int | None:
@@ -38,13 +42,17 @@ def padding_id(config: Any) -> int | None:
 def kind_of(config: Any) -> str | None:
     """What kind of model it is: its encoder, or its type; None where neither is said."""
     kind = getattr(config, "encoder", None) or getattr(config, "model_type", None)
-    return str(kind) if kind else None
+    if kind:
+        return str(kind)
+    return None
 
 
 def origin_of(config: Any) -> str | None:
     """The folder or Hub id that transformers noted when the model was loaded."""
     place = getattr(config, "_name_or_path", None)
-    return str(place) if place else None
+    if place:
+        return str(place)
+    return None
 
 
 def attention_implementations(config: Any) -> list[str]:

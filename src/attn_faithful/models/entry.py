@@ -24,7 +24,9 @@ def as_attention_model(model: Any) -> Any:
         return model
     if isinstance(model, nn.Module):
         inner = unwrapped(model)[1]
-        return adapted(inner) if speaks_protocol(inner) else StockModel(model)
+        if speaks_protocol(inner):
+            return adapted(inner)
+        return StockModel(model)
     if isinstance(model, type):
         raise InputError(f"Expected a model, but got the class {model.__name__}; make or load one of it first.")
     lacking = [name for name in ("sites", "encode", "config", "parameters") if not _defines(model, name)]
@@ -56,7 +58,9 @@ def as_stock_model(model: Any) -> StockModel:
     Raises:
         InputError: it cannot be wrapped.
     """
-    return model if isinstance(model, StockModel) else StockModel(model)
+    if isinstance(model, StockModel):
+        return model
+    return StockModel(model)
 
 
 def check_vocabulary(model: Any, tokenizer: Any) -> None:
@@ -116,7 +120,9 @@ def explained_sources(model: Any) -> list[str]:
     """The sources of importance that explanations show where none are named: those that the model can answer."""
     if model.embedding_gradients:
         return ["input_x_gradient", "leave_one_out"]
-    return ["leave_one_out"] if model.deletes else ["attention_gradient"]
+    if model.deletes:
+        return ["leave_one_out"]
+    return ["attention_gradient"]
 
 
 def in_order(model: Any, tokenizer: Any, data: Any) -> tuple[Any, Any]:
@@ -146,7 +152,9 @@ def stored_type(path: str | Path, trust_remote_code: bool) -> str | None:
         if reason is not None:
             raise InputError(f"{path} cannot be tested: {reason}")
     dtype = getattr(config, "dtype", None)
-    return None if dtype is None else str(dtype).removeprefix("torch.")
+    if dtype is None:
+        return None
+    return str(dtype).removeprefix("torch.")
 
 
 def shown(error: Exception) -> str:
@@ -156,4 +164,6 @@ def shown(error: Exception) -> str:
         return f"its configuration names {text}, which this version of transformers does not know"
     if "ignore_mismatched_sizes" in text:
         return "its weights have other shapes than its configuration says; save model and configuration together"
-    return text if len(text) > 30 else f"{type(error).__name__}: {text}"
+    if len(text) > 30:
+        return text
+    return f"{type(error).__name__}: {text}"

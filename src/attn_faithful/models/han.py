@@ -97,7 +97,9 @@ class HANClassifier(EmbeddingClassifier):
             hidden_states=sentences.unpack(states) if output_hidden_states else None,
             sentence_attentions=weights,
         )
-        return output.to_tuple() if return_dict is False else output
+        if return_dict is False:
+            return output.to_tuple()
+        return output
 
     def _read(
         self,

@@ -59,7 +59,9 @@ class AttentionClassifier(EmbeddingClassifier):
         return self.encoder.reach
 
     def embeddings(self) -> list[nn.Embedding]:
-        return [self.embedding, self.query_embedding] if self.config.query else [self.embedding]
+        if self.config.query:
+            return [self.embedding, self.query_embedding]
+        return [self.embedding]
 
     def forward(
         self,
@@ -109,7 +111,9 @@ class AttentionClassifier(EmbeddingClassifier):
             attentions=attention,
             hidden_states=states if output_hidden_states else None,
         )
-        return output.to_tuple() if return_dict is False else output
+        if return_dict is False:
+            return output.to_tuple()
+        return output
 
     def _reads_words(self, ids: Tensor | None) -> bool:
         """Whether the state and score of a token are those of its word, wherever it stands, and that saves time.

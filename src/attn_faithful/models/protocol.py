@@ -72,7 +72,9 @@ class Encoded:
     @property
     def over_items(self) -> Tensor:
         """Attention over the items as a whole, (B, T); it sums to 1 over what is allowed, special tokens included."""
-        return self.attention[:, 0] if self.pooled is None else self.pooled
+        if self.pooled is None:
+            return self.attention[:, 0]
+        return self.pooled
 
     @property
     def probabilities(self) -> Tensor:
@@ -189,7 +191,9 @@ def check_alternatives(weights: Tensor) -> None:
 
 def at_least_float32(values: Tensor) -> Tensor:
     """Values in float32, or in float64 where they are in it."""
-    return values if values.dtype == torch.float64 else values.float()
+    if values.dtype == torch.float64:
+        return values
+    return values.float()
 
 
 def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
@@ -200,7 +204,9 @@ def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
         tensor([[0.2315, 0.7685]])
     """
     logits = at_least_float32(logits)
-    return logits.sigmoid() if multi_label else logits.softmax(-1)
+    if multi_label:
+        return logits.sigmoid()
+    return logits.softmax(-1)
 
 
 @dataclass

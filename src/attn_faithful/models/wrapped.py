@@ -37,7 +37,9 @@ class OwnConfig:
 
     @property
     def problem_type(self) -> str:
-        return "multi_label_classification" if self.multi_label else "single_label_classification"
+        if self.multi_label:
+            return "multi_label_classification"
+        return "single_label_classification"
 
 
 class OwnModel(AttentionModel):
@@ -175,7 +177,9 @@ def _module_of(encode: Callable[..., Any]) -> nn.Module | None:
         variables = inspect.getclosurevars(encode)
         values += [*variables.nonlocals.values(), *variables.globals.values()]
     modules = {id(value): value for value in values if isinstance(value, nn.Module)}
-    return next(iter(modules.values())) if len(modules) == 1 else None
+    if len(modules) == 1:
+        return next(iter(modules.values()))
+    return None
 
 
 def _check(encoded: Any, batch: Mapping[str, Tensor]) -> None:

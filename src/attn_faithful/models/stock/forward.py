@@ -55,7 +55,9 @@ class StockForward(nn.Module, AttentionModel):
     def pad_token_id(self) -> int:
         """What padding is filled with."""
         padding = self.config.get_text_config().pad_token_id
-        return 0 if padding is None else int(padding)
+        if padding is None:
+            return 0
+        return int(padding)
 
     @property
     def max_tokens(self) -> int | None:
@@ -104,7 +106,9 @@ class StockForward(nn.Module, AttentionModel):
     def _uncompiled(self) -> AbstractContextManager[Any]:
         """What was compiled in place (model.compile()) runs as it was written, where it can be read."""
         compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in self.model.modules())
-        return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
+        if compiled:
+            return torch.compiler.set_stance("force_eager")
+        return nullcontext()
 
     @contextmanager
     def padded(self, inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:

@@ -193,7 +193,9 @@ def _allowed(mask: Tensor | None, scores: Tensor) -> Tensor:
     if mask is None:
         return torch.ones_like(scores[:, :1], dtype=torch.bool)
     mask = mask[..., : scores.shape[-1]]
-    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    if mask.dtype == torch.bool:
+        return mask
+    return mask > torch.finfo(mask.dtype).min / 2
 
 
 def parameters_of(projection: str, config: Any) -> dict[str, float]:
@@ -207,7 +209,9 @@ def parameters_of(projection: str, config: Any) -> dict[str, float]:
 
 def projection_of(implementation: str | None) -> str:
     """The projection of an attention implementation: softmax for those of transformers."""
-    return implementation if implementation in PROJECTIONS else "softmax"
+    if implementation in PROJECTIONS:
+        return implementation
+    return "softmax"
 
 
 def configs_of(model: nn.Module) -> list[Any]:

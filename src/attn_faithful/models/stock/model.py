@@ -212,14 +212,18 @@ class StockModel(StockForward):
             InputError: there is no such site.
         """
         place = self.sites.index(check_choice("site", site, self.sites))
-        return list(self.layers) if site == JOINT else [self.layers[place]]
+        if site == JOINT:
+            return list(self.layers)
+        return [self.layers[place]]
 
     def reading(self, call: int) -> str:
         """Whose rows make the slots of a layer: "token", "mean" or "all"."""
         if self.queries != "auto":
             return self.queries
         one_token = self.probe.reads in ("first", "last")
-        return "token" if one_token and not self.probe.encoder[call] else "mean"
+        if one_token and not self.probe.encoder[call]:
+            return "token"
+        return "mean"
 
     def needs_one_token(self, call: int) -> bool:
         """Whether after a layer's attention nothing but the token that the classifier reads is needed."""
@@ -253,7 +257,9 @@ class StockModel(StockForward):
         decode = Decoder(self, reading, slots, place, self.cost)
         encoded = self._encoded(batch, reading, slots, decode)
         words = batch.get("word_ids")
-        return encoded if words is None else in_words(encoded, words)
+        if words is None:
+            return encoded
+        return in_words(encoded, words)
 
     def _slots(self, call: Call, number: int, inputs: dict[str, Tensor]) -> Slots:
         rows = inputs["attention_mask"].bool()  # (B, Q)

@@ -233,4 +233,6 @@ def _ids(numbers: int | Sequence[int] | None) -> list[int]:
     """A configuration's ids of a special token: none, one or several."""
     if numbers is None:
         return []
-    return [numbers] if isinstance(numbers, int) else list(numbers)
+    if isinstance(numbers, int):
+        return [numbers]
+    return list(numbers)

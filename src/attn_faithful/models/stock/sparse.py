@@ -78,7 +78,9 @@ def restore_projection(model: Any) -> Any:
         InputError: an unknown name, or a model that ignores the attention interface.
     """
     name = getattr(getattr(model, "config", None), PROJECTION, None)
-    return model if name in (None, "softmax") else use_projection(model, name)
+    if name in (None, "softmax"):
+        return model
+    return use_projection(model, name)
 
 
 def check_asks(model: Any) -> None:
