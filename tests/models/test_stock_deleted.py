@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.stock import model as adapter
+from attn_faithful.models.stock import deletion
 from attn_faithful.models.stock.model import StockModel
 from tests.models.stock_families import NAMES, PAD, VOCABULARY, build, read, texts, wrapped
 from tests.models.test_stock import alternatives, check_close
@@ -48,7 +48,7 @@ def test_how_many_run_together_changes_nothing(name, monkeypatch):
     model, batch = wrapped(name), texts()
     keep = kept(batch, 3)
     whole = model.without(batch, keep)
-    monkeypatch.setattr(adapter, "CELLS", 2 * 9)
+    monkeypatch.setattr(deletion, "CELLS", 2 * 9)
     check_close(model.without(batch, keep), whole)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,14 +11,12 @@ from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.attention import Attention
 from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier
-from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
+from attn_faithful.models.document_deletion import STATES, logits_without
 from attn_faithful.models.encoders import ENCODERS, encode_padded
 from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.hierarchy import Sentences, at_slots, encode_by_length, split_sentences
 from attn_faithful.models.protocol import Affine, Batch, Encoded, at_least_float32, check_alternatives, evaluating
 from attn_faithful.models.readout import attended, for_later
-
-STATES = 2**24  # numbers that the states of documents run together may hold
 
 
 class HANClassifier(EmbeddingClassifier):
@@ -79,7 +76,7 @@ class HANClassifier(EmbeddingClassifier):
             output_hidden_states: also return the word encoder's states.
             return_dict: False for a tuple.
         """
-        states, sentences = self._read(input_ids, attention_mask, special_tokens_mask, sentence_ids, inputs_embeds)
+        states, sentences = self.read(input_ids, attention_mask, special_tokens_mask, sentence_ids, inputs_embeds)
         if attention_weights is None:
             words, _ = self.attention(states, sentences.content)  # (M, L)
         else:
@@ -88,7 +85,7 @@ class HANClassifier(EmbeddingClassifier):
         vectors = attended(words, states)  # (M, N)
         if sentence_weights is not None:
             check_shape("sentence_weights", sentence_weights, "B S")
-        logits, weights = self._conclude(sentences.by_document(vectors), sentences.present, sentence_weights)
+        logits, weights = self.conclude(sentences.by_document(vectors), sentences.present, sentence_weights)
         shares = weights.flatten()[sentences.row]  # (M,)
         output = AttentionClassifierOutput(
             loss=self.loss_of(logits, labels),
@@ -101,7 +98,7 @@ class HANClassifier(EmbeddingClassifier):
             return output.to_tuple()
         return output
 
-    def _read(
+    def read(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -125,7 +122,7 @@ class HANClassifier(EmbeddingClassifier):
         """States of the sentences (B, S, N) from their vectors."""
         return encode_padded(self.sentence_encoder, self.sentence_dropout(vectors), present)
 
-    def _conclude(self, vectors: Tensor, present: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def conclude(self, vectors: Tensor, present: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, C) of documents, from the vectors of their sentences (B, S, N), and the attention to these."""
         documents = self._encode_sentences(vectors, present)
         if weights is None:
@@ -155,7 +152,7 @@ class HANClassifier(EmbeddingClassifier):
         # float32 whatever the caller's autocast
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
-            states, sentences = self._read(**inputs)
+            states, sentences = self.read(**inputs)
             states = at_least_float32(states)
             words, scores = self.attention(states, sentences.content)  # (M, L)
             if site == "word":
@@ -212,7 +209,7 @@ class HANClassifier(EmbeddingClassifier):
             k = weights.shape[1]
             vectors = weights @ of_token[:, None].to(weights.dtype)  # (B, K, S, N)
             read = present[:, None].expand(-1, k, -1).reshape(documents * k, slots)
-            return self._conclude(vectors.reshape(documents * k, slots, -1).to(states.dtype), read)
+            return self.conclude(vectors.reshape(documents * k, slots, -1).to(states.dtype), read)
 
         def decode(weights: Tensor) -> Tensor:
             check_alternatives(weights)
@@ -256,76 +253,7 @@ class HANClassifier(EmbeddingClassifier):
         if precise is not self:
             return precise.without(batch, keep, rows)
         with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
-            inputs = _inputs(batch)
-            documents = self._documents(inputs)
-            alternatives = keep.shape[1]
-            first = first_equal(inputs, keep)  # (B, K)
-            selected = is_first(first).flatten().nonzero()[:, 0]
-            numbers = max(1, documents.vectors[0].numel(), documents.embedded[0].numel())  # of a document
-            size = max(1, min(rows, STATES // numbers))
-            parts = [self._shortened(documents, keep, part) for part in selected.split(size)]
-            logits = documents.vectors.new_zeros(len(keep) * alternatives, self.config.num_labels)
-            if len(selected):
-                new_logits = torch.cat(parts)
-                logits = logits.to(new_logits.dtype).index_copy(0, selected, new_logits)
-            return from_first(logits.view(len(keep), alternatives, -1), first)
-
-    def _documents(self, inputs: dict[str, Any]) -> _Documents:
-        """What is known of the whole documents of a batch."""
-        embedded, read, content = self.embed(
-            inputs.get("input_ids"),
-            inputs.get("attention_mask"),
-            inputs.get("special_tokens_mask"),
-            inputs.get("inputs_embeds"),
-        )
-        states, sentences = self._read(**inputs)
-        words, _ = self.attention(states, sentences.content)
-        vectors = sentences.by_document(attended(words, states))
-        return _Documents(embedded, read, content, inputs["sentence_ids"], sentences, vectors)
-
-    def _shortened(self, documents: _Documents, keep: Tensor, part: Tensor) -> Tensor:
-        """Logits (P, C) of the shortened documents ``part`` (P,), numbered over documents and alternatives."""
-        document = part // keep.shape[1]
-        alternative = part % keep.shape[1]
-        kept = keep[document, alternative]  # (P, T)
-        read = documents.read[document]
-        sentence_ids = documents.sentence_ids[document]
-        slots = documents.vectors.shape[1]
-        changed = torch.zeros(len(part), slots, dtype=torch.bool, device=keep.device)
-        row, token = (read & ~kept).nonzero(as_tuple=True)
-        changed[row, sentence_ids[row, token]] = True
-        in_changed = changed.gather(1, sentence_ids.clamp(0, slots - 1))  # (P, T)
-        kept = kept & in_changed
-        again = split_sentences(sentence_ids, read & kept, documents.content[document] & kept)
-        vectors = torch.where(changed[:, :, None], 0, documents.vectors[document])
-        present = documents.sentences.present[document] & ~changed
-        if len(again.row):
-            states = encode_by_length(self.encoder, again.pack(documents.embedded[document]), again.read)
-            words, _ = self.attention(states, again.content)
-            sentence = again.row % again.size[1]
-            vectors[again.document, sentence] = attended(words, states)
-            present = present.index_put((again.document, sentence), torch.ones_like(sentence, dtype=torch.bool))
-        return self._conclude(vectors, present)[0]
-
-
-@dataclass(frozen=True)
-class _Documents:
-    """The whole documents of a batch, as shortened ones are made of them.
-
-    Attributes:
-        embedded: (B, T, E).
-        read, content: (B, T) bool.
-        sentence_ids: (B, T).
-        sentences: where the tokens stand.
-        vectors: of the sentences, (B, S, N).
-    """
-
-    embedded: Tensor
-    read: Tensor
-    content: Tensor
-    sentence_ids: Tensor
-    sentences: Sentences
-    vectors: Tensor
+            return logits_without(self, _inputs(batch), keep, rows)
 
 
 _INPUTS = ("input_ids", "attention_mask", "special_tokens_mask", "sentence_ids", "inputs_embeds")

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_choice, check_shape
-from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
 from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded
 from attn_faithful.models.stock.decoder import Decoder, Reading
+from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Alter, Call, Trace, register
@@ -311,39 +310,7 @@ class StockModel(StockForward):
         shortened texts have equal logits.
         """
         check_shape("keep", keep, "B K T")
-        inputs = self.inputs(batch)
-        read = inputs["attention_mask"].bool()[:, None] & keep  # (B, K, T)
-        first = first_equal(inputs, keep)  # (B, K)
-        lengths = read.sum(-1).flatten()  # (B * K,)
-        texts = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])
-        order = lengths.argsort(descending=True, stable=True)
-        order = order[is_first(first).flatten()[order]]
-        classes = self.config.num_labels
-        logits = torch.zeros(len(lengths), classes, device=keep.device, dtype=torch.float64)
-        done = 0
-        with self.analysing():
-            while done < len(order):
-                size = max(1, int(lengths[order[done]]))
-                rows = order[done : done + max(1, CELLS // self.cost(size))]
-                shortened = self._shortened(inputs, texts[rows], read.flatten(0, 1)[rows], size)
-                logits[rows] = self.run(shortened, Trace()).double()
-                done += len(rows)
-        return from_first(logits.view(*keep.shape[:2], classes), first)
-
-    def _shortened(
-        self,
-        inputs: dict[str, Tensor],
-        text: Tensor,
-        kept: Tensor,
-        size: int,
-    ) -> dict[str, Tensor]:
-        """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``size`` places."""
-        order = torch.argsort(~kept, dim=1, stable=True)[:, :size]
-        shortened = {name: values[text].gather(1, order) for name, values in inputs.items()}
-        there = kept.gather(1, order)
-        shortened["attention_mask"] = there.to(shortened["attention_mask"].dtype)
-        shortened["input_ids"] = torch.where(there, shortened["input_ids"], self.pad_token_id)
-        return shortened
+        return logits_without(self, self.inputs(batch), keep, self.cost)
 
 
 def _replaced_by(weights: Tensor) -> Alter:
