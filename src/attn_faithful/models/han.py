@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -197,36 +198,16 @@ class HANClassifier(EmbeddingClassifier):
         words: Tensor,
         scores: Tensor,
     ) -> Encoded:
-        documents, slots, _ = sentences.size
+        slots = sentences.size[1]
         content = sentences.unpack(sentences.content.long()).bool()
-        allowed = at_slots(content, sentence_ids, slots)
         in_sentence = sentences.unpack(words.to(states.dtype))  # (B, T), attention within each sentence
-        of_token = sentences.unpack(states)  # (B, T, N)
-        present = sentences.present
-
-        def concluded(weights: Tensor) -> tuple[Tensor, Tensor]:
-            """Logits (B * K, C) under attention (B, K, S, T), and the attention to the sentences."""
-            k = weights.shape[1]
-            vectors = weights @ of_token[:, None].to(weights.dtype)  # (B, K, S, N)
-            read = present[:, None].expand(-1, k, -1).reshape(documents * k, slots)
-            return self.conclude(vectors.reshape(documents * k, slots, -1).to(states.dtype), read)
-
-        def decode(weights: Tensor) -> Tensor:
-            check_alternatives(weights)
-            size = max(1, STATES // max(1, of_token.numel()))
-            parts = []
-            with evaluating(self):  # called long after `encode`, whatever the model's mode is by then
-                for part in weights.split(size, dim=1):
-                    logits, _ = concluded(part)
-                    parts.append(logits.view(documents, part.shape[1], -1))
-            return torch.cat(parts, dim=1)
-
         attention = at_slots(in_sentence, sentence_ids, slots)
+        decode = _WordDecoder(self, sentences.unpack(states), sentences.present)
         with torch.no_grad():
-            _, shares = concluded(attention[:, None])  # (B, S)
+            _, shares = decode.concluded(attention[:, None])  # (B, S)
         return Encoded(
             attention=attention,
-            allowed=allowed,
+            allowed=at_slots(content, sentence_ids, slots),
             content=content,
             items="token",
             logits=decode(attention[:, None])[:, 0],
@@ -254,6 +235,41 @@ class HANClassifier(EmbeddingClassifier):
             return precise.without(batch, keep, rows)
         with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             return logits_without(self, _inputs(batch), keep, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _WordDecoder:
+    """Logits that follow from other attention to the words.
+
+    Attributes:
+        model: that encoded the documents.
+        states: of the words, (B, T, N).
+        present: (B, S) bool, sentences with content.
+    """
+
+    model: HANClassifier
+    states: Tensor
+    present: Tensor
+
+    def concluded(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B * K, C) under attention (B, K, S, T), and the attention to the sentences."""
+        documents, alternatives, slots, _ = weights.shape
+        vectors = weights @ self.states[:, None].to(weights.dtype)  # (B, K, S, N)
+        vectors = vectors.reshape(documents * alternatives, slots, -1)
+        present = self.present[:, None].expand(-1, alternatives, -1)
+        present = present.reshape(documents * alternatives, slots)
+        return self.model.conclude(vectors.to(self.states.dtype), present)
+
+    def __call__(self, weights: Tensor) -> Tensor:
+        """(B, K, S, T) -> (B, K, C)."""
+        check_alternatives(weights)
+        size = max(1, STATES // max(1, self.states.numel()))
+        parts = []
+        with evaluating(self.model):  # called long after `encode`, whatever the model's mode is by then
+            for part in weights.split(size, dim=1):
+                logits, _ = self.concluded(part)
+                parts.append(logits.view(len(part), part.shape[1], -1))
+        return torch.cat(parts, dim=1)
 
 
 _INPUTS = ("input_ids", "attention_mask", "special_tokens_mask", "sentence_ids", "inputs_embeds")

@@ -63,10 +63,6 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
     def project(scores: Tensor, allowed: Tensor) -> Tensor:
         return softmax(scores, allowed).to(attention.dtype)
 
-    affine = encoded.affine
-    if affine is not None:
-        by_share = affine.token_logits.transpose(1, 2) * share.to(affine.token_logits.dtype)  # (B, C, T), as S is 1
-        affine = Affine(items.sum(by_share).transpose(1, 2), affine.bias)
     pooled = None if encoded.pooled is None else items.sum(encoded.pooled[:, None])[:, 0]
     content = items.sum(encoded.content[:, None].to(attention.dtype))[:, 0] > 0
     return replace(
@@ -78,11 +74,18 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         decode=decode,
         scores=log_weights,
         project=None if log_weights is None else project,
-        affine=affine,
+        affine=None if encoded.affine is None else _over_items(encoded.affine, items, share),
         log_weights=log_weights,
         pooled=pooled,
         members=members,
     )
+
+
+def _over_items(affine: Affine, items: _Items, share: Tensor) -> Affine:
+    """A read-out that is affine in the attention to tokens, as one that is affine in the attention to items."""
+    token_logits = affine.token_logits.transpose(1, 2)  # (B, C, T)
+    by_share = token_logits * share.to(token_logits.dtype)  # as S is 1
+    return Affine(items.sum(by_share).transpose(1, 2), affine.bias)
 
 
 def _shares(

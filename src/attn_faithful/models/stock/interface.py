@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -88,6 +88,28 @@ def _always(mask: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     return mask(*args, **{**kwargs, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})
 
 
+@dataclass(frozen=True)
+class _Options:
+    """What layers may ask of an attention function beside queries, keys, values and mask.
+
+    Attributes:
+        scaling: of the scores; None for one over the root of the queries' width.
+        dropout: of the weights.
+        softcap: bound of the scores, by a tanh.
+        position_bias: added to the scores.
+        projection: of the implementation; None for that of the trace.
+    """
+
+    scaling: float | None = None
+    dropout: float = 0.0
+    softcap: float | None = None
+    position_bias: Tensor | None = None
+    projection: str | None = None
+
+
+_OPTIONS = tuple(each.name for each in fields(_Options))
+
+
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
@@ -99,7 +121,8 @@ def _attend(
     trace: Trace = kwargs.pop(KEYWORD, None) or Trace()
     trace.inside = True
     try:
-        return _weighed(trace, module, query, key, value, attention_mask, **kwargs)
+        options = {name: kwargs[name] for name in _OPTIONS if name in kwargs}
+        return _weighed(trace, module, query, key, value, attention_mask, _Options(**options))
     finally:
         trace.inside = False
 
@@ -111,12 +134,7 @@ def _weighed(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    softcap: float | None = None,
-    position_bias: Tensor | None = None,
-    projection: str | None = None,
-    **kwargs: Any,
+    options: _Options,
 ) -> tuple[Tensor, Tensor]:
     call = trace.count
     trace.count += 1
@@ -127,14 +145,15 @@ def _weighed(
     if groups > 1:
         key = key.repeat_interleave(groups, dim=1)
         value = value.repeat_interleave(groups, dim=1)
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    projection = projection or trace.projection
+    if options.scaling is None:
+        options = replace(options, scaling=query.shape[-1] ** -0.5)
+    projection = options.projection or trace.projection
     read = trace.read is None or call in trace.read
     altered = call in trace.alter
-    plain = projection == "softmax" and softcap is None and not dropout
+    plain = projection == "softmax" and options.softcap is None and not options.dropout
     if plain and not (read or altered) and not torch.is_grad_enabled():
-        return _unseen(query, key, value, attention_mask, position_bias, scale), query.new_empty(0)
-    scores = _scores(query, key, scale, softcap, position_bias)  # (B, H, Q, T)
+        return _unseen(query, key, value, attention_mask, options), query.new_empty(0)
+    scores = _scores(query, key, options)  # (B, H, Q, T)
     allowed = _allowed(attention_mask, scores)
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         scores = scores + torch.where(allowed, attention_mask[..., : scores.shape[-1]], 0.0)
@@ -144,25 +163,19 @@ def _weighed(
         weights = torch.where(allowed, trace.alter[call](weights, allowed), 0.0)
     if read:
         trace.seen[call] = Call(weights, scores, allowed, value, module, parameters)
-    used = nn.functional.dropout(weights, dropout, module.training).to(value.dtype)
-    return (used @ value).transpose(1, 2).contiguous(), weights
+    dropped = nn.functional.dropout(weights, options.dropout, module.training).to(value.dtype)
+    return (dropped @ value).transpose(1, 2).contiguous(), weights
 
 
-def _scores(
-    query: Tensor,
-    key: Tensor,
-    scale: float,
-    softcap: float | None,
-    position_bias: Tensor | None,
-) -> Tensor:
+def _scores(query: Tensor, key: Tensor, options: _Options) -> Tensor:
     """Scores (B, H, Q, T) before the mask, in float32 at least."""
-    scores = query @ key.transpose(-1, -2) * scale
+    scores = query @ key.transpose(-1, -2) * options.scaling
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
-    if softcap is not None:
-        scores = (scores / softcap).tanh() * softcap
-    if position_bias is not None:
-        scores = scores + position_bias
+    if options.softcap is not None:
+        scores = (scores / options.softcap).tanh() * options.softcap
+    if options.position_bias is not None:
+        scores = scores + options.position_bias
     return scores
 
 
@@ -171,12 +184,12 @@ def _unseen(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    bias: Tensor | None,
-    scale: float,
+    options: _Options,
 ) -> Tensor:
     """The output (B, Q, H, D) of attention that nobody looks at, by torch's own kernel, several times as fast."""
-    every = query.new_empty(len(query), 1, query.shape[2], key.shape[2])
-    allowed = _allowed(mask, every)
+    scores = query.new_empty(len(query), 1, query.shape[2], key.shape[2])  # whose shape alone is read
+    allowed = _allowed(mask, scores)
+    bias = options.position_bias
     empty = ~allowed.any(-1, keepdim=True)  # rows that give zeros, of which kernels say different things
     added: Tensor = allowed | empty
     if mask is not None and mask.dtype != torch.bool:
@@ -184,7 +197,7 @@ def _unseen(
         bias = mask if bias is None else bias + mask
     if bias is not None:
         added = torch.where(added, bias.to(query.dtype), -torch.inf)
-    output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=added, scale=scale)
+    output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=added, scale=options.scaling)
     return output.masked_fill(empty, 0.0).transpose(1, 2).contiguous()
 
 
