@@ -1,6 +1,8 @@
 """Models of ours through transformers' Auto classes, in a process of its own (case C32)."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -113,6 +115,38 @@ def test_a_users_own_note_survives(saved, tmp_path):
     assert written["auto_map"]["AutoConfig"] == "attn_faithful_model.AttentionClassifierConfig"
     assert (tmp_path / "attn_faithful_model.py").is_file()
     assert loaded.config.to_dict().keys() - {"note"} == model.config.to_dict().keys()
+
+
+EARLIER_CODE = """from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.models.modeling import AttentionClassifier
+
+__all__ = ["AttentionClassifierConfig", "AttentionClassifier"]
+"""
+LOAD = """
+import sys
+from transformers import AutoModelForSequenceClassification
+model = AutoModelForSequenceClassification.from_pretrained(sys.argv[1], trust_remote_code=True)
+print(type(model).__module__, sum(float(weight.double().sum()) for weight in model.parameters()))
+"""
+
+
+def test_the_module_that_an_earlier_version_saved_finds_the_classes(saved, tmp_path):
+    """It names the module in which the class stood then; nothing of ours is imported before."""
+    model, _, path = saved
+    folder = tmp_path / "model"
+    shutil.copytree(path, folder)
+    (folder / "attn_faithful_model.py").write_text(EARLIER_CODE, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules")},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    module, total = done.stdout.split()
+    assert module == "attn_faithful.models.pooled"
+    assert float(total) == sum(float(weight.double().sum()) for weight in model.parameters())
 
 
 def test_a_checkpoint_of_a_stock_model_without_its_head(tmp_path):
