@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import OPERATORS, Request, SourceSettings, attribute, outcome
-from attn_faithful.attributions.gradients import text_at
+from attn_faithful.attributions.embedded_text import text_at
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock.model import StockModel
 from tests.attributions.test_layers import LENGTHS, ask, in_words, place, with_gradients

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful._registry import Registry
+from attn_faithful.functional.divergences import multilabel_tvd, tvd
 from attn_faithful.functional.rollout import HEADS
 from attn_faithful.models.adapted import adapted
 from attn_faithful.models.distinct_deletions import alike
@@ -68,20 +69,21 @@ class SourceSettings:
     layers: str = "last"
 
     def __post_init__(self) -> None:
-        known = {
-            "reduction": REDUCTIONS,
-            "attention_path": ATTENTION_PATHS,
-            "operator": OPERATORS,
-            "sign": SIGNS,
-            "outcome": OUTCOMES,
-            "baseline": BASELINES,
-            "heads": HEADS,
-            "layers": LAYERS,
-        }
-        for name, choices in known.items():
-            check_choice(name, getattr(self, name), choices)
+        check_choice("reduction", self.reduction, REDUCTIONS)
+        check_choice("attention_path", self.attention_path, ATTENTION_PATHS)
+        check_choice("operator", self.operator, OPERATORS)
+        check_choice("sign", self.sign, SIGNS)
+        check_choice("outcome", self.outcome, OUTCOMES)
+        check_choice("baseline", self.baseline, BASELINES)
+        check_choice("heads", self.heads, HEADS)
+        check_choice("layers", self.layers, LAYERS)
         if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 1:
             raise InputError(f"n_steps must be an integer of at least 1, but is {self.n_steps!r}.")
+
+    @property
+    def is_magnitude(self) -> bool:
+        """Whether importance has no sign."""
+        return self.sign == "magnitude"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,7 @@ class Request:
         object.__setattr__(self, "model", adapted(self.model))
         if self.target is None:
             return
-        examples, classes = self.asked.logits.shape
+        examples, classes = self.view.logits.shape
         if tuple(self.target.shape) != (examples,):
             raise InputError(
                 f"Expected a `target` a text, of shape ({examples},), but got {tuple(self.target.shape)}; "
@@ -132,25 +134,39 @@ class Request:
             raise InputError(f"Expected `target` in 0 to {classes - 1}, but got {self.target.tolist()}.")
 
     @property
-    def asked(self) -> Encoded:
+    def view(self) -> Encoded:
         """`encoded`, of one label alone where one is asked."""
         return self.encoded if self.label is None else label_view(self.encoded, self.label)
 
     def read(self, logits: Tensor) -> Tensor:
-        """Of the model's logits (..., C) those that `asked` has."""
+        """Of the model's logits (..., C) those that `view` has."""
         return logits if self.label is None else no_and_yes(logits, self.label)
 
     @property
     def classes(self) -> Tensor:
         """The target of each example, (B,)."""
-        logits = self.asked.logits
+        logits = self.view.logits
         return logits.argmax(-1) if self.target is None else self.target.to(logits.device)
 
     @property
     def attention_path(self) -> str:
         """The settings' path of gradients; of "auto" the model's own."""
-        asked = self.settings.attention_path
-        return self.model.attention_path if asked == "auto" else asked
+        path = self.settings.attention_path
+        return self.model.attention_path if path == "auto" else path
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether several labels are asked at once."""
+        return self.encoded.multi_label and self.label is None
+
+    def outcome(self, logits: Tensor, of: str | None = None) -> Tensor:
+        """The outcome of the target, see :func:`outcome`, from logits (B, ..., C) that :meth:`read` gave.
+
+        Args:
+            logits: (B, C) or (B, K, C).
+            of: "probability" or "logit"; None for what the settings say.
+        """
+        return outcome(logits, self.classes, of or self.settings.outcome, self.multi_label)
 
 
 @dataclass(frozen=True)
@@ -187,14 +203,19 @@ def attribute(name: str, request: Request) -> Attribution:
     Raises:
         InputError: an unknown source, or what the source itself refuses.
     """
-    found = SOURCES[name](request)
+    attribution = SOURCES[name](request)
     content = request.encoded.content.cpu()
-    values = torch.where(content, found.values.detach().cpu().double(), torch.nan)
+    values = torch.where(content, _as_stored(attribution.values), torch.nan)
     if request.model.reads_alone and name not in DRAWN:
-        values = values.gather(1, alike(request.batch))  # one word in two places of a bag of words, and so a tie
+        # one word in two places of a bag of words, and so a tie
+        values = values.gather(1, alike(request.batch))
     undefined = ~content.any(1)
-    extra = {key: v.detach().cpu().double().masked_fill(undefined, torch.nan) for key, v in found.extra.items()}
-    return Attribution(values, extra, found.reasons)
+    extra = {key: _as_stored(column).masked_fill(undefined, torch.nan) for key, column in attribution.extra.items()}
+    return Attribution(values, extra, attribution.reasons)
+
+
+def _as_stored(values: Tensor) -> Tensor:
+    return values.detach().cpu().double()
 
 
 def outcome(logits: Tensor, target: Tensor, of: str, multi_label: bool) -> Tensor:
@@ -221,12 +242,28 @@ def outcome(logits: Tensor, target: Tensor, of: str, multi_label: bool) -> Tenso
     if of == "probability":
         return probabilities(logits, multi_label).gather(-1, index)[..., 0]
     chosen = logits.gather(-1, index)[..., 0]
-    return chosen if multi_label else chosen - logits.scatter(-1, index, -torch.inf).logsumexp(-1)
+    if multi_label:
+        return chosen
+    others = logits.scatter(-1, index, -torch.inf)
+    return chosen - others.logsumexp(-1)
 
 
 def precise(values: Tensor) -> Tensor:
     """In float64 where the device has it."""
     return values if values.device.type == "mps" else values.double()
+
+
+def norms(values: Tensor, order: int = 2) -> Tensor:
+    """Norms of vectors (..., N), in float64."""
+    return torch.linalg.vector_norm(values, ord=order, dim=-1, dtype=torch.float64)
+
+
+def prediction_change(encoded: Encoded, logits: Tensor) -> Tensor:
+    """TVD (B, K) of the predictions of other logits (B, K, C) from the model's; of several labels their mean."""
+    distance = multilabel_tvd if encoded.multi_label else tvd
+    before = probabilities(precise(encoded.logits[:, None]), encoded.multi_label)
+    after = probabilities(precise(logits), encoded.multi_label)
+    return distance(before, after, validate_args=False)
 
 
 def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:
@@ -244,12 +281,13 @@ def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:
         return values
     items = request.encoded.content.shape[1]
     index = torch.where(members < 0, items, members).to(values.device)
-    whole = values.new_zeros(len(values), items + 1)
-    return whole.scatter_add(1, index, values**norm)[:, :items] ** (1 / norm)
+    # the last column takes what belongs to no item
+    sums = values.new_zeros(len(values), items + 1).scatter_add(1, index, values**norm)
+    return sums[:, :items] ** (1 / norm)
 
 
 def cells(model: Any, length: int) -> int:
-    """Cells of a text of so many tokens, see `attn_faithful.models.blocks`: what the model says, or one a token."""
+    """Cells of a text of so many tokens, at least one; see `attn_faithful.models.blocks`."""
     return max(1, model.cost(length))
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.attributions.base import Request
-from attn_faithful.attributions.gradients import EmbeddedText, analysing, embedded_text
+from attn_faithful.attributions.base import Request, norms
+from attn_faithful.attributions.embedded_text import EmbeddedText, analysing, embedded_text
 from attn_faithful.functional.concentration import distribution
 from attn_faithful.functional.reasons import TOO_SHORT
 from attn_faithful.models.adapted import class_name, forward_arguments
@@ -97,56 +97,62 @@ def hidden_gradient_importance(model: Any, batch: Batch, encoded: Encoded) -> tu
         >>> values.tolist(), reasons
         ([[[1.0, 0.0], [0.0, 1.0]]], [[None, None]])
     """
-    text, others = _text(model, batch, encoded, "hidden_gradient_importance")
+    text = _text(model, batch, encoded, "hidden_gradient_importance")
     content = encoded.content
-    norms = torch.zeros(*content.shape, content.shape[1], dtype=torch.float64)
+    gradients = _nothing(content)
     if bool(content.any()):
         with analysing(model), torch.enable_grad():
             leaf = text.leaf
-            lengths = torch.linalg.vector_norm(_states(model, leaf, others), dim=-1)  # (B, P)
-            reach = text.model.reach
+            lengths = torch.linalg.vector_norm(_states(text, leaf, text.inputs), dim=-1)  # (B, P)
+            reach = text.request.model.reach
             if reach is None or 2 * reach + 1 >= int(content.sum(1).max()):
-                _of_each(norms, lengths, leaf, content)
+                _fill_each(gradients, lengths, leaf, content)
             else:
-                read = others.get("attention_mask", torch.ones_like(content)).bool()
-                _of_neighbours(norms, lengths, leaf, content, read, reach)
+                _fill_neighbours(gradients, lengths, leaf, content, _read(text, content), reach)
     content = content.cpu()
-    return _shares(norms, content[:, :, None] & content[:, None, :])
+    return _shares(gradients, content[:, :, None] & content[:, None, :])
 
 
-def _of_each(norms: Tensor, lengths: Tensor, leaf: Tensor, content: Tensor) -> None:
-    """Fill in the lengths of the gradients (B, P, T): one state of each text goes back at once."""
-    place = torch.argsort(~content, dim=1, stable=True)  # content tokens first
+def _nothing(content: Tensor) -> Tensor:
+    """Zeros (B, P, T) for every state and token, on the CPU."""
+    return torch.zeros(*content.shape, content.shape[1], dtype=torch.float64)
+
+
+def _fill_each(gradients: Tensor, lengths: Tensor, leaf: Tensor, content: Tensor) -> None:
+    """Fill in the norms of the gradients (B, P, T): one state of each text goes back at once."""
+    examples, tokens = content.shape
+    places = torch.argsort(~content, dim=1, stable=True)  # content tokens first
     ranks = torch.arange(int(content.sum(1).max()), device=content.device)
     for part in ranks.split(max(1, BACKWARD // content.numel())):
         # no text's states depend on another's
-        at = place[:, part].T  # (K, B)
-        chosen = torch.zeros(*at.shape, content.shape[1], dtype=lengths.dtype, device=content.device)
-        chosen.scatter_(2, at[:, :, None], 1.0)
-        gradient = torch.autograd.grad(lengths, leaf, chosen, retain_graph=True, is_grads_batched=True)[0]
-        found = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float64).cpu()  # (K, B, T)
-        norms[torch.arange(len(content)), at.cpu()] = found
+        place = places[:, part].T  # (K, B)
+        chosen = lengths.new_zeros(*place.shape, tokens).scatter(2, place[:, :, None], 1.0)
+        (gradient,) = torch.autograd.grad(lengths, leaf, chosen, retain_graph=True, is_grads_batched=True)
+        gradients[torch.arange(examples), place.cpu()] = norms(gradient).cpu()  # (K, B, T)
 
 
-def _of_neighbours(norms: Tensor, lengths: Tensor, leaf: Tensor, content: Tensor, read: Tensor, reach: int) -> None:
+def _fill_neighbours(
+    gradients: Tensor, lengths: Tensor, leaf: Tensor, content: Tensor, read: Tensor, reach: int
+) -> None:
     """The same of states that depend on few tokens: those that share none go back together.
 
     Of every ``2 reach + 1`` tokens that are read one after another each time one state goes back, and a token's
     gradient is that of the one state within its reach.
     """
     step = 2 * reach + 1
+    count = read.sum(1, keepdim=True)
     rank = read.cumsum(1) - 1  # of each token among those that are read
     places = torch.argsort(~read, dim=1, stable=True)
     for first in range(step):
         chosen = content & (rank % step == first)
-        gradient = torch.autograd.grad(lengths, leaf, chosen.to(lengths.dtype), retain_graph=True)[0]
-        found = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float64)  # (B, T)
+        (gradient,) = torch.autograd.grad(lengths, leaf, chosen.to(lengths.dtype), retain_graph=True)
+        # rank of the one state within a token's reach
         behind = (rank - first) % step
-        owner = rank - behind + torch.where(behind > reach, step, 0)  # rank of that state
-        known = read & (owner >= 0) & (owner < read.sum(1, keepdim=True))
+        owner = rank - behind + torch.where(behind > reach, step, 0)
+        exists = read & (owner >= 0) & (owner < count)
         state = places.gather(1, owner.clamp(0, read.shape[1] - 1))
-        row, token = (known & chosen.gather(1, state)).nonzero(as_tuple=True)
-        norms[row.cpu(), state[row, token].cpu(), token.cpu()] = found[row, token].cpu()
+        row, token = (exists & chosen.gather(1, state)).nonzero(as_tuple=True)
+        gradients[row.cpu(), state[row, token].cpu(), token.cpu()] = norms(gradient)[row, token].cpu()
 
 
 @torch.no_grad()
@@ -186,42 +192,52 @@ def hidden_leave_one_out(
         [[[nan, 1.0], [1.0, nan]]]
     """
     check_choice("change", change, CHANGES)
-    text, others = _text(model, batch, encoded, "hidden_leave_one_out")
+    text = _text(model, batch, encoded, "hidden_leave_one_out")
     content = encoded.content
-    read = others.get("attention_mask", torch.ones_like(content)).bool()
-    changes = torch.zeros(*content.shape, content.shape[1], dtype=torch.float64)
-    row, token = content.nonzero(as_tuple=True)
-    if len(row):
+    changes = _nothing(content)
+    if bool(content.any()):
         with analysing(model):
-            whole = _states(model, text.embedded, others)
-            size = max(1, CELLS // content.shape[1])
-            for b, t in zip(row.split(size), token.split(size), strict=True):
-                left = read[b]  # a copy
-                left[torch.arange(len(b), device=b.device), t] = False
-                given = {**{name: value[b] for name, value in others.items()}, "attention_mask": left}
-                states = _states(model, text.embedded[b], given)
-                changes[b.cpu(), :, t.cpu()] = _changes(whole[b], states, change).cpu()
+            _fill_changes(changes, text, content, change)
     content = content.cpu()
-    apart = ~torch.eye(content.shape[1], dtype=torch.bool)
-    values, reasons = _shares(changes, content[:, :, None] & content[:, None, :] & apart)
+    is_other = ~torch.eye(content.shape[1], dtype=torch.bool)
+    values, reasons = _shares(changes, content[:, :, None] & content[:, None, :] & is_other)
     alone = content & (content.sum(1, keepdim=True) == 1)
-    return values, [
-        [TOO_SHORT if only else reason for only, reason in zip(flags, row_reasons, strict=True)]
-        for flags, row_reasons in zip(alone.tolist(), reasons, strict=True)
-    ]
+    for row, place in alone.nonzero().tolist():
+        reasons[row][place] = TOO_SHORT
+    return values, reasons
 
 
-def _text(model: Any, batch: Batch, encoded: Encoded, asked: str) -> tuple[EmbeddedText, dict[str, Tensor]]:
-    """The model as a function of its embeddings, and the forward's other inputs."""
-    text = embedded_text(Request(model, batch, encoded), asked)
+def _fill_changes(changes: Tensor, text: EmbeddedText, content: Tensor, change: str) -> None:
+    """Fill in how far each state moves without each token, (B, P, T)."""
+    read = _read(text, content)
+    before = _states(text, text.embedded, text.inputs)
+    row, token = content.nonzero(as_tuple=True)
+    size = max(1, CELLS // content.shape[1])
+    for rows, tokens in zip(row.split(size), token.split(size), strict=True):
+        mask = read[rows]  # a copy
+        mask[torch.arange(len(rows), device=rows.device), tokens] = False
+        inputs = {name: value[rows] for name, value in text.inputs.items()}
+        after = _states(text, text.embedded[rows], {**inputs, "attention_mask": mask})
+        changes[rows.cpu(), :, tokens.cpu()] = _changes(before[rows], after, change).cpu()
+
+
+def _text(model: Any, batch: Batch, encoded: Encoded, source: str) -> EmbeddedText:
+    """The model as a function of its embeddings, if it can return its states."""
+    text = embedded_text(Request(model, batch, encoded), source)
     if "output_hidden_states" not in forward_arguments(model):
         raise InputError(_NO_STATES.format(class_name(model)))
-    return text, dict(zip(text.names, text.given[1:], strict=True))
+    return text
 
 
-def _states(model: Any, embedded: Tensor, others: Batch) -> Tensor:
+def _read(text: EmbeddedText, content: Tensor) -> Tensor:
+    """Tokens that the model reads, bool (B, T): all of them where there is no mask."""
+    return text.inputs.get("attention_mask", torch.ones_like(content)).bool()
+
+
+def _states(text: EmbeddedText, embedded: Tensor, inputs: Batch) -> Tensor:
     """The encoder's states (B, T, N) for the embeddings (B, T, E)."""
-    states = model(inputs_embeds=embedded, **others, output_hidden_states=True).hidden_states
+    model = text.request.model
+    states = model(inputs_embeds=embedded, **inputs, output_hidden_states=True).hidden_states
     if not isinstance(states, Tensor) or states.shape[:2] != embedded.shape[:2]:
         raise InputError(_NO_STATES.format(class_name(model)))
     return states
@@ -229,17 +245,16 @@ def _states(model: Any, embedded: Tensor, others: Batch) -> Tensor:
 
 def _changes(before: Tensor, after: Tensor, change: str) -> Tensor:
     """From states (R, P, N) to how far each moved, (R, P) in float64."""
-    own, others = (torch.linalg.vector_norm(states, dim=-1, dtype=torch.float64) for states in (before, after))
-    if change == "length":
-        moved = (own - others).abs()
-    else:
-        moved = torch.linalg.vector_norm(before - after, dim=-1, dtype=torch.float64)
+    length = norms(before)
+    moved = (length - norms(after)).abs() if change == "length" else norms(before - after)
     # another batch rounds otherwise, and shares of nothing but rounding would look like importance
-    return torch.where(moved <= ROUNDING * torch.finfo(before.dtype).eps * own, 0.0, moved)
+    rounding = ROUNDING * torch.finfo(before.dtype).eps * length
+    return torch.where(moved <= rounding, 0.0, moved)
 
 
 def _shares(importance: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
     """Shares over the last axis of (B, P, T), and the reasons by text and state."""
     values, reasons = normalized(importance.flatten(0, 1), allowed.flatten(0, 1))
     size = allowed.shape[1]
-    return values.view(allowed.shape), [reasons[i * size : (i + 1) * size] for i in range(len(allowed))]
+    by_text = [reasons[row * size : (row + 1) * size] for row in range(len(allowed))]
+    return values.view(allowed.shape), by_text

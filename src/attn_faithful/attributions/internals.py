@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attn_faithful._checks import check_same_length
 from attn_faithful._seeds import seed_for
-from attn_faithful.attributions.base import SOURCES, Attribution, Request, one_attention, outcome
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, one_attention
 
 
 @SOURCES.register("attention")
@@ -31,14 +31,21 @@ def attention_gradient(request: Request) -> Attribution:
 
 def _attention_gradient(request: Request) -> Tensor:
     """Gradient with respect to each weight, (B, S, T), 0 where nothing is allowed."""
-    encoded = request.asked
+    encoded = request.view
     with torch.enable_grad():
         weights = encoded.attention.detach().clone().requires_grad_()
-        odds = outcome(encoded.decode(weights[:, None])[:, 0], request.classes, "logit", encoded.multi_label)
-        gradient = torch.autograd.grad(odds.sum(), weights)[0].double() if weights.numel() else weights.double()
-    odds = odds.detach().double()
-    scale = odds.sigmoid() * (-odds).sigmoid() if request.settings.outcome == "probability" else torch.ones_like(odds)
-    return gradient.detach() * encoded.allowed * scale[:, None, None].to(gradient.device)
+        logits = encoded.decode(weights[:, None])[:, 0]
+        log_odds = request.outcome(logits, of="logit")
+        gradient = weights.detach()
+        if weights.numel():
+            (gradient,) = torch.autograd.grad(log_odds.sum(), weights)
+    gradient = gradient.double() * encoded.allowed
+    log_odds = log_odds.detach().double()
+    scale = torch.ones_like(log_odds)
+    if request.settings.outcome == "probability":
+        # dp = p (1 - p) d ln p / (1 - p)
+        scale = log_odds.sigmoid() * (-log_odds).sigmoid()
+    return gradient * scale[:, None, None].to(gradient.device)
 
 
 @SOURCES.register("attention_x_gradient")
@@ -48,7 +55,8 @@ def attention_x_gradient(request: Request) -> Attribution:
     Reference:
         Serrano and Smith (2019), section 5.2.
     """
-    return Attribution((_attention_gradient(request) * request.encoded.attention.detach().double()).sum(1))
+    weights = request.encoded.attention.detach().double()
+    return Attribution((_attention_gradient(request) * weights).sum(1))
 
 
 @SOURCES.register("random")
@@ -62,6 +70,6 @@ def random(request: Request) -> Attribution:
     values = torch.zeros(content.shape, dtype=torch.float64)
     for row, key in enumerate(request.keys):
         generator = torch.Generator().manual_seed(seed_for(request.seed, key, "random source"))
-        count = int(content[row].sum())
-        values[row, content[row]] = torch.rand(count, generator=generator, dtype=torch.float64)
+        inside = content[row]
+        values[row, inside] = torch.rand(int(inside.sum()), generator=generator, dtype=torch.float64)
     return Attribution(values)

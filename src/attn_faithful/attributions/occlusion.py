@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, cells, outcome, precise
-from attn_faithful.attributions.gradients import analysing, embedded_text
-from attn_faithful.functional.divergences import multilabel_tvd, tvd
+from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, cells, prediction_change
+from attn_faithful.attributions.embedded_text import analysing, embedded_text
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.protocol import probabilities
 
 KEPT = 2**22  # flags of what is kept, of texts that are run together
 
@@ -34,16 +32,9 @@ def leave_one_out(request: Request) -> Attribution:
             request.memory["deleted"] = _deleted(request)
         logits = request.memory["deleted"]
     elif operator == "zero":
-        text = embedded_text(request, "leave_one_out")
-        with analysing(request.model):
-            logits = _replaced(
-                request, text.embedded, 0.0, lambda b, inputs: text.logits(inputs, *(v[b] for v in text.given[1:]))
-            )
+        logits = _zeroed(request)
     else:
-        token = _token(request, operator)
-        if "input_ids" not in request.batch:
-            raise InputError(f"The operator {operator!r} needs `input_ids` in the batch; choose delete or zero.")
-        logits = _replaced(request, request.batch["input_ids"], token, lambda b, inputs: _encoded(request, b, inputs))
+        logits = _substituted(request, operator)
     return Attribution(_change(request, logits))
 
 
@@ -63,30 +54,35 @@ def occlusion(request: Request) -> Attribution:
     content = request.encoded.content
     if not bool(content.any()):
         return Attribution(torch.zeros(content.shape))
-    item, among = _item_of(request)
-    rank = torch.where(among, item, item.max() + 1)  # all that is no content: one feature more
+    item, in_item = _item_of_token(request)
+    feature = torch.where(in_item, item, item.max() + 1)  # all that is no content: one feature more
+    examples, length = text.embedded.shape[:2]
     with analysing(request.model):
-        found = FeatureAblation(text).attribute(
+        change = FeatureAblation(text).attribute(
             text.embedded,
             baselines=0.0,
-            additional_forward_args=text.given,
-            feature_mask=rank[:, :, None].expand_as(text.embedded),
-            perturbations_per_eval=max(1, CELLS // (len(content) * cells(request.model, text.embedded.shape[1]))),
-        )
+            additional_forward_args=text.arguments,
+            feature_mask=feature[:, :, None].expand_as(text.embedded),
+            perturbations_per_eval=max(1, CELLS // (examples * cells(request.model, length))),
+        )[:, :, 0]
     members = request.encoded.members
-    change = found[:, :, 0]
-    if members is not None:  # each token of an item has the item's change
-        last = torch.where(members < 0, content.shape[1], members)
-        change = change.new_zeros(len(change), content.shape[1] + 1).scatter(1, last, change)[:, :-1]
-    zero = (text.embedded == 0).all(-1)  # (B, tokens); without them the text is what it was
-    change = change.masked_fill(_same_text(request, zero), 0.0)
-    return Attribution(change.abs() if request.settings.sign == "magnitude" else change)
+    if members is not None:
+        # each token of an item has the item's change
+        items = content.shape[1]
+        column = torch.where(members < 0, items, members)
+        change = change.new_zeros(examples, items + 1).scatter(1, column, change)[:, :-1]
+    # without zeros the text is what it was
+    is_zero = (text.embedded == 0).all(-1)  # (B, tokens)
+    change = change.masked_fill(_same_text(request, is_zero), 0.0)
+    return Attribution(change.abs() if request.settings.is_magnitude else change)
 
 
-def _item_of(request: Request) -> tuple[Tensor, Tensor]:
+def _item_of_token(request: Request) -> tuple[Tensor, Tensor]:
     """Number of the item of each token (B, tokens), and which tokens belong to one."""
     members, content = request.encoded.members, request.encoded.content
-    return (content.cumsum(1) - 1, content) if members is None else (members, members >= 0)
+    if members is None:
+        return content.cumsum(1) - 1, content
+    return members, members >= 0
 
 
 def _same_text(request: Request, unchanged: Tensor) -> Tensor:
@@ -94,31 +90,65 @@ def _same_text(request: Request, unchanged: Tensor) -> Tensor:
     members, items = request.encoded.members, request.encoded.content.shape[1]
     if members is None:
         return unchanged
-    index = torch.where(members < 0, items, members)
-    other = torch.zeros(len(index), items + 1, dtype=torch.int64, device=index.device)
-    return other.scatter_add(1, index, (~unchanged).long())[:, :items] == 0
+    column = torch.where(members < 0, items, members)
+    changing = torch.zeros(len(column), items + 1, dtype=torch.int64, device=column.device)
+    return changing.scatter_add(1, column, (~unchanged).long())[:, :items] == 0
 
 
 def _deleted(request: Request) -> Tensor:
     """Logits (B, T, C) without each content token; the whole text's where there is none."""
     content, logits = request.encoded.content, request.encoded.logits
     without = logits[:, None].repeat(1, content.shape[1], 1)
-    count = content.sum(1)
-    place = torch.argsort(~content, dim=1, stable=True)  # content tokens first
-    for ranks in torch.arange(int(count.max()) if len(count) else 0, device=content.device).split(
-        max(1, KEPT // max(1, content.numel()))
-    ):
-        at = place[:, ranks]  # (B, K)
-        there = ranks < count[:, None]
-        keep = ~torch.zeros(*at.shape, content.shape[1], dtype=torch.bool, device=content.device).scatter(
-            2, at[:, :, None], there[:, :, None]
-        )
-        if request.encoded.members is not None:
-            members = request.encoded.members[:, None]
-            keep = keep.gather(2, members.clamp(min=0).expand(-1, keep.shape[1], -1)) | (members < 0)
-        row, k = there.nonzero(as_tuple=True)
-        without[row, at[row, k]] = request.model.without(request.batch, keep)[row, k].to(without.dtype)
+    if not len(content):
+        return without
+    counts = content.sum(1)
+    places = torch.argsort(~content, dim=1, stable=True)  # content tokens first
+    ranks = torch.arange(int(counts.max()), device=content.device)
+    for part in ranks.split(max(1, KEPT // max(1, content.numel()))):
+        place = places[:, part]  # (B, K)
+        exists = part < counts[:, None]
+        deleted = torch.zeros(*place.shape, content.shape[1], dtype=torch.bool, device=content.device)
+        deleted.scatter_(2, place[:, :, None], exists[:, :, None])
+        keep = _kept_tokens(request, ~deleted)
+        row, k = exists.nonzero(as_tuple=True)
+        without[row, place[row, k]] = request.model.without(request.batch, keep)[row, k].to(without.dtype)
     return without
+
+
+def _kept_tokens(request: Request, kept_items: Tensor) -> Tensor:
+    """The tokens (B, K, tokens) of the items (B, K, T) that are kept, and those of no item."""
+    if request.encoded.members is None:
+        return kept_items
+    members = request.encoded.members[:, None]
+    item = members.clamp(min=0).expand(-1, kept_items.shape[1], -1)
+    return kept_items.gather(2, item) | (members < 0)
+
+
+def _zeroed(request: Request) -> Tensor:
+    """Logits (B, T, C) with the embedding of each content token 0."""
+    text = embedded_text(request, "leave_one_out")
+
+    def run(rows: Tensor, embedded: Tensor) -> Tensor:
+        return text.logits(embedded, *(values[rows] for values in text.arguments[1:]))
+
+    with analysing(request.model):
+        return _replaced(request, text.embedded, 0.0, run)
+
+
+def _substituted(request: Request, operator: str) -> Tensor:
+    """Logits (B, T, C) with another token in the place of each content token."""
+    token = _token(request, operator)
+    if "input_ids" not in request.batch:
+        raise InputError(f"The operator {operator!r} needs `input_ids` in the batch; choose delete or zero.")
+    replaced = ("input_ids", "inputs_embeds", "labels")
+    others = {name: values for name, values in request.batch.items() if name not in replaced}
+
+    def run(rows: Tensor, ids: Tensor) -> Tensor:
+        batch = {name: values[rows] for name, values in others.items()}
+        logits: Tensor = request.model.encode({**batch, "input_ids": ids}, request.model.sites[0]).logits
+        return logits
+
+    return _replaced(request, request.batch["input_ids"], token, run)
 
 
 def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -132,48 +162,38 @@ def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor
         by: what takes a token's place.
         run: ``run(texts (R,), inputs (R, T, ...)) -> logits (R, C)``.
     """
-    content, logits = request.encoded.content, request.encoded.logits
-    replaced = logits[:, None].repeat(1, content.shape[1], 1)
-    members = request.encoded.members
-    there = inputs == by
-    there = there if inputs.dim() == 2 else there.all(-1)  # (B, tokens)
-    row, token = (content & ~_same_text(request, there)).nonzero(as_tuple=True)
+    content, members = request.encoded.content, request.encoded.members
+    logits = request.encoded.logits[:, None].repeat(1, content.shape[1], 1)
+    unchanged = inputs == by
+    if inputs.dim() > 2:
+        unchanged = unchanged.all(-1)  # (B, tokens)
+    row, item = (content & ~_same_text(request, unchanged)).nonzero(as_tuple=True)
     size = max(1, CELLS // cells(request.model, inputs.shape[1]))
-    for b, t in zip(row.split(size), token.split(size), strict=True):
-        changed = inputs[b]  # a copy
+    for rows, items in zip(row.split(size), item.split(size), strict=True):
+        changed = inputs[rows]  # a copy
         if members is None:
-            changed[torch.arange(len(b), device=t.device), t] = by
+            changed[torch.arange(len(rows), device=items.device), items] = by
         else:
-            changed[members[b] == t[:, None]] = by
-        replaced[b, t] = run(b, changed).to(replaced.dtype)
-    return replaced
-
-
-def _encoded(request: Request, rows: Tensor, ids: Tensor) -> Tensor:
-    """Logits (R, C) of some of the texts (R,) with other tokens (R, T)."""
-    others = {n: v[rows] for n, v in request.batch.items() if n not in ("input_ids", "inputs_embeds", "labels")}
-    logits: Tensor = request.model.encode({**others, "input_ids": ids}, request.model.sites[0]).logits
+            changed[members[rows] == items[:, None]] = by
+        logits[rows, items] = run(rows, changed).to(logits.dtype)
     return logits
 
 
 def _token(request: Request, operator: str) -> int:
-    found = request.token_ids.get(operator)
-    if found is None:
+    token = request.token_ids.get(operator)
+    if token is None:
         others = [o for o in OPERATORS if o in ("delete", "zero") or request.token_ids.get(o) is not None]
         raise InputError(
             f"The operator {operator!r} needs the tokenizer's {operator} token, but there is none; "
             f"choose {', '.join(others[:-1])} or {others[-1]}."
         )
-    return found
+    return token
 
 
 def _change(request: Request, logits: Tensor) -> Tensor:
     """From the logits (B, T, C) without each token to its importance (B, T)."""
-    settings, encoded, logits = request.settings, request.asked, request.read(logits)
-    if settings.sign == "magnitude" and settings.outcome == "probability":
-        distance = multilabel_tvd if encoded.multi_label else tvd
-        own, others = (probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], logits))
-        return distance(own, others, validate_args=False)
-    own = outcome(encoded.logits, request.classes, settings.outcome, encoded.multi_label)
-    change = own[:, None] - outcome(logits, request.classes, settings.outcome, encoded.multi_label)
-    return change.abs() if settings.sign == "magnitude" else change
+    logits = request.read(logits)
+    if request.settings.is_magnitude and request.settings.outcome == "probability":
+        return prediction_change(request.view, logits)
+    change = request.outcome(request.view.logits)[:, None] - request.outcome(logits)
+    return change.abs() if request.settings.is_magnitude else change

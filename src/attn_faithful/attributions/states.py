@@ -6,20 +6,18 @@ state depends on says whether it could.
 
 from __future__ import annotations
 
-import inspect
 import math
 
 import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import SOURCES, Attribution, Request, outcome, precise
-from attn_faithful.attributions.gradients import analysing, text_at
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, norms, prediction_change
+from attn_faithful.attributions.embedded_text import analysing, text_at
 from attn_faithful.attributions.hidden import hidden_gradient_importance
 from attn_faithful.functional.concentration import normalized_entropy
-from attn_faithful.functional.divergences import multilabel_tvd, tvd
+from attn_faithful.models.adapted import class_name, forward_arguments
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.protocol import probabilities
 
 
 @SOURCES.register("state_saliency")
@@ -37,7 +35,7 @@ def state_saliency(request: Request) -> Attribution:
     """
     gradient = state_gradients(request)
     order = 1 if request.settings.reduction == "l1" else 2
-    return Attribution(torch.linalg.vector_norm(gradient, ord=order, dim=-1, dtype=torch.float64).cpu())
+    return Attribution(norms(gradient, order).cpu())
 
 
 def state_gradients(request: Request) -> Tensor:
@@ -46,26 +44,24 @@ def state_gradients(request: Request) -> Tensor:
     Raises:
         InputError: the model returns no states, one a token.
     """
-    if "output_hidden_states" not in inspect.signature(request.model.forward).parameters:
+    if "output_hidden_states" not in forward_arguments(request.model):
         raise _no_states(request)
     text = text_at(request, "state_saliency")
     if text.embedded.numel() == 0:
         return torch.zeros(*request.encoded.content.shape, 1)
     with analysing(request.model), torch.enable_grad():
-        given = dict(zip(text.names, text.given[1:], strict=True))
-        output = request.model(inputs_embeds=text.leaf, **given, output_hidden_states=True)
+        output = request.model(inputs_embeds=text.leaf, **text.inputs, output_hidden_states=True)
         states = output.hidden_states
         if not isinstance(states, Tensor) or states.shape[:2] != request.encoded.content.shape:
             raise _no_states(request)
-        logits = request.read(output.logits)
-        value = outcome(logits, request.classes, request.settings.outcome, request.asked.multi_label)
-        gradient: Tensor = torch.autograd.grad(value.sum(), states)[0]
+        outcomes = request.outcome(request.read(output.logits))
+        gradient: Tensor = torch.autograd.grad(outcomes.sum(), states)[0]
     return gradient
 
 
 def _no_states(request: Request) -> InputError:
     return InputError(
-        f"The source 'state_saliency' needs a model that returns a state a token, but {type(request.model).__name__} "
+        f"The source 'state_saliency' needs a model that returns a state a token, but {class_name(request.model)} "
         "does not; choose 'saliency'."
     )
 
@@ -81,27 +77,24 @@ def state_leave_one_out(request: Request) -> Attribution:
     Reference:
         Meister et al. (2021), section 3.1: their D of the output for an intermediate state.
     """
-    encoded = request.asked
-    if encoded.scores is None or encoded.project is None or encoded.attention.shape[1] != 1:
+    encoded = request.view
+    slots = encoded.attention.shape[1]
+    if encoded.scores is None or encoded.project is None or slots != 1:
+        missing = " without them" if encoded.scores is None else ""
         raise InputError(
             "The source 'state_leave_one_out' needs one attention distribution with its scores, but the site has "
-            f"{encoded.attention.shape[1]}{'' if encoded.scores is not None else ' without them'}; "
-            "choose 'leave_one_out'."
+            f"{slots}{missing}; choose 'leave_one_out'."
         )
     content, allowed = encoded.content, encoded.allowed[:, 0]
-    items = content.shape[1]
-    found = []
-    for places in torch.arange(items, device=content.device).split(max(1, CELLS // max(1, content.numel()))):
-        kept = allowed[:, None] & (torch.arange(items, device=content.device) != places[:, None])  # (B, K, T)
-        left = encoded.project(encoded.scores.expand(kept.shape), kept).to(encoded.attention.dtype)
-        found.append(encoded.decode(left[:, :, None]))
-    distance = multilabel_tvd if encoded.multi_label else tvd
-    if not found:
+    items = torch.arange(content.shape[1], device=content.device)
+    if not len(items):
         return Attribution(torch.zeros(content.shape))
-    own, others = (
-        probabilities(precise(z), encoded.multi_label) for z in (encoded.logits[:, None], torch.cat(found, dim=1))
-    )
-    return Attribution(distance(own, others, validate_args=False))
+    logits = []
+    for removed in items.split(max(1, CELLS // max(1, content.numel()))):
+        keep = allowed[:, None] & (items != removed[:, None])  # (B, K, T)
+        attention = encoded.project(encoded.scores.expand(keep.shape), keep).to(encoded.attention.dtype)
+        logits.append(encoded.decode(attention[:, :, None]))
+    return Attribution(prediction_change(encoded, torch.cat(logits, dim=1)))
 
 
 @SOURCES.register("hidden_gradient")
@@ -114,7 +107,7 @@ def hidden_gradient(request: Request) -> Attribution:
     Reference:
         Meister et al. (2021), equation 5 and table 1.
     """
-    shares, _ = hidden_gradient_importance(request.model, request.batch, request.encoded)
+    shares, _ = hidden_gradient_importance(request.model, request.batch, request.encoded)  # (B, P, T)
     content = request.encoded.content.cpu()
     rows, states = content.nonzero(as_tuple=True)
     entropy = torch.full(content.shape, math.nan, dtype=torch.float64)
