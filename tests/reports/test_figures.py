@@ -18,6 +18,7 @@ from attn_faithful.reports.figures import FIGURES, Missing, cells, common_title,
 from attn_faithful.reports.figures.base import Panel
 from attn_faithful.reports.figures.compose import columns_of, sheets
 from attn_faithful.reports.figures.distributions import Group, boxes, histogram_by_class, stacked, violins
+from attn_faithful.reports.figures.marks import Classes
 from attn_faithful.reports.figures.means import Line, Twin, curves, tradeoff
 from attn_faithful.reports.figures.relations import counts_by_bin, scatter_by_class
 from attn_faithful.reports.figures.style import safe
@@ -58,7 +59,7 @@ def rendered(ax):
 
 
 def histogram(ax, values, classes, names=NAMES):
-    return histogram_by_class(ax, values, classes, names, "#2f6f73", limits=(-1.0, 1.0), label="tau")
+    return histogram_by_class(ax, values, Classes(classes, names), "#2f6f73", limits=(-1.0, 1.0), label="tau")
 
 
 def test_histogram_counts_each_class_by_itself(ax):
@@ -83,7 +84,7 @@ def test_many_classes_are_drawn_as_one(ax):
 
 def scatter(ax, x, y, classes, names=NAMES):
     labels = ("largest weight", "TVD")
-    return scatter_by_class(ax, x, y, classes, names, "#2f6f73", labels=labels, y_limits=(0, 1))
+    return scatter_by_class(ax, x, y, Classes(classes, names), "#2f6f73", labels=labels, y_limits=(0, 1))
 
 
 def test_scatter_shows_what_has_both(ax):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.records.scores import ALL, ScoreRecord
+from attn_faithful.reports.figures.marks import Classes
 from attn_faithful.reports.groups import Group
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.run import Run
@@ -49,12 +50,12 @@ class Cell:
         return self.group.label_names
 
     @property
-    def predicted(self) -> np.ndarray:
+    def classes(self) -> Classes:
         """Predicted class of every text of every seed."""
-        return self.group.predicted
+        return Classes(self.group.predicted, self.label_names)
 
     def values(self, metric: str, source: str, site: str) -> np.ndarray:
-        """A metric of every text of every seed, as `predicted`; NaN where undefined."""
+        """A metric of every text of every seed, as `classes`; NaN where undefined."""
         return self.group.values(metric, source, site)
 
     def sites(self, metric: str) -> list[str]:

@@ -109,7 +109,10 @@ def _shrink(page: Any, figure: Figure, panels: Sequence[Panel], subtitle: str) -
 
 def letters(cells: Sequence[Cell]) -> list[str]:
     """The texts of users that may stand in figures."""
-    return [text for cell in cells for text in (cell.title, *cell.label_names)]
+    texts = []
+    for cell in cells:
+        texts += [cell.title, *cell.label_names]
+    return texts
 
 
 def write(figure: Figure, panels: Sequence[Panel], folder: Path, stem: str, cells: Sequence[Cell]) -> list[Path]:

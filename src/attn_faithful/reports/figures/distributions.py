@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_faithful.reports.figures.marks import axis_line, beneath, by_class, corner, counted, row_note
+from attn_faithful.reports.figures.marks import DASHED, Classes, beneath, corner, counted, row_note
 from attn_faithful.reports.figures.style import safe
 from attn_faithful.reports.palette import INK, RULE, channels, tint
 
@@ -44,8 +44,7 @@ class Group(NamedTuple):
 def histogram_by_class(
     ax: Any,
     values: np.ndarray,
-    classes: np.ndarray,
-    names: Sequence[str],
+    classes: Classes,
     hue: str,
     *,
     limits: tuple[float, float],
@@ -57,8 +56,7 @@ def histogram_by_class(
     Args:
         ax: where to draw.
         values: (B,), NaN where undefined.
-        classes: (B,) index of the predicted class.
-        names: of the classes; more than four are drawn as one.
+        classes: of the texts; more than four are drawn as one.
         hue: ``#rrggbb``.
         limits: of the values.
         label: what the values are, with their unit.
@@ -66,7 +64,7 @@ def histogram_by_class(
     values = np.asarray(values, dtype=float)
     known = np.isfinite(values)
     edges = np.linspace(*limits, bins + 1)
-    groups = by_class(known, np.asarray(classes), names, "all texts")
+    groups = classes.members(known, "all texts")
     lightest = 0.45 if len(groups) > 1 else 1.0
     shares = np.linspace(1.0, lightest, len(groups))
     handles, labels = [], []
@@ -119,7 +117,7 @@ def boxes(
             _box(ax, row, values, group.hue)
         _mark(ax, row, group)
     if zero:
-        axis_line(ax, x=0)
+        ax.axvline(0, **DASHED)
     return _rows(ax, [group.name for group in groups], limits, label)
 
 

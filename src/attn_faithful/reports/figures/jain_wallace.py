@@ -54,8 +54,7 @@ def _histogram(
         return None
     return {
         "values": values,
-        "classes": cell.predicted,
-        "names": cell.label_names,
+        "classes": cell.classes,
         "hue": hue_of(hue).light,
         "limits": limits,
         "label": label,
@@ -74,12 +73,11 @@ def _against_largest(
         data = {
             "x": x,
             "y": y,
-            "classes": cell.predicted,
-            "names": cell.label_names,
+            "classes": cell.classes,
             "hue": hue_of(hue).light,
             "labels": ("largest attention weight", label),
             "y_limits": (-0.02 * top, 1.06 * top),
-            "ceiling": ceiling,
+            "line": ceiling,
         }
         return Panel(cell.panel_title(metric, site), data)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,34 @@ import numpy as np
 from attn_faithful.reports.palette import MUTED
 
 MARKERS = "osD^vPX*"
-_CLASSES = 4  # drawn apart; more of them are drawn as one
+DASHED = {"color": MUTED, "linewidth": 0.9, "linestyle": "--", "zorder": 0}  # a line across the axes, behind everything
+_MOST_CLASSES = 4  # drawn apart; more of them are drawn as one
 _LETTER = 0.072  # inches of a letter in a legend
 
 
-def by_class(
-    known: np.ndarray, classes: np.ndarray, names: Sequence[str], name_of_all: str
-) -> list[tuple[str, np.ndarray]]:
-    """Name and members (B,) of each predicted class; all texts as one where there are more than four classes, or one.
+@dataclass(frozen=True)
+class Classes:
+    """The predicted classes of texts.
 
-    Args:
-        known: (B,) which texts are drawn.
-        classes: (B,) index of the predicted class.
+    Attributes:
+        predicted: (B,) index of each text's class.
         names: of the classes.
-        name_of_all: of the texts as one.
     """
-    if not 2 <= len(names) <= _CLASSES:
-        return [(name_of_all, known)]
-    return [(name, known & (classes == c)) for c, name in enumerate(names)]
+
+    predicted: np.ndarray
+    names: Sequence[str]
+
+    def members(self, known: np.ndarray, name_of_all: str) -> list[tuple[str, np.ndarray]]:
+        """Name and members (B,) of each class; all texts as one where there are more than four classes, or one.
+
+        Args:
+            known: (B,) which texts are drawn.
+            name_of_all: of the texts as one.
+        """
+        if not 2 <= len(self.names) <= _MOST_CLASSES:
+            return [(name_of_all, known)]
+        predicted = np.asarray(self.predicted)
+        return [(name, known & (predicted == c)) for c, name in enumerate(self.names)]
 
 
 def counted(n: int, undefined: int = 0) -> str:
@@ -40,10 +51,9 @@ def counted(n: int, undefined: int = 0) -> str:
     return f"n = {n:,} ({undefined:,} undefined)" if undefined else f"n = {n:,}"
 
 
-def corner(ax: Any, text: str, side: str = "right") -> None:
-    """A short note above the axes' right or left end: how many texts it shows."""
-    end = (1.0 if side == "right" else 0.0, 1.0)
-    _note(ax, text, end, (0, 3), xycoords="axes fraction", ha=side, va="bottom", fontsize=7.5)
+def corner(ax: Any, text: str) -> None:
+    """A short note above the right end of the axes: how many texts they show."""
+    _note(ax, text, (1.0, 1.0), (0, 3), xycoords="axes fraction", ha="right", va="bottom", fontsize=7.5)
 
 
 def row_note(ax: Any, row: int, text: str) -> None:
@@ -61,15 +71,6 @@ def _note(ax: Any, text: str, point: tuple[float, float], offset: tuple[float, f
     ax.annotate(text, point, xytext=offset, textcoords="offset points", color=MUTED, **style)
 
 
-def axis_line(ax: Any, *, x: float | None = None, y: float | None = None) -> None:
-    """A dashed line across the axes, behind everything, at a value of x or of y."""
-    style = {"color": MUTED, "linewidth": 0.9, "linestyle": "--", "zorder": 0}
-    if x is not None:
-        ax.axvline(x, **style)
-    if y is not None:
-        ax.axhline(y, **style)
-
-
 def few_ticks(ax: Any) -> None:
     """At most a handful of ticks, the same however large the page is drawn."""
     from matplotlib.ticker import MaxNLocator
@@ -83,12 +84,12 @@ def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
     """A legend below the axis and its name, where it hides nothing; `below_axis` moves it once the name is there."""
     width = ax.get_position().width * ax.figure.get_figwidth()
     entry_width = max(map(len, labels)) * _LETTER + 0.4
-    columns = 2 if len(labels) > 1 and 2 * entry_width < width else 1
+    side_by_side = len(labels) > 1 and 2 * entry_width < width
     legend = ax.legend(
         handles,
         labels,
         loc="upper left",
-        ncols=columns,
+        ncols=2 if side_by_side else 1,
         borderaxespad=0,
         columnspacing=1.2,
         handletextpad=0.5,

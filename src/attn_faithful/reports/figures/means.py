@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_faithful.reports.figures.marks import MARKERS, above, axis_line, beneath, corner
+from attn_faithful.reports.figures.marks import DASHED, MARKERS, above, beneath, corner
 from attn_faithful.reports.figures.relations import LN2
 from attn_faithful.reports.figures.style import safe
 from attn_faithful.reports.palette import RULE, hue_of, tint
@@ -53,7 +53,7 @@ def tradeoff(
     for attefa in (0.1, 0.3, 1.0):
         _attefa_line(ax, attefa, top)
     if math.isfinite(constant):
-        axis_line(ax, y=constant)
+        ax.axhline(constant, **DASHED)
         above(ax, "constant prediction", (0, constant), fontsize=7)
     _draw_twins(ax, twins)
     if bases:

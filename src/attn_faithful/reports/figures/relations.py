@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_faithful.reports.figures.marks import MARKERS, above, axis_line, beneath, by_class, corner, counted
+from attn_faithful.reports.figures.marks import DASHED, MARKERS, Classes, above, beneath, corner, counted
 from attn_faithful.reports.figures.style import safe
 from attn_faithful.reports.palette import INK, tint
 
@@ -21,34 +21,45 @@ def scatter_by_class(
     ax: Any,
     x: np.ndarray,
     y: np.ndarray,
-    classes: np.ndarray,
-    names: Sequence[str],
+    classes: Classes,
     hue: str,
     *,
     labels: tuple[str, str],
     y_limits: tuple[float, float],
-    ceiling: float | None = None,
-    zero: bool = False,
+    line: float | None = None,
 ) -> Any:
     """A point a text, coloured by predicted class; in ink the median and the quartiles of ten bins of x.
 
     Args:
         ax: where to draw.
         x, y: (B,); a text in which either is NaN is left out.
-        classes: (B,) index of the predicted class.
-        names: of the classes; more than four are drawn alike.
+        classes: of the texts; more than four are drawn alike.
         hue: ``#rrggbb``.
         labels: what x and y are, with their units.
         y_limits: of the axis; x goes from 0 to its largest value.
-        ceiling: a value of y that is marked.
-        zero: whether a line marks y = 0.
+        line: a value of y that is marked.
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     known = np.isfinite(x) & np.isfinite(y)
-    groups = by_class(known, np.asarray(classes), names, "")
-    size = float(np.clip(2400 / max(known.sum(), 1), 3, 26))
+    highest = float(np.clip(x[known].max(initial=0) * 1.05, 0.05, 1.02))
+    _points(ax, x, y, classes.members(known, ""), hue)
+    _medians(ax, x[known], y[known], highest)
+    if line is not None:
+        ax.axhline(line, **DASHED)
+    ax.set_xlim(0.0, highest)
+    ax.set_ylim(*y_limits)
+    ax.set_xlabel(labels[0])
+    ax.set_ylabel(labels[1])
+    corner(ax, counted(int(known.sum()), int((~known).sum())))
+    return ax
+
+
+def _points(ax: Any, x: np.ndarray, y: np.ndarray, groups: Sequence[tuple[str, np.ndarray]], hue: str) -> None:
+    """The texts of each group, and a legend where they are several."""
+    n = sum(int(members.sum()) for _, members in groups)
+    size = float(np.clip(2400 / max(n, 1), 3, 26))
     shares = np.linspace(1.0, 0.5, len(groups))
-    handles, legend_labels = [], []
+    handles, labels = [], []
     for (name, members), share, marker in zip(groups, shares, MARKERS, strict=False):
         points = ax.scatter(
             x[members],
@@ -60,25 +71,13 @@ def scatter_by_class(
             linewidths=0,
             rasterized=True,
         )
-        if name:
-            handles.append(points)
-            legend_labels.append(f"{safe(name)}, n = {members.sum():,}" if members.any() else f"{safe(name)}: no text")
-    highest = float(np.clip(x[known].max(initial=0) * 1.05, 0.05, 1.02))
-    _medians(ax, x[known], y[known], highest)
-    if ceiling is not None:
-        axis_line(ax, y=ceiling)
-    if zero:
-        axis_line(ax, y=0)
-    ax.set_xlim(0.0, highest)
-    ax.set_ylim(*y_limits)
-    ax.set_xlabel(labels[0])
-    ax.set_ylabel(labels[1])
-    if handles:
-        legend = beneath(ax, handles, legend_labels)
-        for handle in legend.legend_handles:
-            handle.set(alpha=1, sizes=[22])
-    corner(ax, counted(int(known.sum()), int((~known).sum())))
-    return ax
+        handles.append(points)
+        labels.append(f"{safe(name)}, n = {members.sum():,}" if members.any() else f"{safe(name)}: no text")
+    if len(groups) == 1:
+        return
+    legend = beneath(ax, handles, labels)
+    for handle in legend.legend_handles:
+        handle.set(alpha=1, sizes=[22])
 
 
 def _medians(ax: Any, x: np.ndarray, y: np.ndarray, highest: float) -> None:

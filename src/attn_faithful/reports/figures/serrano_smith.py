@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -42,18 +43,17 @@ def _difference(cell: Cell, source: str, site: str) -> Panel | None:
     data = {
         "x": x,
         "y": y,
-        "classes": cell.predicted,
-        "names": cell.label_names,
+        "classes": cell.classes,
         "hue": hue_of(source).light,
         "labels": (_GAP_LABEL, "delta JS of the prediction, nats"),
         "y_limits": (min(low, 0) - margin, min(max(high, 0) + margin, LN2)),
-        "zero": True,
+        "line": 0.0,
     }
     return Panel(cell.panel_title(CHANGE, site), data)
 
 
 def _negative_differences(cells: Sequence[Cell]) -> list[Panel]:
-    panels = [panel for cell in cells for panel in _negative_of(cell)]
+    panels = list(chain.from_iterable(map(_negative_of, cells)))
     if not panels and any(cell.sites(CHANGE) for cell in cells):
         raise Missing("the run holds no counts of it: no text has two items, or an older version wrote the run")
     return panels
