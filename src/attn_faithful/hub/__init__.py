@@ -1,4 +1,4 @@
-"""Where the package meets the Hub and the caches of the libraries around it."""
+"""The Hub, and the module cache of evaluate."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def metric_names() -> list[str]:
 def install_metrics(names: Iterable[str] | None = None) -> list[Path]:
     """Put the package's metrics into evaluate's module cache, so that ``evaluate.load("attefa")`` works anywhere.
 
-    No network is used, here or when the metric is loaded. Calling it again does no harm and brings changed code in. A
-    folder of the metric's name in the working directory, or a canonical metric of that name on the Hub, comes first.
+    Neither this call nor loading the metric uses the network. A second call updates the code. A folder of the metric's
+    name in the working directory, or a canonical metric of that name on the Hub, takes precedence.
 
     Args:
         names: of the metrics; all by default.
@@ -44,7 +44,7 @@ def install_metrics(names: Iterable[str] | None = None) -> list[Path]:
 
 
 def _into_evaluate_cache(name: str, script: Path) -> Path:
-    """Copy ``script`` to where evaluate looks when a bare name is not on the Hub.
+    """Copy a script to the folder that evaluate searches for a bare name that is not on the Hub.
 
     evaluate has no public entry point for this; the private call is the one that it makes itself after a download.
     """

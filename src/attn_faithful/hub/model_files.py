@@ -12,8 +12,8 @@ from typing import Any
 from attn_faithful._checks import InputError, check_licence
 from attn_faithful.hub.upload import Files
 
-# what a model's repository holds: weights, configuration, tokenizer, card, licence, fingerprints of the texts it was
-# trained on, and nothing else that training or anybody else left beside them
+# weights, configuration, tokenizer, card, licence and fingerprints of the texts that the model was trained on; other
+# files of the folder are not pushed
 _PUSHED = (
     "model*.safetensors",
     "adapter_model*.safetensors",
@@ -108,7 +108,7 @@ def _module_names(model: Path) -> Iterator[str]:
 
 
 def _as_saved_now(model: Path) -> Files:
-    """Of a model of ours that an earlier version saved: its configuration with the module that finds the classes."""
+    """The configuration with the module that finds the classes, for a model that an earlier version saved without."""
     config_json = _read_json(model / "config.json")
     if "auto_map" in config_json or not str(config_json.get("model_type")).endswith("attention_classifier"):
         return {}

@@ -1,4 +1,4 @@
-"""What goes to the Hub: models with their cards, metrics and reports as Spaces, tables as data sets."""
+"""Push to the Hub: models with their cards, metrics and reports as Spaces, tables as data sets."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def push_model(
 ) -> str:
     """Push a model with its card: weights, configuration, tokenizer, and the module that finds its class.
 
-    Whoever has the package installed can load it with ``trust_remote_code=True`` and without importing the package;
-    without the package, transformers says in one line what to install. Nobody runs code without asking for it.
+    With the package installed but not imported, ``trust_remote_code=True`` loads it; without the package, transformers
+    says in one line what to install. No code runs without that argument.
 
     Args:
         run_or_folder: a run folder, of which ``model`` is taken, or the folder of a saved model.
@@ -56,7 +56,7 @@ def push_model(
 def write_model(
     run_or_folder: str | Path, to: str, into: str | Path, *, card: str | None = None, licence: str | None = None
 ) -> Path:
-    """Write what :func:`push_model` would push into a folder, and push nothing.
+    """Write the files that :func:`push_model` would push into a folder.
 
     Args:
         run_or_folder, to, card, licence: see :func:`push_model`.
@@ -106,7 +106,7 @@ def push_metric(name: str, to: str, *, private: bool = False, token: str | None 
 
 
 def _pinned(requirements: Path) -> str:
-    """The requirements of a metric, with this version of the package: other versions may lack what its script calls."""
+    """The requirements of a metric, with this version of the package: others may lack what its script calls."""
     lines = []
     for line in requirements.read_text(encoding="utf-8").splitlines():
         lines.append(f"{line}~={version(line)}" if line == "attn-faithful" else line)
@@ -114,7 +114,7 @@ def _pinned(requirements: Path) -> str:
 
 
 def _stamped(script: Path) -> str:
-    """The code of a metric that leaves the package: with another version of it the code says so and stops."""
+    """The code of a metric outside the package, with a check that stops it under another version of the package."""
     release = version("attn-faithful")
     check = f"""import attn_faithful
 
@@ -130,7 +130,7 @@ if attn_faithful.__version__.split(".")[:2] != "{release}".split(".")[:2]:
 
 
 def push_data(run: str | Path, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
-    """Push a run's tables as a data set, a configuration a table; downloaded whole, they are a run folder again.
+    """Push a run's tables as a data set with a configuration a table; all files together are a run folder again.
 
     The texts are among them, as tokens. Absolute paths in meta.json and summary.json are cut to their last part.
 
@@ -170,7 +170,7 @@ def _data_card(to: str, tables: Sequence[str]) -> str:
 
 
 def _portable(value: Any) -> Any:
-    """Without absolute paths, which are nobody else's."""
+    """A JSON value with absolute paths cut to their last part."""
     if isinstance(value, dict):
         return {name: _portable(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""One push: the card checked, the repository made, all files sent in one commit, within a bounded time."""
+"""One push: check the card, create the repository, send all files in one commit, within a bounded time."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Repository:
 
 
 def upload(repository: Repository, files: Files, aside: Path | None) -> str:
-    """Push files to a repository of the Hub, which is made where it is not there.
+    """Push files to a repository of the Hub, and create it where it does not exist.
 
     Args:
         repository: where to.
         files: all of them, with README.md, whose metadata are checked before anything is sent.
-        aside: the folder that the files are put into if the Hub is lost; None where they lie together already.
+        aside: the folder for the files if the Hub cannot be reached; None where they lie together already.
 
     Returns:
         the address of the repository.
@@ -79,7 +79,7 @@ class _HubLostError(Exception):
 
 
 def _send_patiently(repository: Repository, token: str, files: Files) -> str:
-    """Send files, some times over where the connection is lost.
+    """Send files, and try again where the connection is lost.
 
     Raises:
         InputError: the Hub refuses them.
@@ -132,7 +132,7 @@ def check_place(to: str) -> None:
 
 
 def check_card(text: str) -> None:
-    """Raise unless a card's metadata are what the Hub takes, as far as that can be told without it.
+    """Raise unless a card's metadata are valid, as far as that can be checked without the Hub.
 
     Raises:
         InputError: metadata that are no YAML mapping, a model-index that lacks what it needs, NaN.
@@ -188,7 +188,7 @@ def card_of(files: Files) -> str:
 
 @contextmanager
 def _bounded(session: Any, timeout: Any) -> Iterator[None]:
-    """The Hub's library waits without end for most answers; inside, it waits this long for the next byte."""
+    """Limit the wait for the next byte; without it, the Hub's library waits for most answers without end."""
     before, session.timeout = session.timeout, timeout
     try:
         yield
@@ -210,7 +210,7 @@ def _refused(to: str, error: Any) -> str:
 
 
 def put_aside(files: Files, folder: Path) -> None:
-    """All files of the repository in a folder that ``hf upload`` could push."""
+    """Write all files of the repository into a folder, which ``hf upload`` could push."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, content in files.items():

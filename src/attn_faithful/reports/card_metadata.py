@@ -1,4 +1,4 @@
-"""The metadata of a card: YAML that holds every name as it is, and that nothing takes for markup."""
+"""The metadata of a card: YAML that keeps every name, with signs of markup escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNS = re.compile("[<>&$`]")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Strings with signs of markup stand in quotation marks, where a sign can be written as an escape."""
+    """Quotes strings with signs of markup, as escapes work in quotation marks alone."""
 
 
 def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
@@ -29,7 +29,7 @@ _Dumper.add_representer(str, _string)
 
 
 def front_matter(metadata: Mapping[str, Any]) -> str:
-    """A card's metadata between their rules; who reads the YAML gets the names back, on one line each.
+    """The metadata of a card between rules of dashes; the YAML gives every name back, on one line.
 
     Example:
         >>> print(front_matter({"license": "mit", "model_name": "a <b>"}))

@@ -1,4 +1,4 @@
-"""What a model's card says of the model itself: a sentence, its configuration, and how it was trained."""
+"""The model in its card: a sentence about it, its configuration, and its training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from attn_faithful.reports.run import Run
 
-# of the configuration, as far as they say what the model is
+# of the configuration: those that describe the model
 _SETTINGS = (
     "model_type",
     "encoder",
@@ -41,7 +41,7 @@ def configuration_of(model: Path) -> dict[str, Any]:
 
 
 def settings_of(configuration: Mapping[str, Any]) -> Settings:
-    """What of a configuration says what the model is."""
+    """The settings of a configuration that describe the model."""
     projection = configuration.get("projection")
     settings = []
     for name in _SETTINGS:

@@ -29,7 +29,7 @@ _NO_EXAMPLE = "no defined example"
 
 
 class Dataset(NamedTuple):
-    """What a number is over; the type is a Hub id where the data are from there."""
+    """The data set of a number; the type is a Hub id where the data are from the Hub."""
 
     type: str
     name: str

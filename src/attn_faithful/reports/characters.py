@@ -1,4 +1,4 @@
-"""What a terminal may be given: no control character of a text acts there, and no character is one that it lacks."""
+"""Text that is safe to print: control characters are shown and not obeyed, unknown characters are replaced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SIMPLER = {
 
 
 def visible(text: object) -> str:
-    r"""One line in which nothing acts: blanks for breaks, pictures for control characters, escapes for what has none.
+    r"""One line without control characters: blanks for line breaks, pictures for the others, escapes for the rest.
 
     A terminal would obey the control characters of a text (colours, titles, moves, bells), and marks of direction
     would turn what follows; a lone surrogate cannot be written at all.
@@ -119,7 +119,7 @@ codecs.register_error(DEGRADE, _degrade)
 
 @contextmanager
 def degrading(*streams: TextIO | Any) -> Iterator[None]:
-    """Inside, what a stream's encoding lacks is written as something simpler instead of ending the program."""
+    """Replace characters that a stream's encoding lacks by simpler ones, where they would end the program."""
     changed = [(stream, stream.errors) for stream in streams if hasattr(stream, "reconfigure")]
     for stream, _ in changed:
         stream.reconfigure(errors=DEGRADE)

@@ -1,4 +1,4 @@
-"""Any text as plain text in Markdown, LaTeX and figures: names of classes and data sets come from users."""
+"""Escaping of users' text, such as names of classes and data sets, in Markdown, LaTeX and figures."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _UNKNOWN = r"\unicodetext"
 
 
 def plain(text: str) -> str:
-    """One line without control characters; the marks that turn the direction of what follows stand for nothing here.
+    """One line without control characters and without marks of direction.
 
     Example:
         >>> plain("a" + chr(10) + "b" + chr(0) + chr(0x202E) + "c")
@@ -97,7 +97,7 @@ def _escaped(match: re.Match[str]) -> str:
 def latex(text: str) -> str:
     r"""Text as LaTeX sets it unchanged.
 
-    What pdflatex has no letters for is given twice, as it is for XeLaTeX and LuaLaTeX and as code points.
+    Letters that pdflatex lacks are given twice: as they are, for XeLaTeX and LuaLaTeX, and as code points.
 
     Example:
         >>> print(latex("50% of $a_b$ & {x}"), latex("0.5 ±0.1"), latex("好"))
@@ -127,7 +127,7 @@ def _unknown(letters: str) -> str:
 
 
 def preamble(lines: Iterable[str]) -> list[str]:
-    """What must stand before lines of LaTeX that `latex` made."""
+    """The definitions that lines of LaTeX from `latex` need before them."""
     if not any(_UNKNOWN in line for line in lines):
         return []
     return [rf"\providecommand{{{_UNKNOWN}}}[2]{{\ifdefined\Umathcode #1\else #2\fi}} % pdfTeX lacks \Umathcode"]

@@ -1,4 +1,4 @@
-"""The card of a model that goes to the Hub: what it is, how it was trained, how faithful its attention is."""
+"""The card of a model on the Hub: what it is, how it was trained, how faithful its attention is."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def model_card(
 ) -> str:
     """The text of README.md for a model.
 
-    The numbers are those of the runs' summaries; where two runs have the same number of the same data, the first one's.
-    What is undefined stands with its reason in the text, and not in the metadata.
+    The numbers are those of the runs' summaries; where two runs have the same number of the same data, that of the
+    first run. Undefined numbers are named with their reasons in the text, and left out of the metadata.
 
     Args:
         run: the run that trained the model, or one of ``attn-faithful evaluate`` on it.
@@ -47,7 +47,7 @@ def model_card(
         metadata with a model-index, and the card in Markdown.
 
     Raises:
-        InputError: a run that tested another model, or of which that cannot be told; see `check_tested`.
+        InputError: a run that tested another model, or that does not say which; see `check_tested`.
     """
     runs = (run, *others)
     folder = run.path / "model" if model is None else Path(model)
@@ -100,7 +100,7 @@ def _template() -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    """Whatever stands in a name is text; what is `Markup` stays as it is."""
+    """Escape every value but `Markup`."""
     return value if isinstance(value, Markup) else markdown(str(value))
 
 

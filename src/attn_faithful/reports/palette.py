@@ -1,4 +1,4 @@
-"""One hue a source of importance, the same in every figure, table and page. Chosen for colour-blind readers."""
+"""One hue a source of importance, the same in every figure, table and page, and safe for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def title_of(source: str) -> str:
 
 
 def between(hue: Hue) -> str:
-    """The colour of light grounds with something of that of dark ones: seen on both, where the ground is not known.
+    """The colour for light grounds, mixed with some of that for dark ones, where the ground is not known.
 
     Example:
         >>> between(Hue("", "#000000", "#804020"))

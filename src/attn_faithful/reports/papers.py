@@ -1,4 +1,4 @@
-"""What the four papers print, number by number: what stands for it in a report, and what cannot be had."""
+"""The tables and figures of the four papers, the parts of a report that reproduce each, and what is missing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Paper:
     missing: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def not_here(self, data: str) -> str:
-        """What stands in the place of a missing data set's numbers.
+        """The text in place of the numbers of a missing data set.
 
         Example:
             >>> paper_of("Amini and Kosseim, table 3").not_here("Anemia")[:70]
@@ -71,7 +71,7 @@ def number_by_number(paper: Paper, find: Callable[[str], tuple[list[str], str]])
 
 
 def _here(printed: Printed, find: Callable[[str], tuple[list[str], str]]) -> str:
-    """Links to what stands for a printed table or figure, or why there is none."""
+    """Links to our version of a printed table or figure, or why there is none."""
     links: list[str] = []
     reasons: list[str] = []
     for name in printed.ours:

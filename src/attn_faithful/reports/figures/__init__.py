@@ -1,4 +1,4 @@
-"""The papers' figures from run folders: each a function of axes and arrays, and an entry that says what it needs."""
+"""The papers' figures from run folders: each an entry of `FIGURES` that reads its data and a function that draws it."""
 
 from attn_faithful.reports.figures.amini_kosseim import FIGURES as AMINI_KOSSEIM
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, cells, common_title

@@ -1,4 +1,4 @@
-"""What a figure is, as data, and what figures are drawn from."""
+"""The types of figures: `Figure` says what is drawn, `Cell` gives the numbers of a model, `Panel` is a pair of axes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Missing(Exception):  # noqa: N818 - no error: the reason that stands in pl
 
 @dataclass
 class Cell:
-    """A model over its seeds, as figures show it.
+    """One model over its seeds, and the labels that tell it from the others.
 
     Attributes:
         group: its runs, and their numbers over seeds.

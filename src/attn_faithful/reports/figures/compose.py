@@ -28,13 +28,14 @@ _TITLE_LINE, _SUBTITLE_LINE, _FOOT = 0.19, 0.17, 0.2  # inches
 
 
 def columns_of(panels: Sequence[Panel]) -> int:
-    """Panels beside one another: a row a cell where cells have several."""
-    groups = Counter(panel.group for panel in panels)
-    widest = max(groups.values())
-    if panels[0].group and 1 < widest <= _MOST_COLUMNS and set(groups.values()) == {widest}:
+    """How many panels stand beside one another; where every cell has several, each gets a row of its own."""
+    sizes = set(Counter(panel.group for panel in panels).values())
+    widest = max(sizes)
+    if panels[0].group and len(sizes) == 1 and 1 < widest <= _MOST_COLUMNS:
         return widest
-    most = 2 if panels[0].rows or len(panels) == 4 else _COLUMNS
-    return min(most, len(panels))
+    if panels[0].rows or len(panels) == 4:
+        return min(2, len(panels))
+    return min(_COLUMNS, len(panels))
 
 
 def sheets(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
@@ -46,8 +47,7 @@ def sheets(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
 def draw(figure: Figure, panels: Sequence[Panel], subtitle: str = "") -> Any:
     """A matplotlib figure with these panels. Call it within `style`.
 
-    Every pair of axes has the size that the figure names; what stands around it makes the page larger, and never the
-    axes smaller.
+    Every pair of axes has the size that the figure names; names, ticks and legends around it enlarge the page.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Page
@@ -79,36 +79,41 @@ def _draw_panel(ax: Any, figure: Figure, panel: Panel) -> None:
 
 
 def _shrink(page: Any, figure: Figure, panels: Sequence[Panel], subtitle: str) -> None:
-    """Give the axes their sizes and shrink the page by as much, so that the room around them stays; then add titles."""
+    """Give the axes their sizes, shrink the page by the difference, and add the titles."""
     columns = columns_of(panels)
     boxes = [ax.get_position() for ax in page.axes]  # all of one size, in shares of the page
     spare_width = boxes[0].width * _DESK - figure.size[0]  # of each column
-    spare_heights = []  # of each row
+    spare_heights = []  # of each row, from the top
     for start in range(0, len(panels), columns):
         tallest = max(figure.size_of(panel)[1] for panel in panels[start : start + columns])
         spare_heights.append(boxes[0].height * _DESK - tallest)
     page_width = max(_NARROWEST, _DESK - columns * spare_width)
     title = textwrap.wrap(figure.title, int(page_width * _HEAD_LETTERS_AN_INCH))
-    head = _RIM + _TITLE_LINE * len(title) + (_SUBTITLE_LINE if subtitle else 0)
+    head = _RIM + _TITLE_LINE * len(title)
     page_height = _FOOT + _DESK - sum(spare_heights) + head
+    if subtitle:
+        page_height += _SUBTITLE_LINE
     page.set_size_inches(page_width, page_height)
     for i, (ax, box, panel) in enumerate(zip(page.axes, boxes, panels, strict=True)):
         row, column = divmod(i, columns)
         width, height = figure.size_of(panel)
         left = box.x0 * _DESK - column * spare_width
-        top = _FOOT + box.y1 * _DESK - sum(spare_heights[row:])
+        top = _FOOT + box.y1 * _DESK - sum(spare_heights[row:])  # the rows below and this one are lower now
         ax.set_position((left / page_width, (top - height) / page_height, width / page_width, height / page_height))
-    upper_left = {"x": _RIM / page_width, "ha": "left", "va": "top"}
-    page.text(**upper_left, y=1 - _RIM / page_height, s="\n".join(title), fontsize=11, fontweight="bold")
-    if subtitle:
-        below = _RIM + _TITLE_LINE * len(title) + 0.02
-        page.text(**upper_left, y=1 - below / page_height, s=subtitle, fontsize=8.5, color=MUTED)
-    right = 1 - _RIM / page_width
-    page.text(right, 0.06 / page_height, figure.paper, ha="right", va="bottom", fontsize=7, color=MUTED)
+    _write(page, _RIM, page_height - _RIM, "\n".join(title), va="top", fontsize=11, fontweight="bold")
+    _write(page, _RIM, page_height - head - 0.02, subtitle, va="top", fontsize=8.5, color=MUTED)
+    _write(page, page_width - _RIM, 0.06, figure.paper, ha="right", va="bottom", fontsize=7, color=MUTED)
+
+
+def _write(page: Any, x: float, y: float, text: str, **style: Any) -> None:
+    """Write a text at a place of the page in inches."""
+    width, height = page.get_size_inches()
+    if text:
+        page.text(x / width, y / height, text, **style)
 
 
 def letters(cells: Sequence[Cell]) -> list[str]:
-    """The texts of users that may stand in figures."""
+    """The users' texts in figures, for which `style` looks for fonts."""
     texts = []
     for cell in cells:
         texts += [cell.title, *cell.label_names]

@@ -1,4 +1,4 @@
-"""Figures in a notebook, drawn when they are looked at."""
+"""Figures in a notebook, drawn when they are shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Figures(Mapping[str, bytes]):
 
     @cached_property
     def cells(self) -> list[Any]:
-        """The runs by what sets them apart beside their seeds."""
+        """The models of the runs, each over its seeds."""
         from attn_faithful.reports.figures import cells
 
         return cells(aggregate(self.runs))
@@ -49,7 +49,7 @@ class Figures(Mapping[str, bytes]):
         return dict(self._panels[1])
 
     def draw(self, name: str) -> Any:
-        """A figure as matplotlib's, to go on with."""
+        """A figure as an object of matplotlib, to be changed further."""
         from attn_faithful.reports.figures import FIGURES, common_title, draw, letters, style
 
         panels = self._panels[0][check_choice("figure", name, self)]

@@ -81,7 +81,7 @@ def few_ticks(ax: Any) -> None:
 
 
 def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
-    """A legend below the axis and its name, where it hides nothing; `below_axis` moves it once the name is there."""
+    """A legend below the axis, where it hides nothing; `below_axis` moves it once ticks and name are known."""
     width = ax.get_position().width * ax.figure.get_figwidth()
     entry_width = max(map(len, labels)) * _LETTER + 0.4
     side_by_side = len(labels) > 1 and 2 * entry_width < width
@@ -101,7 +101,7 @@ def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
 
 
 def below_axis(ax: Any, renderer: Any) -> None:
-    """Move the legend right below the ticks and the name of the axis, as they turned out."""
+    """Move the legend right below the ticks and the name of the axis."""
     legend = ax.get_legend()
     if legend is not None:
         used = ax.xaxis.get_tightbbox(renderer)

@@ -1,4 +1,4 @@
-"""Means over texts: of twins beside their bases, and of models against a setting. Axes in, axes out."""
+"""Means over texts: of twins against their bases, and of models against a setting. Axes in, axes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures look, and how users' text stands in them: as it is, or escaped where no font has its letters."""
+"""The look of figures, and users' text in them: unchanged, or escaped where no font has its letters."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def style(texts: Iterable[str] = ()) -> Iterator[None]:
 
 
 def safe(text: object, letters: int = _LETTERS) -> str:
-    r"""Text that matplotlib shows as it is: no formula, no missing glyph, no more than so many letters.
+    r"""Text that matplotlib shows literally: no formula, no missing glyph, cut after so many letters.
 
     Example:
         >>> print(safe("$x$ a_b"), safe("\U000f0000"), safe("a" * 50)[-3:])

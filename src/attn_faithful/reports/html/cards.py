@@ -1,4 +1,4 @@
-"""The cards of the page: each one question of one test, its number with its texts, and how to read it."""
+"""The cards of the page: the question of a test, its number with the count of texts, and how to read it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Card:
 
 
 def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]:
-    """The cards of a site; and why -> the tests of those that are left out."""
+    """The cards of a site; and reason -> tests without a card."""
     scores = Scores([run], site)
     made: list[Card] = []
     missing: dict[str, list[str]] = {}
@@ -101,7 +101,7 @@ def _agreement(scores: Scores) -> Card | None:
 
 
 def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str]:
-    """What other pairs reach on the same texts: attention with the others, the importances among themselves, chance."""
+    """The agreement of other pairs on the same texts: of attention and others, of importances, of random attention."""
     for pair in scores.run.sources("attention_correlation", scores.site):
         if pair.count("~") != 1:
             continue
@@ -140,7 +140,7 @@ def _move(scores: Scores) -> Card | None:
 
 
 def _most_of(scores: Scores) -> str:
-    """What the largest JSD would be: less than ln 2 where special tokens keep some of the attention."""
+    """The largest JSD that there can be: less than ln 2 where special tokens keep some of the attention."""
     reach = scores.values("jsd_reachable")
     known = reach[np.isfinite(reach)]
     layers = bool(scores.run.info.attention)  # of a transformers model, whose special tokens keep their weight
@@ -229,7 +229,7 @@ def _twins(scores: Scores) -> Card | None:
 
 
 def _mark(twin: TwinRecord) -> str:
-    """What takes a twin out of the verdict."""
+    """Why a twin does not count for the verdict."""
     if constant_base(twin):
         return " (base constant)"
     return " (collapsed)" if twin.collapsed else ""

@@ -1,4 +1,4 @@
-"""The numbers in the list of examples of a page: which columns there are, and what stands in each row."""
+"""The columns of numbers in a page's list of examples."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Column:
 
     @property
     def head(self) -> dict[str, Any]:
-        """What the page's script reads of the column."""
+        """The description of the column for the page's script."""
         return {
             "title": self.title,
             "help": self.help,

@@ -207,7 +207,7 @@ def _span(word: str, i: int, line: Line) -> Markup:
 
 
 def _depth(share: float) -> float:
-    """How much of its colour a word has in a notebook; what counts can be told from nothing."""
+    """The opacity of a word's colour in a notebook; a step at `SHADED` sets larger weights apart."""
     if share < SHADED:
         return DEPTH * share
     return DEPTH * (WEAKEST + (1 - WEAKEST) * share)
@@ -219,7 +219,7 @@ def _is_marked(text: Any) -> bool:
 
 
 def _style(i: int, line: Line) -> str:
-    """Of a word in a terminal whose ground may be dark or light: so the ground is set wherever the ink is."""
+    """The style of a word in a terminal; it sets ground and ink, as the terminal may be dark or light."""
     if line.places is not None:
         return "bold underline" if i in line.places else ""
     value, share = _weight(i, line)

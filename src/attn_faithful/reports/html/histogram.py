@@ -1,4 +1,4 @@
-"""A histogram as inline SVG: bars in the colour of what stands around it, each with its count on hover."""
+"""A histogram as inline SVG: bars in the colour of their card, each with its count on hover."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FRAME = Markup('<svg class="histogram" viewBox="0 0 {} {}" role="img" aria-labe
 def histogram(
     values: Sequence[float], low: float, high: float, axis: str, *, beside: Sequence[float] = (), name: str = ""
 ) -> Markup:
-    """The distribution of values over a fixed range; what lies outside stands in the outer bars.
+    """The distribution of values over a fixed range; values outside are counted in the outer bars.
 
     Args:
         values: NaN is left out.

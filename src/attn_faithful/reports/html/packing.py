@@ -27,7 +27,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 @dataclass(frozen=True)
 class Packed:
-    """The data of a page, and what to say where texts were left out."""
+    """The data of a page, and the note on texts that were left out; None where all fit."""
 
     data: dict[str, Any]
     sample: str | None
@@ -82,7 +82,7 @@ def embedded(value: Any) -> str:
 
 
 class _Site:
-    """What the page needs of one site."""
+    """The texts of one site, packed."""
 
     def __init__(self, examples: Examples) -> None:
         self.examples = examples
@@ -92,7 +92,7 @@ class _Site:
 
     @property
     def head(self) -> dict[str, Any]:
-        """What holds for all texts."""
+        """The facts that hold for all texts."""
         return {
             "name": self.examples.site,
             "noun": self.examples.noun,
@@ -183,7 +183,7 @@ class _Lines:
         return self._entry(self.bytes[start:end], self.largest[row], self.examples.note(self.kind, i))
 
     def _single(self, i: int) -> list[Any] | int:
-        """Of a line that names items, or whose stored list is not one number an item."""
+        """The entry of a line that names items, or whose stored list is not one number an item."""
         line = self.examples.line(self.kind, i)
         if line is None:
             return 0

@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file that answers first and lets every text be looked at. Needs no network."""
+"""The page of a run: one HTML file that works offline, with the answer first and every text to browse."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def write_page(
 ) -> Path:
     """Write the page of a run.
 
-    The file holds all it needs. Where the texts do not fit into the budget, as many as do are taken in the order of a
-    hash of seed and content, and the page says so; cards and sentences are over all texts in any case.
+    The file holds all it needs. Where not all texts fit into the budget, a sample in the order of a hash of seed and
+    content is shown, and the page says so; cards and sentences are over all texts in any case.
 
     Args:
         run: a finished run.
@@ -102,7 +102,7 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
 
 
 def _view(run: Run, site: str | None) -> dict[str, Any]:
-    """What stands above the list of examples, of one site."""
+    """The part above the list of examples, for one site."""
     made, missing = cards(run, site)
     return {"site": site, "cards": made, "missing": missing, "answer": answer(run, site)}
 
@@ -113,7 +113,7 @@ def _version(run: Run) -> str:
 
 
 def _notes(run: Run) -> list[str]:
-    """What was noted about the data, without what is about other splits."""
+    """The notes on the data, without those on other splits."""
     others = tuple(f"{name}:" for name in ("train", "validation", "test") if name != run.split)
     return [note for note in run.info.data.notes if not note.startswith(others)]
 
@@ -149,5 +149,5 @@ def _images(figures: Mapping[str, Path], budget: int) -> _Images:
 
 
 def _hash(text: str) -> str:
-    """Of an inline style or script, for the page's content security policy."""
+    """The hash of an inline style or script, for the page's content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,4 +1,4 @@
-"""Where progress is shown: bars in a terminal, a bar in a notebook, else a line now and then."""
+"""Displays of progress: bars in a terminal, a bar in a notebook, lines in a log."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Display(Protocol):
         """Write a line."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the display."""
 
 
 def _write(line: str) -> None:
@@ -59,7 +59,7 @@ def _write(line: str) -> None:
 
 
 class Lines:
-    """A log: a line at first, then at most one in ten seconds, except for news."""
+    """A log: one line at first, then at most one in ten seconds; news come at once."""
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
@@ -215,7 +215,7 @@ class Later:
 
 
 def display_here(prefix: str = "") -> Display:
-    """How the progress of this process can be shown."""
+    """The display for the place that this process writes to."""
     if in_notebook():
         return Notebook()
     if not prefix and sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Progress of a run on standard error: what is worked at, how much of it is done, how long the rest will take."""
+"""Progress of a run on standard error: the current work, how much of it is done, how long the rest will take."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _display(rank: int, world: int, shown: bool, quiet: float) -> Display:
 
 
 class RemainingTime:
-    """Says how long the rest will take; and at once, when long work is foreseen for the first time.
+    """The remaining time in words; it is news when long work is foreseen for the first time.
 
     Attributes:
         is_long: whether long work was foreseen.
@@ -84,11 +84,11 @@ class Progress:
             self.display.say(f"Left out: {', '.join(titles)}: {reason}")
 
     def skip(self, cell: Any, reason: object) -> None:
-        """Note that a cell cannot be run; the end says so."""
+        """Note that a cell cannot be run; it is named at the end."""
         self.skipped.setdefault(str(reason), []).append(cell.title)
 
     def finish(self, cell: Any) -> None:
-        """Note that a cell is done; one without updates was done before, and says nothing of the pace."""
+        """Note that a cell is done; one without updates was done before and does not count for the pace."""
         place = self.cells.index(cell)
         self.done.add(place)
         if place not in self.shares:

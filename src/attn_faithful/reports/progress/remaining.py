@@ -1,4 +1,4 @@
-"""How long work will still take, from how long its part took that is done."""
+"""The remaining time of work, from the time that its first part took."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SURE = 1.0  # seconds of work, below which nothing can be said of the rest
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them, in two units at most.
+    """Seconds in words, in two units at most.
 
     Example:
         >>> [duration(s) for s in (0.2, 59.6, 100, 3_900, 86_400 * 2.5)]
@@ -38,11 +38,11 @@ class Stopwatch:
         return time.monotonic() - self.start
 
     def begin(self, share: float) -> None:
-        """Count from here: so much of the work was done before, and says nothing of the pace."""
+        """Start the clock here; the share that is done already does not count for the pace."""
         self.start, self.first = time.monotonic(), share
 
     def left(self, share: float) -> float | None:
-        """Seconds left; None where too little is done to say."""
+        """Seconds left; None where too little is done for an estimate."""
         if share >= 1:
             return 0.0
         if share <= self.first or self.taken < _SURE:
