@@ -129,9 +129,10 @@ def run(block: Block, settings: CorrelationSettings) -> ScoreRows:
         for a, b in combinations(vectors, 2):
             taus[a, b] = taus[b, a] = pairs.compare(a, vectors[a], b, vectors[b])
         for a, b in permutations(vectors, 2):
-            own, other = taus[block.attention, b], taus[a, b]
+            of_attention, of_source = taus[block.attention, b], taus[a, b]
             source = f"{a}-{block.attention}~{b}"
-            columns.put(source, DIFFERENCE, other.value - own.value, other.reason or own.reason)
+            difference = of_source.value - of_attention.value
+            columns.put(source, DIFFERENCE, difference, of_source.reason or of_attention.reason)
     rows = ScoreRows()
     rows.add_columns(block, columns.columns())
     return rows

@@ -23,7 +23,7 @@ class Movable:
         token_logits: (B, T, C), what all of the weight on a token would add.
         bias: (B, C).
         weight: (B,), what the items hold together; 1 where nothing else holds any.
-        kept: (B, T), the weight that other positions keep.
+        fixed: (B, T), the weight that other positions keep.
     """
 
     shares: Tensor
@@ -31,7 +31,7 @@ class Movable:
     token_logits: Tensor
     bias: Tensor
     weight: Tensor
-    kept: Tensor
+    fixed: Tensor
 
     @property
     def classes(self) -> int:
@@ -45,7 +45,7 @@ class Movable:
 
     def attention(self, shares: Tensor) -> Tensor:
         """The attention (B, K, T) in which the items hold these shares (B, K, T) of their weight."""
-        return shares * self.weight[:, None, None] + self.kept[:, None]
+        return shares * self.weight[:, None, None] + self.fixed[:, None]
 
 
 def movable_of(block: Block) -> Movable | None:
@@ -54,14 +54,14 @@ def movable_of(block: Block) -> Movable | None:
     if affine is None or encoded.multi_label or encoded.attention.shape[1] != 1:
         return None
     attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
-    kept = torch.where(items, 0.0, attention)
+    fixed = torch.where(items, 0.0, attention)
     on_items = torch.where(items, attention, 0.0)
-    weight = torch.where((kept > 0).any(-1), on_items.sum(-1), 1.0)
+    weight = torch.where((fixed > 0).any(-1), on_items.sum(-1), 1.0)
     # of no weight any shares will do
     even = items / items.sum(-1, keepdim=True).clamp(min=1)
     shares = on_items / torch.where(weight == 0, 1.0, weight)[:, None]
     shares = torch.where(weight[:, None] == 0, even, shares)
     token_logits = affine.token_logits.double()
-    fixed = kept[:, None] @ torch.where(kept[..., None] > 0, token_logits, 0.0)  # (B, 1, C)
-    bias = affine.bias.double() + fixed[:, 0]
-    return Movable(shares, items, token_logits * weight[:, None, None], bias, weight, kept)
+    fixed_logits = fixed[:, None] @ torch.where(fixed[..., None] > 0, token_logits, 0.0)  # (B, 1, C)
+    bias = affine.bias.double() + fixed_logits[:, 0]
+    return Movable(shares, items, token_logits * weight[:, None, None], bias, weight, fixed)

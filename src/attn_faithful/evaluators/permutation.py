@@ -93,7 +93,7 @@ class Sampled:
     counts: list[int]
 
     def by_example(self) -> list[Tensor]:
-        """The changes of each example's own permutations."""
+        """The changes of each example, under its permutations alone."""
         return [changes[:count] for changes, count in zip(self.changes, self.counts, strict=True)]
 
 
@@ -112,7 +112,7 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     reasons = _reasons(block)
     sampled = _sampled(block, settings)
     changes = sampled.by_example()
-    median = torch.tensor([_median(own) for own in changes], dtype=torch.float64)
+    median = torch.tensor([_median(changes_of_text) for changes_of_text in changes], dtype=torch.float64)
     has_item = block.items.flatten(1).any(1)
     largest = torch.where(block.items.any(1), block.encoded.over_items.double(), -math.inf).amax(-1)
     columns = [
@@ -120,7 +120,7 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
         *_decision_columns(block, sampled, reasons),
         ScoreColumn(LARGEST.name, largest.masked_fill(~has_item, math.nan), reasons),
     ]
-    further = {"changes": [own.tolist() for own in changes], "output_tvd": median}
+    further = {"changes": [changes_of_text.tolist() for changes_of_text in changes], "output_tvd": median}
     rows = ScoreRows()
     rows.add_columns(block, columns)
     rows.add_variants(block, [VariantColumns("permutation", block.attention, is_defined(reasons), further)])
@@ -216,12 +216,12 @@ def _orders(block: Block, settings: PermutationSettings) -> list[SlotOrders]:
     """The permutations of every slot that has two items or more."""
     orders = []
     for row, slots in enumerate(block.items):
-        places = {slot: items.nonzero()[:, 0] for slot, items in enumerate(slots) if int(items.sum()) > 1}
-        generators = [_generator(block, row, slot) for slot in places]
-        counts = [len(own) for own in places.values()]
+        places_by_slot = {slot: items.nonzero()[:, 0] for slot, items in enumerate(slots) if int(items.sum()) > 1}
+        generators = [_generator(block, row, slot) for slot in places_by_slot]
+        counts = [len(places) for places in places_by_slot.values()]
         dealt = joint_permutations(counts, settings.permutations, generators, settings.identity)
-        for (slot, own), order in zip(places.items(), dealt, strict=True):
-            orders.append(SlotOrders(row, slot, own, own[order.to(own.device)]))
+        for (slot, places), order in zip(places_by_slot.items(), dealt, strict=True):
+            orders.append(SlotOrders(row, slot, places, places[order.to(places.device)]))
     return orders
 
 
