@@ -1,4 +1,4 @@
-"""What a source of importance is asked and what it answers."""
+"""Sources of importance: their settings, what a source is given (`Request`) and what it returns (`Attribution`)."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class SourceSettings:
     """How importance is computed; the defaults are those of Jain and Wallace (2019), section 4.1.
 
     Attributes:
-        reduction: gradients, from the embedding's axis to a number a token. "xxex" is the gradient with respect to the
-            token's own entry of the one-hot text, ``g . e``, and for what is already multiplied by the embedding its
-            sum; "l1" and "l2" are norms, "sum" cancels positive and negative parts.
-        attention_path: gradients, "detached" keeps the attention fixed, "attached" lets it move with the embeddings;
-            "auto" is what the model names, "attached" for transformers models, and "detached" where it names none.
-        operator: leave-one-out, "delete" runs the shorter text, the others leave its place: the token becomes the
-            tokenizer's "mask", "unk" or "pad", or its embedding "zero".
-        sign: "magnitude" to compare with attention, which has no sign; "signed" is positive for what speaks for the
-            target.
-        outcome: "probability" of the target, or "logit", its log-odds ``ln p / (1 - p)``.
-        baseline: integrated gradients, what content tokens are at the start: "zero" embeddings or the "pad" token's.
-        n_steps: integrated gradients, points of the quadrature.
-        heads: raw attention, rollout and flow, what stands for a layer's heads: the "mean", "max" or "min" of theirs.
-        layers: raw attention and value norms, at a site of several layers: its "last", or the mean over "all".
+        reduction: of gradients, how the axis of the embedding becomes one number a token. "xxex" is the gradient with
+            respect to the token's own entry of the one-hot text, ``g . e``, and the sum where the gradient is already
+            multiplied by the embedding; "l1" and "l2" are norms; in "sum" positive and negative parts cancel.
+        attention_path: of gradients, "detached" keeps the attention fixed, "attached" lets it move with the embeddings;
+            "auto" takes the model's own path: "attached" for transformers models, else "detached" by default.
+        operator: of leave-one-out, "delete" runs the shorter text; the others keep the token's place: the token becomes
+            the tokenizer's "mask", "unk" or "pad", or its embedding becomes "zero".
+        sign: "magnitude" to compare with attention, which has no sign; "signed" importance is positive where the token
+            speaks for the target.
+        outcome: the "probability" of the target, or "logit", its log-odds ``ln p / (1 - p)``.
+        baseline: of integrated gradients, the embeddings of the content tokens at the start: "zero", or those of "pad".
+        n_steps: of integrated gradients, points of the quadrature.
+        heads: of raw attention, rollout and flow, how the heads of a layer become one: their "mean", "max" or "min".
+        layers: of raw attention and value norms at a site of several layers, the "last" one, or the mean over "all".
     """
 
     reduction: str = "xxex"
@@ -88,21 +88,21 @@ class SourceSettings:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a source is asked about a block of examples.
+    """What a source is given: a block of examples, and what importance is computed for.
 
     Attributes:
-        model: speaks the protocol of attention models.
+        model: an attention model (`models.protocol`).
         batch: its inputs.
-        encoded: what it did there, at the site that is asked about.
-        settings: how to compute.
-        target: (B,) indices of the class that importance is about, of the label for multi-label models; None for the
+        encoded: what the model did with them at one site.
+        settings: how importance is computed.
+        target: (B,) the index of the class that importance is for, or of the label of a multi-label model; None for the
             predicted class, the lowest index among equal ones.
-        keys: what random choices are keyed by, one an example.
+        keys: one an example; random choices depend on it.
         seed: of all random choices.
         token_ids: "mask", "unk" and "pad" -> id, where the tokenizer has them.
-        site: the name of the site; only sources of several layers ask for it.
-        label: of a multi-label model, the index of the one label that is asked; its two classes are no and yes.
-        memory: what a source may leave for the same request of another label.
+        site: the name of the site; only sources of several layers need it.
+        label: of a multi-label model, the index of the one label that is judged; its two classes are no and yes.
+        memory: values that a source keeps for the same request of another label.
 
     Raises:
         InputError: a target of another shape, or of a class that does not exist.
@@ -135,11 +135,11 @@ class Request:
 
     @property
     def view(self) -> Encoded:
-        """`encoded`, of one label alone where one is asked."""
+        """`encoded`, as that of one label where one is judged."""
         return self.encoded if self.label is None else label_view(self.encoded, self.label)
 
     def read(self, logits: Tensor) -> Tensor:
-        """Of the model's logits (..., C) those that `view` has."""
+        """The logits of `view`, from the model's logits (..., C)."""
         return logits if self.label is None else no_and_yes(logits, self.label)
 
     @property
@@ -150,21 +150,21 @@ class Request:
 
     @property
     def attention_path(self) -> str:
-        """The settings' path of gradients; of "auto" the model's own."""
+        """How gradients pass the attention: the path of the settings, or the model's own where that is "auto"."""
         path = self.settings.attention_path
         return self.model.attention_path if path == "auto" else path
 
     @property
     def multi_label(self) -> bool:
-        """Whether several labels are asked at once."""
+        """Whether several labels are judged at once."""
         return self.encoded.multi_label and self.label is None
 
     def outcome(self, logits: Tensor, of: str | None = None) -> Tensor:
-        """The outcome of the target, see :func:`outcome`, from logits (B, ..., C) that :meth:`read` gave.
+        """The outcome of the target, see :func:`outcome`.
 
         Args:
-            logits: (B, C) or (B, K, C).
-            of: "probability" or "logit"; None for what the settings say.
+            logits: (B, C) or (B, K, C), those of `view`.
+            of: "probability" or "logit"; None for that of the settings.
         """
         return outcome(logits, self.classes, of or self.settings.outcome, self.multi_label)
 
@@ -175,9 +175,8 @@ class Attribution:
 
     Attributes:
         values: (B, T) float64 on the CPU, NaN outside content tokens.
-        extra: what a source tells beside them, name -> (B,) float64, NaN where undefined.
-        reasons: for each example why its values are not to be relied on; None where nothing speaks against them.
-            Empty if that holds for all.
+        extra: further metrics of the source, name -> (B,) float64, NaN where undefined.
+        reasons: why the values of an example are not reliable; None where they are. Empty if all are reliable.
     """
 
     values: Tensor
@@ -195,19 +194,19 @@ def attribute(name: str, request: Request) -> Attribution:
 
     Args:
         name: one of `SOURCES`.
-        request: what is asked.
+        request: the block of examples and the target.
 
     Returns:
-        an importance a content token, (B, T).
+        importance of each content token, (B, T).
 
     Raises:
-        InputError: an unknown source, or what the source itself refuses.
+        InputError: an unknown source, or a request that the source refuses.
     """
     attribution = SOURCES[name](request)
     content = request.encoded.content.cpu()
     values = torch.where(content, _as_stored(attribution.values), torch.nan)
     if request.model.reads_alone and name not in DRAWN:
-        # one word in two places of a bag of words, and so a tie
+        # equal words of a bag of words have one importance
         values = values.gather(1, alike(request.batch))
     undefined = ~content.any(1)
     extra = {key: _as_stored(column).masked_fill(undefined, torch.nan) for key, column in attribution.extra.items()}
@@ -219,9 +218,9 @@ def _as_stored(values: Tensor) -> Tensor:
 
 
 def outcome(logits: Tensor, target: Tensor, of: str, multi_label: bool) -> Tensor:
-    """What importance is importance for: one number a text, in float64, where 1 - p of a sure model is not yet 0.
+    """The number that importance explains: one a text, in float64, where 1 - p of a confident model is not yet 0.
 
-    A model with one logit z gives (0, z): its two classes differ in sign, whichever of the two outcomes is taken.
+    A model with one logit z gives (0, z): the outcomes of its two classes differ in sign.
 
     Args:
         logits: (B, C) or (B, K, C).

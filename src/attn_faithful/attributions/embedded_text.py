@@ -1,4 +1,4 @@
-"""A model as a function of its embeddings: what gradients with respect to the text's tokens are taken of."""
+"""A model as a function of the embeddings of its tokens, for gradients with respect to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EmbeddedText:
     """A model as a function of its embeddings.
 
     Attributes:
-        request: the model, and which outcome is taken.
+        request: the model and the outcome.
         embedded: (B, T, E), without gradient.
         names: of the forward's other inputs.
         arguments: the target of each example, then the other inputs; nothing is attributed to them.
@@ -37,7 +37,7 @@ class EmbeddedText:
 
     @property
     def leaf(self) -> Tensor:
-        """The embeddings as something to differentiate by."""
+        """The embeddings as a leaf of the graph, with gradient."""
         return self.embedded.clone().requires_grad_()
 
     @property
@@ -64,13 +64,13 @@ def embedded_text(
     """The model as a function of the batch's embeddings.
 
     Args:
-        request: what is asked.
-        source: who asks, for errors.
+        request: the model and its batch.
+        source: the name of the source, for errors.
         attention: arguments of the forward that take the place of the model's own attention, for these rows.
         rows: of the batch.
 
     Raises:
-        InputError: the model does not take embeddings, or no attention in place of its own.
+        InputError: the model takes no embeddings, or no attention in the place of its own.
     """
     model, batch = request.model, _rows_of(request.batch, rows)
     takes = forward_arguments(model)
@@ -116,7 +116,7 @@ def analysing(model: Any) -> Iterator[None]:
     enabled = torch.backends.cudnn.enabled
     with evaluating(original(model)), torch.autocast(device, enabled=False):
         try:
-            # alone: cudnn.flags() would read all of its settings, and refuses those of newer and older kinds together
+            # not by cudnn.flags(), which reads all settings and refuses old and new kinds of them together
             torch.backends.cudnn.enabled = False
             yield
         finally:

@@ -1,6 +1,6 @@
 """How the prediction changes with the embeddings of the tokens (Captum).
 
-All run in eval mode, in the precision of the weights, and differentiate with respect to the embeddings alone.
+All run in eval mode and in the precision of the weights, and differentiate by the embeddings alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_it
 from attn_faithful.attributions.embedded_text import EmbeddedText, in_parts
 from attn_faithful.models.blocks import CELLS
 
-CONVERGED = 1e-3  # of the change of the outcome, by which integrated gradients may miss it
+CONVERGED = 1e-3  # share of the change of the outcome by which integrated gradients may miss it
 ROUNDING = 1e-6  # of an outcome in float32
 
 
@@ -63,10 +63,10 @@ def input_x_gradient(request: Request) -> Attribution:
 
 @SOURCES.register("integrated_gradients")
 def integrated_gradients(request: Request) -> Attribution:
-    """``(e - b) . (mean gradient on the straight way from b to e)``, entry by entry; xxex and sum are both the sum.
+    """``(e - b) . (mean gradient on the straight line from b to e)``, entry by entry; xxex and sum are both the sum.
 
-    The way starts where every content token has the embedding of the baseline ``b``; special tokens stay. The signed
-    sums over a text's tokens add up to the change of the outcome: ``convergence_delta`` (extra) is what is missing.
+    On the line's start every content token has the embedding of the baseline ``b``; special tokens stay. The signed
+    values of a text add up to the change of the outcome, up to ``convergence_delta`` (extra).
 
     Reference:
         Sundararajan et al. (2017), section 3.
@@ -95,7 +95,7 @@ def integrated_gradients(request: Request) -> Attribution:
 
 
 def _unconverged(change: Tensor, delta: Tensor) -> Sequence[str | None]:
-    """Why integrated gradients that miss the change (B,) by delta (B,) are not to be relied on; empty if all are."""
+    """Why integrated gradients that miss the change (B,) by delta (B,) are not reliable; empty if all are."""
     misses = (delta.abs() >= CONVERGED * change.abs()) & (delta.abs() > ROUNDING)
     if not bool(misses.any()):
         return ()

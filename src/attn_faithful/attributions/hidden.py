@@ -1,4 +1,4 @@
-"""Importance of the tokens for the encoder's states: whether a state is about the token that stands at its place.
+"""Importance of the tokens for the encoder's states: whether a state depends on the token at its place.
 
 Attention is over states. Even where it picks one, it picks a token only if that state depends on little else.
 """
@@ -20,8 +20,8 @@ from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch, Encoded
 
 CHANGES = ("difference", "length")
-BACKWARD = CELLS // 4  # rows times tokens of states that go back at once: more of them leave the processor's cache
-ROUNDING = 16  # epsilons of a state's length, below which it has not changed
+BACKWARD = CELLS // 4  # states times tokens that go back at once: more do not fit into the processor's cache
+ROUNDING = 16  # epsilons of a state's length: a smaller change is rounding
 
 Reasons = list[list[str | None]]
 

@@ -1,4 +1,4 @@
-"""Importance that is read off, and importance that means nothing."""
+"""Attention and its gradient as importance, and random importance as a control."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def attention(request: Request) -> Attribution:
 def attention_gradient(request: Request) -> Attribution:
     """Gradient of the target's outcome with respect to the attention weights, each taken as free; always signed.
 
-    The states that attention weighs stay as they are. Worked out through the log-odds, so that a prediction of 1 up to
-    rounding has a ranking still.
+    The states that attention weighs stay as they are. It is computed from the log-odds, so that a prediction of 1 up
+    to rounding still gives a ranking.
 
     Reference:
         Serrano and Smith (2019), section 5.2: the decision function is the predicted class's probability.
@@ -61,7 +61,7 @@ def attention_x_gradient(request: Request) -> Attribution:
 
 @SOURCES.register("random")
 def random(request: Request) -> Attribution:
-    """Uniform draws from [0, 1): what any other source must beat.
+    """Uniform draws from [0, 1), a control.
 
     An example's draws depend on the seed, its key and the number of its content tokens, and on nothing else.
     """

@@ -1,4 +1,4 @@
-"""What transformers models do with a text layer by layer."""
+"""Transformers models seen layer by layer: their attention, and the rows that the classifier reads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LayeredText:
         return self.read.double() / self.read.sum(1, keepdim=True).clamp(min=1)
 
     def chosen_heads(self, values: Tensor) -> Tensor:
-        """Of values (B, H, ...) those of the heads that the model is asked about."""
+        """The values (B, H, ...) of those heads that the model was wrapped with."""
         return values if self.model.heads is None else values[:, list(self.model.heads)]
 
     def at_tokens(self, call: int, values: Tensor) -> Tensor:

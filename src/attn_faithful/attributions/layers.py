@@ -1,4 +1,4 @@
-"""Importance that is read off the attention of many layers: transformers models alone have them."""
+"""Importance from the attention of several layers, of transformers models alone."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from attn_faithful.models.stock.interface import Alter, Trace
 def raw_attention(request: Request) -> Attribution:
     """Attention of the token that the classifier reads, or the mean over the text's rows; 0 to 1.
 
-    Of a layer's heads the setting `heads` makes one weight. At the site of all layers the setting `layers` says whose
-    it is: the last one's, or the mean over all.
+    The heads of a layer become one by the setting `heads`. At the site of all layers the setting `layers` takes the
+    last one or the mean over all.
     """
     text = layered_text(request, "raw_attention")
     calls = calls_at(request, text, "raw_attention")
@@ -39,11 +39,11 @@ def raw_attention(request: Request) -> Attribution:
 def rollout(request: Request) -> Attribution:
     """Attention followed down through all layers, half of each around it; over all tokens it sums to 1.
 
-    Heads are made one by the setting `heads`. The row is that of the token that the classifier reads, or the mean over
-    the text's rows.
+    The heads of a layer become one by the setting `heads`. The row is that of the token that the classifier reads, or
+    the mean over the text's rows.
 
     Raises:
-        InputError: an encoder with a decoder, which the paper says nothing of.
+        InputError: an encoder with a decoder, which the paper does not cover.
 
     Reference:
         Abnar and Zuidema (2020), section 3, equation 1.
@@ -61,7 +61,7 @@ def attention_flow(request: Request) -> Attribution:
     flows through a network of layers times n^2 edges: in six layers a tenth of a second for 30 tokens, seconds for 128.
 
     Raises:
-        InputError: an encoder with a decoder, which the paper says nothing of.
+        InputError: an encoder with a decoder, which the paper does not cover.
 
     Reference:
         Abnar and Zuidema (2020), section 3, attention flow.
@@ -75,8 +75,8 @@ def attention_flow(request: Request) -> Attribution:
 def attention_relevance(request: Request) -> Attribution:
     """Attention that speaks for the target, added up through all layers; 0 and up.
 
-    Gradients are those of the target's log-odds, whatever the setting `of`: those of a sure model's probability are so
-    small that only the identity would be left. The token that is read has the identity's 1 too.
+    Gradients are those of the target's log-odds, whatever the setting `outcome`: those of a confident model's
+    probability are so small that only the identity would count. The token that is read has the identity's 1 too.
 
     Raises:
         InputError: an encoder with a decoder.

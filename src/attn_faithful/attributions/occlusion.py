@@ -12,7 +12,7 @@ from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Req
 from attn_faithful.attributions.embedded_text import analysing, embedded_text
 from attn_faithful.models.blocks import CELLS
 
-KEPT = 2**22  # flags of what is kept, of texts that are run together
+KEPT = 2**22  # flags of kept tokens, of texts that are run together
 
 
 @SOURCES.register("leave_one_out")
@@ -152,12 +152,12 @@ def _substituted(request: Request, operator: str) -> Tensor:
 
 
 def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Logits (B, T, C) with each content token replaced in ``inputs`` (B, T, ...) and read like any other.
+    """Logits (B, T, C) with each content token replaced in ``inputs`` (B, T, ...).
 
-    A token that is already what takes its place leaves the text as it is, and its logits.
+    A token that equals its replacement leaves the text and its logits unchanged.
 
     Args:
-        request: what is asked.
+        request: the model and its batch.
         inputs: ids or embeddings.
         by: what takes a token's place.
         run: ``run(texts (R,), inputs (R, T, ...)) -> logits (R, C)``.

@@ -1,7 +1,7 @@
 """Importance of the encoder's states for the output, and of the tokens for the states.
 
-Attention weighs states. That it agrees with the importance of states says nothing yet of tokens; how many tokens a
-state depends on says whether it could.
+Attention weighs states. Where it agrees with the importance of states, it need not agree with that of tokens: a state
+may depend on many of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Length of what values add to a token's state, through the output projections that transformers models have."""
+"""Norm of what each value vector adds to a token's state, of transformers models alone."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.layers import patched
 from attn_faithful.models.stock.model import StockModel
 
-NUMBERS = 2**24  # that the transformed vectors of some rows may hold
-SAME = 1e-4  # of the size of an output, that two ways to work it out in float32 may differ by
+NUMBERS = 2**24  # of transformed vectors in memory at once
+SAME = 1e-4  # share of an output's size by which two ways to compute it in float32 may differ
 
 
 @SOURCES.register("value_norm")
@@ -31,7 +31,7 @@ def value_norm(request: Request) -> Attribution:
     tokens it is the mean of the lengths. The setting `layers` counts at the site of all layers.
 
     Raises:
-        InputError: the site's attention goes into no linear map.
+        InputError: the output of the site's attention goes into no linear map.
 
     Reference:
         Kobayashi et al. (2020), section 3, equations 3 to 7.

@@ -57,7 +57,7 @@ class AdversarialSettings:
 
     Attributes:
         method: "exact" for read-outs that are affine in the attention: the maximum for two classes, an interval for
-            more; "adam" is the paper's gradient search; "auto" takes what is exact where it can.
+            more; "adam" is the paper's gradient search; "auto" is exact where it can be.
         eps: largest change of the prediction, TVD; the paper has 0.01, and 0.05 for question answering.
         k: alternatives that are stored; exact ones share no token of their support with one another.
         search: of the gradient search; its eps and k are these. None takes the paper's for "adam" and fewer, longer
@@ -154,7 +154,7 @@ def _solved(block: Block, movable: Movable, settings: AdversarialSettings) -> Al
 
 
 def _not_searched(block: Block, settings: AdversarialSettings, method: str, unbounded: str) -> Alternatives:
-    """Nothing: a search is worth its time for the model's own attention alone, and bounds without one say little."""
+    """No alternatives: a search is run for the model's own attention alone, and bounds without a search say little."""
     nothing = torch.full((len(block), settings.k), math.nan, dtype=torch.float64)
     attention = torch.full((*nothing.shape, *block.items.shape[1:]), math.nan, dtype=torch.float64)
     return Alternatives(attention, nothing, nothing[:, 0], method, NOT_SEARCHED, unbounded)

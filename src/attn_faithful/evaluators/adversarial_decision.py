@@ -26,12 +26,12 @@ from attn_faithful.functional.reasons import (
 
 
 def add_decision(rows: ScoreRows, block: Block, movable: Movable | None) -> None:
-    """Add what is exact about the decision of a read-out that is affine in one attention.
+    """Add the exact metrics of the decision, for read-outs that are affine in one attention.
 
     Args:
         rows: where the scores go.
         block: examples at one site.
-        movable: what may move of its attention; None where nothing is known exactly.
+        movable: its movable attention; None where the read-out is not affine, and the metrics are NaN.
     """
     if movable is None:
         nothing = torch.full((len(block),), math.nan)

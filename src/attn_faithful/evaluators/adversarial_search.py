@@ -115,7 +115,7 @@ def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) 
         noise: standard normal (B, k, S, T); None draws it by seed and text.
 
     Returns:
-        what is kept of each, float32; whether it is within the limit is for the caller to see.
+        one iterate of each alternative, see `SearchSettings.keep`; the caller checks whether it is within the limit.
     """
     if noise is None:
         noise = starting_noise(block, settings.k)

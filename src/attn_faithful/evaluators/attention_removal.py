@@ -1,4 +1,4 @@
-"""What a model says once some of its attention is removed at one site, by the shortest exact way."""
+"""Logits of a model without some of its attention at one site, computed the fastest exact way."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CELLS = 2**22  # attention weights of alternatives that are decoded together
 class Removal:
     """Removes items from the attention of a block's examples, each from all slots at once.
 
-    "renormalize" divides what is left of a slot by its sum, "recompute" projects the scores that are left again; the
-    same for softmax, which is worked out from its scores. A slot of which nothing is left is the zero vector.
+    "renormalize" divides the remaining weights of a slot by their sum; "recompute" projects the remaining scores again.
+    For softmax, which is computed from its scores, the two are the same. A slot without remaining weight is zero.
 
     Args:
         block: examples at a site.
@@ -34,7 +34,7 @@ class Removal:
     Attributes:
         items: (B, T) bool.
         weights: (B, T) float64, attention to them; of a site of several slots the weight over all (`over_items`).
-        exact: whether the read-out is affine in one attention, and so the smallest set is known.
+        exact: whether the read-out is affine in one attention, so that the smallest flip set is known.
 
     Raises:
         InputError: "recompute" at a site whose scores are unknown.
@@ -60,9 +60,9 @@ class Removal:
 
     @property
     def log_weights(self) -> Tensor:
-        """(B, T), the logarithm of the attention up to a constant: of weights too small for their type it knows more.
+        """(B, T), the logarithm of the attention up to a constant, also of weights too small for their type.
 
-        Of a site of several slots that of the weight over all.
+        At a site of several slots it is that of the weight over all.
         """
         if self.slots > 1:
             return self.weights.log()
@@ -72,7 +72,7 @@ class Removal:
 
     @property
     def readout(self) -> tuple[Tensor, Tensor]:
-        """What each item alone would say (B, T, C) and the bias (B, C), of an affine read-out, float64."""
+        """Logits of each item (B, T, C) and the bias (B, C) of an affine read-out, float64."""
         return self.affine.token_logits.double(), self.affine.bias.double()
 
     def decided(self) -> Tensor:
@@ -86,7 +86,7 @@ class Removal:
     def first_flip(self, order: Tensor, decision: Tensor) -> Tensor:
         """How many items of an order (B, T) go until the decision (B,) changes, (B,) float64; NaN where it never does.
 
-        Where the model must be asked, it is asked for a few items more at a time, and only of texts not yet flipped.
+        Where the model must be run, it is run for a few items more at a time, and only for texts not yet flipped.
         """
         if self.affine is not None:
             return first_flip(self._path(order), decision)
@@ -97,10 +97,10 @@ class Removal:
         sought = size.isnan() & (count[:, 0] >= start)
         while bool(sought.any()):
             removed = torch.arange(start, start + steps, device=order.device)  # (K,)
-            is_asked = sought[:, None] & (removed <= count)  # (B, K)
-            # of a text that is not asked nothing is removed
-            keep = (rank[:, None] >= removed[:, None]) | ~self.items[:, None] | ~is_asked[:, :, None]
-            flips = is_asked & flipped(self.after(keep), decision)
+            is_run = sought[:, None] & (removed <= count)  # (B, K)
+            # nothing is removed from the others
+            keep = (rank[:, None] >= removed[:, None]) | ~self.items[:, None] | ~is_run[:, :, None]
+            flips = is_run & flipped(self.after(keep), decision)
             size = torch.where(sought, start + first_true(flips), size)
             start, steps = start + steps, min(2 * steps, self._chunk_size())
             sought = size.isnan() & (count[:, 0] >= start)

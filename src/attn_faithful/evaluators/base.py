@@ -1,4 +1,4 @@
-"""What a test is given, and what it says of itself: its paper, its settings and its rows of the metric table."""
+"""Tests: what a test is given (`Block`), and its paper, settings and metrics (`Evaluator`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MetricSpec:
         low, high: its range.
         direction: "lower" or "higher" for which of two values speaks for faithful attention; None where neither does.
         unit: "nats", "probability" or "".
-        shown: whether its mean says enough to stand in a table.
+        shown: whether its mean stands in tables.
     """
 
     name: str
@@ -46,18 +46,18 @@ class Block:
 
     Attributes:
         example: ids, one an example.
-        keys: what random choices are keyed by, one an example: the same text has the same key in any data set.
+        keys: one an example; random choices depend on it. The same text has the same key in any data set.
         seed: of all random choices.
         site: where in the model the attention is.
-        encoded: what the model did there; under a control with another attention and the logits that follow from it.
+        encoded: what the model did there; under a control with the control's attention and the logits under it.
         sources: name -> importance of each token (B, T), float64, NaN where nothing is content.
-        attention: what `encoded` holds: "attention" for the model's own, or the name of a control.
-        without: ``without(keep (B, K, T) bool) -> logits (B, K, C)``: the items outside ``keep`` deleted from the text
-            and the model run again; None where the model cannot.
-        labels: gold classes, -1 where unknown, one an example; None where there is no single one.
-        label: of a multi-label model, the name of the one label that is asked; `encoded` is then that label's, see
+        attention: whose attention `encoded` has: "attention" for the model's own, or the name of a control.
+        without: ``without(keep (B, K, T) bool) -> logits (B, K, C)``: the items outside ``keep`` are deleted from the
+            text and the model is run again; None where the model cannot.
+        labels: gold classes, -1 where unknown, one an example; None where an example has several.
+        label: of a multi-label model, the name of the one label that is judged; `encoded` is then that label's, see
             `models.label_view`.
-        rationale: what people marked as the reason, (B, T) bool; None where the data says nothing.
+        rationale: the items that people marked as the reason, (B, T) bool; None for data without rationales.
     """
 
     example: Sequence[str]
@@ -77,7 +77,7 @@ class Block:
 
     @property
     def items(self) -> Tensor:
-        """What a test may move and rank, bool (B, S, T): allowed content."""
+        """Items that a test may move and rank, bool (B, S, T): content that attention may reach."""
         return self.encoded.allowed & self.encoded.content[:, None]
 
     @property
@@ -86,7 +86,7 @@ class Block:
         return self.attention != "attention"
 
     def importance(self, name: str) -> Tensor:
-        """Importance of each item (B, T) by a source; of "attention" its weight over all slots."""
+        """Importance of each item (B, T) by a source; by "attention" its weight over all slots."""
         values = self.encoded.over_items if name == "attention" else self.sources[name]
         return values.to(self.encoded.content.device)
 
@@ -132,7 +132,7 @@ class PublishedTest:
 
 @dataclass(frozen=True)
 class LabelTest:
-    """The part of a test that is about the decision: a multi-label model is asked for it label by label.
+    """The part of a test that is about the decision: multi-label models are judged label by label.
 
     Attributes:
         metrics: those of the test that are about the decision.
@@ -151,13 +151,12 @@ class Evaluator(PublishedTest):
         run: ``run(block, settings) -> ScoreRows``.
         settings: its settings, a dataclass that recipes are checked against.
         sources: ``sources(settings)`` names the sources of importance that it needs.
-        facts: ``facts(columns)`` says what the scores of a data set say together, where that is more than means and
-            shares: columns are (site, source, metric) -> values and reasons, an example each.
-        needs_rationale: whether it says anything only of data in which people marked their reasons; other tests do not
-            see them.
+        facts: ``facts(columns)`` gives results over a whole data set beside means and shares: columns are (site,
+            source, metric) -> values and reasons, one an example. None where there are none.
+        needs_rationale: whether it is defined only for data with rationales; other tests do not see them.
         needs_labels: whether it reads the gold classes; other tests do not see them.
-        under_controls: whether it is run on null controls in attention's place too.
-        by_label: the part that a multi-label model is asked label by label; None where there is none.
+        under_controls: whether it is also run with null controls in the place of attention.
+        by_label: the part for which multi-label models are judged label by label; None where there is none.
     """
 
     run: Callable[[Block, Any], Any]

@@ -70,7 +70,7 @@ class Curve:
 
     Attributes:
         without, only: (B, K) over the shares: the loss without the top items, and with them alone; NaN with a reason.
-        reasons: why an example says nothing.
+        reasons: why the values of an example are NaN; None where they are numbers.
     """
 
     without: Tensor

@@ -49,7 +49,7 @@ class FlipCase:
         removal: removes them.
         decision: (B,), the class with everything kept.
         counts: (B,), items.
-        reasons: why nothing can be said of an example; None where something can.
+        reasons: why the metrics of an example are undefined; None where they are defined.
     """
 
     block: Block
@@ -92,7 +92,7 @@ class FlipCase:
     def add(
         self, rows: ScoreRows, values: Mapping[MetricSpec, Tensor], source: str, otherwise: str = UNDEFINED
     ) -> None:
-        """Add metrics (B,), NaN for examples of which nothing can be said."""
+        """Add metrics (B,), NaN for examples that have a reason."""
         columns = {metric: nan_where(self.reasons, column.double()) for metric, column in values.items()}
         rows.add(self.block, columns, self.reasons, source, otherwise)
 

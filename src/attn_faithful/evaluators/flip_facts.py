@@ -1,4 +1,4 @@
-"""What the removals of a data set say together: contingency, bins, paired comparisons of rankings."""
+"""Results of the test `flips` over a data set: contingency, bins, paired comparisons of rankings."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _top_and_other(case: FlipCase, name: str, order: Tensor) -> Tensor:
 
 
 def _add(rows: ScoreRows, case: FlipCase, name: str, places: Tensor, after: Tensor) -> None:
-    """Add what the logits (B, 2, C) without the items at ``places`` (B, 2) say of a ranking."""
+    """Add the metrics of a ranking, from the logits (B, 2, C) without the items at ``places`` (B, 2)."""
     flips = flipped(after, case.decision)
     observed = probabilities(case.block.encoded.logits.double(), False)[:, None]
     js = jsd(probabilities(after.nan_to_num(), False), observed.expand(after.shape), validate_args=False)  # (B, 2)

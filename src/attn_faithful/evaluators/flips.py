@@ -1,7 +1,7 @@
-"""What does the decision hang on, and does attention say so? (Serrano and Smith 2019, and past it)
+"""Which items does the decision depend on, and does attention rank them first? (Serrano and Smith 2019, extended)
 
-Items are removed from the attention along a ranking until the decision changes, and the smallest set that changes it
-is worked out beside them. A ranking that needs many more items than that set is no explanation.
+Items are removed from the attention along a ranking until the decision changes, and are compared with the smallest set
+that changes it. A ranking that needs many more items than that set is no explanation.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class FlipSettings:
         rankings: sources that items are removed by, the largest value first; "attention" among them.
         single: those whose top item is also removed alone, beside a random other one; None for all of them.
         random: draws of random rankings; 0 for none.
-        operator: "renormalize" divides what is left by its sum, "recompute" projects the scores that are left again.
-            The same for softmax.
+        operator: "renormalize" divides the remaining weights by their sum, "recompute" projects the remaining scores
+            again. For softmax the two are the same.
         greedy: where the read-out is not affine, search a small set greedily: an upper bound of the smallest.
     """
 
@@ -91,9 +91,9 @@ class FlipSet:
 
 
 def run(block: Block, settings: FlipSettings) -> ScoreRows:
-    """Remove items by every ranking, and by none better.
+    """Remove items by every ranking, and find the smallest set that changes the decision.
 
-    Texts of one item and texts that a ranking never flips are counted by their reason and stand in no mean.
+    Values of texts of one item and of texts that a ranking never flips are NaN with a reason.
 
     Args:
         block: examples at a site; an item is removed from all slots of an example at once.

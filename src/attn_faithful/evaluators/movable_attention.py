@@ -1,4 +1,4 @@
-"""The part of an affine read-out's attention that a test may move, so that what holds of distributions holds of it."""
+"""The part of an affine read-out's attention that a test may move, as a distribution over the items."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from attn_faithful.evaluators.base import Block
 
 @dataclass(frozen=True)
 class Movable:
-    """What may move of a read-out that is affine in one attention, as if the items held all of it.
+    """The movable attention of a read-out that is affine in one attention, as if the items held all of it.
 
-    Where other positions (special tokens) keep weight, theirs is part of the bias, and an item's logits are those of
-    all the weight that the items hold. A JSD between shares is then a JSD of attention over that weight.
+    Where other positions (special tokens) keep weight, their logits are part of the bias, and an item's logits are
+    those at all the weight that the items hold. A JSD between shares is then a JSD of attention over that weight.
 
     Attributes:
         shares: (B, T), of the items' weight, a distribution over them.
@@ -49,7 +49,7 @@ class Movable:
 
 
 def movable_of(block: Block) -> Movable | None:
-    """What may move where exact answers hold: an affine read-out of one attention, one label a text."""
+    """The movable attention of an affine read-out of one attention and one label a text; None for others."""
     encoded, affine = block.encoded, block.encoded.affine
     if affine is None or encoded.multi_label or encoded.attention.shape[1] != 1:
         return None

@@ -1,4 +1,4 @@
-"""Null controls: another attention in the model's place, so that a number can be read against chance."""
+"""Null controls: attention without information in the place of the model's, to compare numbers with chance."""
 
 from __future__ import annotations
 

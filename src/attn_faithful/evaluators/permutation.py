@@ -102,8 +102,8 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
 
     Where there are several slots the weights of each are dealt within it, in all at once. A permutation is one of
     places: of three tokens of which two have equal weights all five permutations are tried, and the one that exchanges
-    the equal weights changes nothing. Texts whose attention no permutation can change (fewer than two content tokens,
-    equal weights) say nothing: their values are NaN with the reason.
+    the equal weights changes nothing. Values of texts whose attention no permutation can change (fewer than two content
+    tokens, equal weights) are NaN with the reason.
 
     Args:
         block: examples at a site.

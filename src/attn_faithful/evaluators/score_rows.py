@@ -25,9 +25,9 @@ class ScoreColumn:
     Attributes:
         metric: name from the metric table.
         values: (B,), or (B, S) of a metric by slot; NaN where undefined.
-        reasons: why a value is NaN, an entry a value, of an example slot after slot; not read where the value is a
-            number. None where no value has a reason of its own.
-        otherwise: why a value is NaN that has no reason of its own.
+        reasons: why a value is NaN, one entry a value, of an example slot after slot; ignored where the value is a
+            number. None for no entries.
+        otherwise: why a value is NaN that has no entry in `reasons`.
         source: what was scored; None for the attention of the block.
     """
 
@@ -201,7 +201,7 @@ class ScoreRows:
         """The same rows for every example that has the same text.
 
         Args:
-            copies: example -> the examples in whose name its rows shall stand; none for rows that nobody asked for.
+            copies: example -> the examples that get its rows; none for rows that are not needed.
         """
         if all(list(names) == [example] for example, names in copies.items()):
             return self
