@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn_faithful.evaluators.attention_removal import CELLS
 from attn_faithful.evaluators.base import Block
 from attn_faithful.evaluators.predictions import predictions_under
 from attn_faithful.functional.adversary_bounds import tangent_step
@@ -172,8 +171,7 @@ def _slopes(block: Block, points: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 def _change(block: Block, others: Tensor) -> Tensor:
     """Change of the prediction (B, K) under other attention (B, K, S, T)."""
-    chunk_size = max(1, CELLS // max(1, block.encoded.attention.numel()))
-    changes = [predictions_under(block, part.clamp(min=0.0))[1] for part in others.split(chunk_size, dim=1)]
+    changes = [predictions_under(block, part.clamp(min=0.0))[1] for part in others.split(block.chunk_size, dim=1)]
     return torch.cat(changes, dim=1)
 
 

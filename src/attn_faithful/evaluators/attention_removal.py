@@ -18,7 +18,6 @@ from attn_faithful.functional.readout import first_true, flipped
 
 OPERATORS = ("renormalize", "recompute")
 FIRST = 8  # items of a ranking that are removed before the texts that have flipped are left alone
-CELLS = 2**22  # attention weights of alternatives that are decoded together
 
 
 class Removal:
@@ -43,6 +42,7 @@ class Removal:
     def __init__(self, block: Block, operator: str) -> None:
         self.encoded = encoded = block.encoded
         self.slots = encoded.attention.shape[1]
+        self.chunk_size = block.chunk_size
         self.items = block.items.any(1)
         self.weights = torch.where(self.items, encoded.over_items.double(), 0.0)
         is_softmax = encoded.log_weights is not None
@@ -93,7 +93,7 @@ class Removal:
         rank = order.argsort(1)
         count = self.items.sum(1, keepdim=True)  # (B, 1)
         size = torch.full((len(order),), torch.nan, dtype=torch.float64, device=order.device)
-        start, steps = 1, min(FIRST, self._chunk_size())
+        start, steps = 1, min(FIRST, self.chunk_size)
         sought = size.isnan() & (count[:, 0] >= start)
         while bool(sought.any()):
             removed = torch.arange(start, start + steps, device=order.device)  # (K,)
@@ -102,7 +102,7 @@ class Removal:
             keep = (rank[:, None] >= removed[:, None]) | ~self.items[:, None] | ~is_run[:, :, None]
             flips = is_run & flipped(self.after(keep), decision)
             size = torch.where(sought, start + first_true(flips), size)
-            start, steps = start + steps, min(2 * steps, self._chunk_size())
+            start, steps = start + steps, min(2 * steps, self.chunk_size)
             sought = size.isnan() & (count[:, 0] >= start)
         return size
 
@@ -119,7 +119,7 @@ class Removal:
             logits = single_removals(self.log_weights, self.items, *self.readout)
             return logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
         keep = torch.arange(self.items.shape[1], device=places.device) != places[..., None]
-        return torch.cat([self.after(part) for part in keep.split(self._chunk_size(), dim=1)], dim=1)
+        return torch.cat([self.after(part) for part in keep.split(self.chunk_size, dim=1)], dim=1)
 
     def after(self, keep: Tensor) -> Tensor:
         """Logits (B, K, C), float64, with the items in ``keep`` (B, K, T) alone."""
@@ -134,7 +134,3 @@ class Removal:
             attention = attention / torch.where(mass > 0, mass, 1.0)
         with torch.no_grad():
             return encoded.decode(attention.to(encoded.attention.dtype)).double()
-
-    def _chunk_size(self) -> int:
-        """How many alternatives of each example are decoded together."""
-        return max(1, CELLS // max(1, self.encoded.attention.numel()))

@@ -15,6 +15,8 @@ from attn_faithful._seeds import seed_for
 from attn_faithful.models.protocol import Encoded
 from attn_faithful.records.facts import Fact
 
+CELLS = 2**22  # attention weights of alternatives that are decoded together
+
 
 @dataclass(frozen=True)
 class MetricSpec:
@@ -84,6 +86,11 @@ class Block:
     def is_control(self) -> bool:
         """Whether a control stands in the place of the model's attention."""
         return self.attention != "attention"
+
+    @property
+    def chunk_size(self) -> int:
+        """How many alternatives to the attention of each example are decoded together."""
+        return max(1, CELLS // max(1, self.encoded.attention.numel()))
 
     def importance(self, name: str) -> Tensor:
         """Importance of each item (B, T) by a source; by "attention" its weight over all slots."""

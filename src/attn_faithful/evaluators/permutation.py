@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.attention_removal import CELLS
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec
 from attn_faithful.evaluators.predictions import output_change
 from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows, VariantColumns, is_defined, nan_where
@@ -174,10 +173,9 @@ def _sampled(block: Block, settings: PermutationSettings) -> Sampled:
     for order in orders:
         counts[order.row] = len(order.sources)
     most = max([1, *counts])
-    chunk_size = max(1, CELLS // max(1, encoded.attention.numel()))
     chunks = []
-    for start in range(0, most, chunk_size):
-        end = min(start + chunk_size, most)
+    for start in range(0, most, block.chunk_size):
+        end = min(start + block.chunk_size, most)
         permuted = encoded.attention[:, None].repeat(1, end - start, 1, 1)  # (B, K, S, T)
         for order in orders:
             sources = order.sources[start:end]
