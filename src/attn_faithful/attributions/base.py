@@ -209,7 +209,9 @@ def attribute(name: str, request: Request) -> Attribution:
         # equal words of a bag of words have one importance
         values = values.gather(1, alike(request.batch))
     undefined = ~content.any(1)
-    extra = {key: _as_stored(column).masked_fill(undefined, torch.nan) for key, column in attribution.extra.items()}
+    extra = {}
+    for metric, column in attribution.extra.items():
+        extra[metric] = _as_stored(column).masked_fill(undefined, torch.nan)
     return Attribution(values, extra, attribution.reasons)
 
 
@@ -237,7 +239,8 @@ def outcome(logits: Tensor, target: Tensor, of: str, multi_label: bool) -> Tenso
         tensor([-1.2000,  1.2000], dtype=torch.float64)
     """
     logits = precise(logits)
-    index = target.view(-1, *[1] * (logits.dim() - 1)).expand(*logits.shape[:-1], 1)
+    other_axes = [1] * (logits.dim() - 1)
+    index = target.view(-1, *other_axes).expand(*logits.shape[:-1], 1)
     if of == "probability":
         return probabilities(logits, multi_label).gather(-1, index)[..., 0]
     chosen = logits.gather(-1, index)[..., 0]

@@ -96,7 +96,8 @@ def embedded_text(
     inputs = {name: value for name, value in batch.items() if name in takes - replaced}
     for name, value in (attention or {}).items():
         inputs[name] = value.detach()
-    return EmbeddedText(request, embedded.detach(), tuple(inputs), (request.classes[rows], *inputs.values()))
+    arguments = (request.classes[rows], *inputs.values())
+    return EmbeddedText(request, embedded.detach(), tuple(inputs), arguments)
 
 
 def text_at(request: Request, source: str, rows: slice = _EVERY) -> EmbeddedText:

@@ -152,7 +152,8 @@ def _fill_neighbours(
         exists = read & (owner >= 0) & (owner < count)
         state = places.gather(1, owner.clamp(0, read.shape[1] - 1))
         row, token = (exists & chosen.gather(1, state)).nonzero(as_tuple=True)
-        gradients[row.cpu(), state[row, token].cpu(), token.cpu()] = norms(gradient)[row, token].cpu()
+        state, norm = state[row, token], norms(gradient)[row, token]
+        gradients[row.cpu(), state.cpu(), token.cpu()] = norm.cpu()
 
 
 @torch.no_grad()
@@ -218,7 +219,8 @@ def _fill_changes(changes: Tensor, text: EmbeddedText, content: Tensor, change: 
         mask[torch.arange(len(rows), device=rows.device), tokens] = False
         inputs = {name: value[rows] for name, value in text.inputs.items()}
         after = _states(text, text.embedded[rows], {**inputs, "attention_mask": mask})
-        changes[rows.cpu(), :, tokens.cpu()] = _changes(before[rows], after, change).cpu()
+        moved = _changes(before[rows], after, change)  # (R, P)
+        changes[rows.cpu(), :, tokens.cpu()] = moved.cpu()
 
 
 def _text(model: Any, batch: Batch, encoded: Encoded, source: str) -> EmbeddedText:

@@ -40,7 +40,8 @@ class LayeredText:
         """Shares (B, T) of a layer's rows in what the classifier reads: 1 for its token, or equal ones of the text."""
         probe = self.model.probe
         if probe.reads in ("first", "last") and not probe.encoder[call]:
-            return one_hot(probe.place(self.inputs, self.model.config), self.read.shape[1]).double()
+            place = probe.place(self.inputs, self.model.config)
+            return one_hot(place, self.read.shape[1]).double()
         return self.read.double() / self.read.sum(1, keepdim=True).clamp(min=1)
 
     def chosen_heads(self, values: Tensor) -> Tensor:

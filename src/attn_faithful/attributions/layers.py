@@ -108,7 +108,8 @@ def _relevance(request: Request, text: LayeredText, rows: slice) -> Tensor:
         return add
 
     with analysing(text.model), torch.enable_grad():
-        logits = text.model.run(text.inputs, Trace(alter={call: adding_to(call) for call in calls}))
+        trace = Trace(alter={call: adding_to(call) for call in calls})
+        logits = text.model.run(text.inputs, trace)
         log_odds = outcome(request.read(logits), request.classes[rows], "logit", request.multi_label)
         gradients = torch.autograd.grad(log_odds.sum(), [added[call] for call in calls])
     steps = torch.stack([positive_part(weights[call], gradients[call]) for call in calls], dim=1)

@@ -107,11 +107,12 @@ def _deleted(request: Request) -> Tensor:
     for part in ranks.split(max(1, KEPT // max(1, content.numel()))):
         place = places[:, part]  # (B, K)
         exists = part < counts[:, None]
-        deleted = torch.zeros(*place.shape, content.shape[1], dtype=torch.bool, device=content.device)
-        deleted.scatter_(2, place[:, :, None], exists[:, :, None])
+        nothing = content.new_zeros(*place.shape, content.shape[1])
+        deleted = nothing.scatter(2, place[:, :, None], exists[:, :, None])
         keep = _kept_tokens(request, ~deleted)
         row, k = exists.nonzero(as_tuple=True)
-        without[row, place[row, k]] = request.model.without(request.batch, keep)[row, k].to(without.dtype)
+        shortened = request.model.without(request.batch, keep)  # (B, K, C)
+        without[row, place[row, k]] = shortened[row, k].to(without.dtype)
     return without
 
 

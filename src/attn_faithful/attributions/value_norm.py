@@ -87,10 +87,11 @@ def _projections(model: StockModel, trace: Trace, calls: Sequence[int]) -> Itera
 def _is_output(inputs: Any, call: Call) -> bool:
     """Whether a module is given what the attention function has just returned, its heads side by side."""
     batch, heads, rows, _ = call.attention.shape
-    if not isinstance(inputs, Tensor) or inputs.shape != (batch, rows, heads * call.value.shape[-1]):
+    shape = (batch, rows, heads * call.value.shape[-1])
+    if not isinstance(inputs, Tensor) or inputs.shape != shape:
         return False
-    output = (call.attention.to(call.value.dtype) @ call.value).transpose(1, 2).flatten(2)
-    return _alike(inputs, output)
+    output = call.attention.to(call.value.dtype) @ call.value  # (B, H, Q, D)
+    return _alike(inputs, output.transpose(1, 2).flatten(2))
 
 
 def _matrix(forward: Callable[..., Any], inputs: Tensor, output: Any) -> Tensor | None:
@@ -115,7 +116,7 @@ def _lengths(text: LayeredText, call: Call, shares: Tensor, matrix: Tensor) -> T
     projection = text.chosen_heads(by_head)[0]
     weights = text.chosen_heads(call.attention)  # (B, H, Q, T)
     values = text.chosen_heads(call.value)  # (B, H, T, D)
-    lengths = torch.zeros(len(weights), weights.shape[-1], dtype=torch.float64, device=weights.device)
+    lengths = weights.new_zeros(len(weights), weights.shape[-1], dtype=torch.float64)
     for example, share in enumerate(shares):
         vectors = (values[example] @ projection).transpose(0, 1)  # (T, H, N)
         rows = share.nonzero()[:, 0]

@@ -143,7 +143,8 @@ def _solved(block: Block, movable: Movable, settings: AdversarialSettings) -> Al
     if movable.classes == 2:
         best = exact_adversary(movable.shares, movable.items, movable.margins, settings.eps, settings.k)
         distance = best.jsd * movable.weight[:, None]
-        return Alternatives(movable.attention(best.attention)[:, :, None], distance, distance[:, 0], "exact")
+        attention = movable.attention(best.attention)  # (B, K, T)
+        return Alternatives(attention[:, :, None], distance, distance[:, 0], "exact")
     if block.is_control:
         return _not_searched(block, settings, "interval", NOT_SEARCHED)
     bounds = adversary_interval(movable.shares, movable.items, movable.token_logits, movable.bias, settings.eps)
@@ -156,14 +157,15 @@ def _solved(block: Block, movable: Movable, settings: AdversarialSettings) -> Al
 def _not_searched(block: Block, settings: AdversarialSettings, method: str, unbounded: str) -> Alternatives:
     """No alternatives: a search is run for the model's own attention alone, and bounds without a search say little."""
     nothing = torch.full((len(block), settings.k), math.nan, dtype=torch.float64)
-    attention = torch.full((*nothing.shape, *block.items.shape[1:]), math.nan, dtype=torch.float64)
+    attention = nothing[:, :, None, None].expand(-1, -1, *block.items.shape[1:])
     return Alternatives(attention, nothing, nothing[:, 0], method, NOT_SEARCHED, unbounded)
 
 
 def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     """The farthest alternatives within the limit that a gradient search finds."""
     chosen = settings.search or (SearchSettings() if settings.method == "adam" else FAST)
-    attention = search(block, replace(chosen, eps=settings.eps, k=max(settings.k, chosen.k))).double()
+    chosen = replace(chosen, eps=settings.eps, k=max(settings.k, chosen.k))
+    attention = search(block, chosen).double()
     if settings.method == "auto":
         attention = farther(block, attention, settings.eps)
     own_attention = block.encoded.attention.double()[:, None]
@@ -194,8 +196,10 @@ def _columns(block: Block, best: Alternatives, after: Tensor, change: Tensor) ->
     reach = block.over_slots(largest_jsd(own_attention, items))
     unlikely = block.over_slots(kl(best.attention[:, 0], own_attention, validate_args=False))
     ratio = torch.where(reach > 0, largest / reach, math.nan).clamp(max=1.0)
-    labels = torch.tensor([-1] * len(block) if block.labels is None else block.labels, device=after.device)
-    right = (after[:, 0].argmax(-1) == labels).double().masked_fill((labels < 0) | largest.isnan(), math.nan)
+    unlabelled = [-1] * len(block)
+    labels = torch.tensor(unlabelled if block.labels is None else block.labels, device=after.device)
+    is_right = (after[:, 0].argmax(-1) == labels).double()
+    is_right = is_right.masked_fill((labels < 0) | largest.isnan(), math.nan)
 
     no_item = ~items.flatten(1).any(1)
     several = (items.sum(-1) > 1).any(1)
@@ -210,7 +214,7 @@ def _columns(block: Block, best: Alternatives, after: Tensor, change: Tensor) ->
         ScoreColumn(REACHABLE.name, reach, empty),
         ScoreColumn(RATIO.name, ratio, no_ratio, best.missing),
         ScoreColumn(TVD.name, nan_where(empty, change[:, 0]), empty, best.missing),
-        ScoreColumn(ACCURACY.name, right, no_accuracy, best.missing),
+        ScoreColumn(ACCURACY.name, is_right, no_accuracy, best.missing),
         ScoreColumn(LIKELIHOOD.name, unlikely.masked_fill(unlikely.isinf(), math.nan), no_likelihood, best.missing),
     ]
 

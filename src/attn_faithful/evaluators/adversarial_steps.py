@@ -42,7 +42,8 @@ def farther(block: Block, starts: Tensor, eps: float, steps: int = STEPS) -> Ten
     edges = to_the_edge(block, starts.double(), eps)
     order = _moved(block, edges).argsort(dim=1, descending=True, stable=True)
     edges = edges.gather(1, order[..., None, None].expand_as(edges))
-    points = torch.cat([_own_attention(block)[:, None], edges[:, :_STARTS]], dim=1)  # (B, P, S, T)
+    own_attention = _own_attention(block)[:, None]
+    points = torch.cat([own_attention, edges[:, :_STARTS]], dim=1)  # (B, P, S, T)
     if not block.encoded.multi_label:
         points = _stepped(block, points, eps, steps)
     return torch.cat([points, edges[:, _STARTS:]], dim=1)
@@ -115,7 +116,8 @@ class Line:
         start = _own_attention(block)[:, None]
         direction = (others - start) * block.items[:, None]
         falls = direction < 0
-        empty_at = torch.where(falls, start / -direction.where(falls, -torch.ones_like(direction)), torch.inf)
+        speed = -direction.where(falls, -torch.ones_like(direction))
+        empty_at = torch.where(falls, start / speed, torch.inf)
         end = empty_at.flatten(2).amin(-1)
         return cls(block, eps, start, direction, torch.where(end.isfinite(), end, 0.0))
 
@@ -136,19 +138,22 @@ def _own_attention(block: Block) -> Tensor:
 def _tangent_ends(block: Block, points: Tensor, eps: float) -> Tensor:
     """Where the steps from points (B, K, S, T) lead by the tangents alone; a point that has no step stays."""
     logits, slopes = _slopes(block, points)
-    observed = block.encoded.logits.detach().double().cpu().numpy()
-    own_attention, items = _own_attention(block).cpu().numpy(), block.items.cpu().numpy()
+    observed = _array(block.encoded.logits.detach())
+    own_attention = _array(_own_attention(block))
+    items = block.items.cpu().numpy()
     ends = points.cpu().clone()
     for row, k in np.ndindex(*points.shape[:2]):
         mass = (own_attention[row] * items[row]).sum(-1, keepdims=True)
         movable = items[row] & (mass > 0)  # (S, T)
-        slots = np.repeat(np.eye(len(movable)), movable.sum(1), axis=1)[movable.any(1)]  # (slots, items)
+        slot_of_item = np.repeat(np.eye(len(movable)), movable.sum(1), axis=1)
+        slots = slot_of_item[movable.any(1)]  # (slots, items)
         point = ends[row, k].numpy()
         known = np.isfinite(observed[row]) & np.isfinite(logits[row, k])
         slopes_here = slopes[row, k][:, movable][known]  # (C, items)
         if movable.sum() <= len(slots) or not np.isfinite(slopes_here).all():
             continue
-        region = TvdRegion.around(point[movable], logits[row, k][known], slopes_here, observed[row][known], eps)
+        logits_here, observed_here = logits[row, k][known], observed[row][known]
+        region = TvdRegion.around(point[movable], logits_here, slopes_here, observed_here, eps)
         end = tangent_step(own_attention[row][movable], point[movable], region, slots)
         if end is not None:
             point[movable] = end
@@ -166,12 +171,19 @@ def _slopes(block: Block, points: Tensor) -> tuple[np.ndarray, np.ndarray]:
         for c in range(1, classes):
             ahead = (logits[..., c] - logits[..., 0]).sum()
             slopes += torch.autograd.grad(ahead, weights, retain_graph=c < classes - 1)
-    return logits.detach().double().cpu().numpy(), torch.stack(slopes, dim=2).double().cpu().numpy()
+    return _array(logits.detach()), _array(torch.stack(slopes, dim=2))
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.double().cpu().numpy()
 
 
 def _change(block: Block, others: Tensor) -> Tensor:
     """Change of the prediction (B, K) under other attention (B, K, S, T)."""
-    changes = [predictions_under(block, part.clamp(min=0.0))[1] for part in others.split(block.chunk_size, dim=1)]
+    changes = []
+    for part in others.split(block.chunk_size, dim=1):
+        _, change = predictions_under(block, part.clamp(min=0.0))
+        changes.append(change)
     return torch.cat(changes, dim=1)
 
 

@@ -118,7 +118,8 @@ def score(
     missed = ratio.reason
     if ratio.n:
         missed = f"missed: mean TVD {ratio.tvd:.4f} is above {max_tvd:g}"
-    numbers["jsd_at_tvd"] = Measured(math.nan, low=math.nan, high=math.nan, reason=missed, **counts)
+    nothing = Measured(math.nan, low=math.nan, high=math.nan, reason=missed)
+    numbers["jsd_at_tvd"] = replace(nothing, **counts)
     return numbers
 
 

@@ -99,7 +99,8 @@ class Removal:
             removed = torch.arange(start, start + steps, device=order.device)  # (K,)
             is_run = sought[:, None] & (removed <= count)  # (B, K)
             # nothing is removed from the others
-            keep = (rank[:, None] >= removed[:, None]) | ~self.items[:, None] | ~is_run[:, :, None]
+            stays = rank[:, None] >= removed[:, None]  # (B, K, T)
+            keep = stays | ~self.items[:, None] | ~is_run[:, :, None]
             flips = is_run & flipped(self.after(keep), decision)
             size = torch.where(sought, start + first_true(flips), size)
             start, steps = start + steps, min(2 * steps, self.chunk_size)
@@ -119,7 +120,8 @@ class Removal:
             logits = single_removals(self.log_weights, self.items, *self.readout)
             return logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
         keep = torch.arange(self.items.shape[1], device=places.device) != places[..., None]
-        return torch.cat([self.after(part) for part in keep.split(self.chunk_size, dim=1)], dim=1)
+        parts = keep.split(self.chunk_size, dim=1)
+        return torch.cat([self.after(part) for part in parts], dim=1)
 
     def after(self, keep: Tensor) -> Tensor:
         """Logits (B, K, C), float64, with the items in ``keep`` (B, K, T) alone."""

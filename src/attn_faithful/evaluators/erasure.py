@@ -121,11 +121,16 @@ def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
         top, reasons_of[name] = top_masks(block.importance(name).double(), content, counts)  # (B, K, T)
         keep += [~top, top | ~content[:, None]]
     logits = block.without(torch.cat(keep, dim=1)).double()
-    predicted = encoded.logits.argmax(-1)[:, None, None].expand(-1, logits.shape[1], 1)
-    target = probabilities(logits).gather(2, predicted.to(logits.device))[..., 0]  # (B, 1 + 2 K a ranking)
+    predicted = encoded.logits.argmax(-1).to(logits.device)
+    index = predicted[:, None, None].expand(-1, logits.shape[1], 1)
+    target = probabilities(logits).gather(2, index)[..., 0]  # (B, 1 + 2 K a ranking)
     full = target[:, 0]
-    parts = iter(target[:, 1:].split(counts.shape[1], dim=1))
-    return {name: _curve(full, next(parts), next(parts), reasons) for name, reasons in reasons_of.items()}
+    parts = target[:, 1:].split(counts.shape[1], dim=1)  # (B, K) each: without and with the top items of each ranking
+    curves = {}
+    for place, (name, reasons) in enumerate(reasons_of.items()):
+        without, only = parts[2 * place : 2 * place + 2]
+        curves[name] = _curve(full, without, only, reasons)
+    return curves
 
 
 def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | None]) -> Curve:

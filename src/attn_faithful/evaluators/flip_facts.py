@@ -105,7 +105,8 @@ def _negative_js(columns: Columns, site: str, source: str) -> NegativeJS:
     gap = _values(columns, site, source, "attention_difference")
     known = ~(np.isnan(change) | np.isnan(gap))
     # 0.3 must fall into the bin that begins there, which its division by 0.1 would miss
-    bin_of_text = np.floor(np.round(gap[known] / WIDTH, 9)).clip(-1 / WIDTH, 1 / WIDTH - 1).astype(int)
+    widths = np.round(gap[known] / WIDTH, 9)
+    bin_of_text = np.floor(widths).clip(-1 / WIDTH, 1 / WIDTH - 1).astype(int)
     negative = change[known] < 0
     bins = sorted(set(bin_of_text.tolist()))
     return NegativeJS(

@@ -36,7 +36,8 @@ def add_single_removals(rows: ScoreRows, case: FlipCase, orders: Mapping[str, Te
         return
     pairs = {name: _top_and_other(case, name, order) for name, order in orders.items()}
     logits = case.removal.without(torch.cat(list(pairs.values()), dim=1))  # (B, 2 a ranking, C)
-    for (name, places), after in zip(pairs.items(), logits.split(2, dim=1), strict=True):
+    parts = logits.split(2, dim=1)
+    for (name, places), after in zip(pairs.items(), parts, strict=True):
         _add(rows, case, name, places, after)
 
 

@@ -113,7 +113,8 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     changes = sampled.by_example()
     median = torch.tensor([_median(changes_of_text) for changes_of_text in changes], dtype=torch.float64)
     has_item = block.items.flatten(1).any(1)
-    largest = torch.where(block.items.any(1), block.encoded.over_items.double(), -math.inf).amax(-1)
+    weights = block.encoded.over_items.double()
+    largest = torch.where(block.items.any(1), weights, -math.inf).amax(-1)
     columns = [
         ScoreColumn(MEDIAN.name, nan_where(reasons, median), reasons),
         *_decision_columns(block, sampled, reasons),
@@ -214,7 +215,8 @@ def _orders(block: Block, settings: PermutationSettings) -> list[SlotOrders]:
     """The permutations of every slot that has two items or more."""
     orders = []
     for row, slots in enumerate(block.items):
-        places_by_slot = {slot: items.nonzero()[:, 0] for slot, items in enumerate(slots) if int(items.sum()) > 1}
+        places_of_slots = {slot: items.nonzero()[:, 0] for slot, items in enumerate(slots)}
+        places_by_slot = {slot: places for slot, places in places_of_slots.items() if len(places) > 1}
         generators = [_generator(block, row, slot) for slot in places_by_slot]
         counts = [len(places) for places in places_by_slot.values()]
         dealt = joint_permutations(counts, settings.permutations, generators, settings.identity)
@@ -249,11 +251,15 @@ def _exact(block: Block) -> tuple[Tensor, Tensor]:
     if token_logits.shape[-1] != 2:
         return nothing, certified
     extremes = permutation_extremes(moved, items, token_logits[..., 1] - token_logits[..., 0])
-    margins = torch.stack(extremes, dim=-1) + (bias[:, 1] - bias[:, 0])[:, None]  # (B, 2)
-    observed = encoded.logits.double()
-    observed_margin = (observed[:, 1] - observed[:, 0])[:, None]
-    largest = (margins.sigmoid() - observed_margin.sigmoid()).abs().amax(-1)
+    margins = torch.stack(extremes, dim=-1) + _margin(bias)  # (B, 2)
+    observed = _margin(encoded.logits.double())
+    largest = (margins.sigmoid() - observed.sigmoid()).abs().amax(-1)
     return largest, certified
+
+
+def _margin(logits: Tensor) -> Tensor:
+    """Margin (B, 1) of the second of two classes (B, 2)."""
+    return logits[:, 1:] - logits[:, :1]
 
 
 EVALUATORS.register("permutation")(

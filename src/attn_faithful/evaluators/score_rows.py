@@ -16,6 +16,7 @@ from attn_faithful.schema import columns as columns_of_table
 UNDEFINED = "undefined"  # why a value is NaN where nothing else says it
 
 Cell = tuple[float, str | None]  # a value, and why it is NaN
+Table = dict[str, list[Any]]  # column -> entries, one a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +110,12 @@ class VariantColumns:
     columns: Mapping[str, Tensor | Sequence[Any]]
 
     def entries(self) -> list[dict[str, Any] | None]:
-        """What each example has in the further columns; None where it has no such alternative."""
-        names = list(self.columns)
-        lists = [_as_list(column) for column in self.columns.values()]
-        entries: list[dict[str, Any] | None] = [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+        """The further columns of each example; None where it has no such alternative."""
+        lists = {name: _as_list(column) for name, column in self.columns.items()}
+        entries: list[dict[str, Any] | None] = []
         for row, exists in enumerate(self.exists.tolist()):
-            if not exists:
-                entries[row] = None
+            further = {name: values[row] for name, values in lists.items()}
+            entries.append(further if exists else None)
         return entries
 
 
@@ -131,8 +131,8 @@ class ScoreRows:
     """
 
     def __init__(self) -> None:
-        self.scores: dict[str, list[Any]] = {name: [] for name in columns_of_table("scores")}
-        self.variants: dict[str, list[Any]] = {name: [] for name in columns_of_table("variants")}
+        self.scores: Table = {name: [] for name in columns_of_table("scores")}
+        self.variants: Table = {name: [] for name in columns_of_table("variants")}
 
     def add(
         self,
@@ -239,14 +239,12 @@ def nan_where(reasons: Sequence[str | None], values: Tensor) -> Tensor:
     return values.masked_fill(undefined.view(-1, *other_axes), torch.nan)
 
 
-def _append(table: dict[str, list[Any]], row: Mapping[str, Any]) -> None:
+def _append(table: Table, row: Mapping[str, Any]) -> None:
     for name, entries in table.items():
         entries.append(row.get(name))
 
 
-def _extend_for_copies(
-    table: dict[str, list[Any]], other: Mapping[str, list[Any]], copies: Mapping[str, Sequence[str]]
-) -> None:
+def _extend_for_copies(table: Table, other: Table, copies: Mapping[str, Sequence[str]]) -> None:
     """Add each row of another table once for every copy of its example, in the copy's name."""
     places: list[int] = []
     names: list[str] = []
