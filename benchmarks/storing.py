@@ -24,7 +24,8 @@ from attn_faithful.data.sentence_tokenizer import with_sentences
 from attn_faithful.data.sources import TextData
 from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
-from attn_faithful.experiments.run_evaluation import Task, evaluate_task
+from attn_faithful.experiments.evaluation_task import Task
+from attn_faithful.experiments.run_evaluation import evaluate_task
 from attn_faithful.reports.report import report
 
 

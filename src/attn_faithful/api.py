@@ -89,8 +89,9 @@ def evaluate_attention(
     """
     from attn_faithful.data.settings import DataSettings
     from attn_faithful.data.training_texts import CAUTION
+    from attn_faithful.experiments.evaluation_task import make_task
     from attn_faithful.experiments.inputs import DataInput, ModelInput
-    from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
+    from attn_faithful.experiments.run_evaluation import evaluate_task
     from attn_faithful.experiments.strict_settings import build
     from attn_faithful.experiments.threads import asked_for
     from attn_faithful.models.entry import in_order

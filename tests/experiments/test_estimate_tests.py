@@ -10,8 +10,8 @@ from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments import estimate, estimate_tests, threads
 from attn_faithful.experiments.estimate_tests import sample, seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.evaluation_task import make_task
 from attn_faithful.experiments.inputs import DataInput, ModelInput
-from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
 

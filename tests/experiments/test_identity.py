@@ -16,8 +16,9 @@ from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments import earlier_runs as earlier
 from attn_faithful.experiments import identity as named
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.evaluation_task import make_task
 from attn_faithful.experiments.inputs import DataInput, ModelInput
-from attn_faithful.experiments.run_evaluation import evaluate_task, make_task
+from attn_faithful.experiments.run_evaluation import evaluate_task
 from attn_faithful.experiments.run_stock_twins import stock_attefa
 from attn_faithful.experiments.written_code import value_digest
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig

@@ -8,8 +8,8 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.evaluation_task import make_task
 from attn_faithful.experiments.inputs import DataInput, ModelInput
-from attn_faithful.experiments.run_evaluation import make_task
 from tests.models.examples import small_model
 
 TOKENIZER = train_tokenizer(["a good film"])

@@ -16,6 +16,7 @@ from attn_faithful.experiments import results as writing
 from attn_faithful.experiments import run_block as testing
 from attn_faithful.experiments import run_evaluation as evaluate
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.evaluation_task import make_task
 from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.experiments.scoring import StoredScores
@@ -229,7 +230,7 @@ def test_another_number_of_processes_goes_on_with_what_one_of_two_left(model, da
     loaded, tokenizer = af.load(model)
     texts = DataInput(DataSettings(source=str(data)))
     settings = EvaluationSettings(tests=["correlation", "flips"])
-    task = evaluate.make_task(ModelInput(loaded, tokenizer, origin=str(model)), texts, settings)
+    task = make_task(ModelInput(loaded, tokenizer, origin=str(model)), texts, settings)
     half = ProcessGroup(0, 2, wait=lambda name: raising(KeyboardInterrupt())() if name == "parts" else None)
     first = Measuring(monkeypatch)
     with pytest.raises(KeyboardInterrupt):

@@ -16,11 +16,11 @@ _SMOKE_TEXTS = 64
 
 
 def evaluate(given: argparse.Namespace) -> None:
+    from attn_faithful.experiments.evaluation_task import make_task
     from attn_faithful.experiments.inputs import DataInput, ModelInput
     from attn_faithful.experiments.launcher import process_group
     from attn_faithful.experiments.quiet import quiet
     from attn_faithful.experiments.recipe_file import check_folder_name
-    from attn_faithful.experiments.run_evaluation import make_task
     from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
     from attn_faithful.loading import load
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.experiments.columns import Columns
 from attn_faithful.experiments.shown_items import ShownItems
 from attn_faithful.models.inference import Row
-from attn_faithful.schema import TABLES
 
 NAMES = ("predictions", "tokens", "scores", "variants")
 
@@ -52,35 +52,23 @@ class BlockResults:
 
 
 class TableRows:
-    """Rows of the tables in `NAMES`, as columns that grow together.
-
-    Attributes:
-        columns: table -> column -> values.
-    """
+    """Rows of the tables that an evaluation writes."""
 
     def __init__(self) -> None:
-        self.columns: dict[str, dict[str, list[Any]]] = {}
-        for name in NAMES:
-            self.columns[name] = {column: [] for column in TABLES[name]}
+        self.predictions = Columns("predictions")
+        self.tokens = Columns("tokens")
+        self.scores = Columns("scores")
+        self.variants = Columns("variants")
 
-    def __getitem__(self, table: str) -> dict[str, list[Any]]:
-        return self.columns[table]
+    @property
+    def by_table(self) -> dict[str, Columns]:
+        """The columns by the name of their table."""
+        return {name: getattr(self, name) for name in NAMES}
 
-    def append(self, table: str, row: Mapping[str, Any]) -> None:
-        """Add a row to a table; columns that it lacks are null."""
-        for column, values in self.columns[table].items():
-            values.append(row.get(column))
-
-    def extend(self, table: str, rows: Mapping[str, Sequence[Any]]) -> None:
-        """Add rows to a table; columns that they lack are null."""
-        n = len(next(iter(rows.values()), []))
-        for column, values in self.columns[table].items():
-            values.extend(rows.get(column) or [None] * n)
-
-    def extend_all(self, other: TableRows) -> None:
-        """Add the rows of all tables of another."""
-        for name in NAMES:
-            self.extend(name, other[name])
+    def extend(self, other: TableRows) -> None:
+        """Add the rows of another."""
+        for name, columns in self.by_table.items():
+            columns.extend(getattr(other, name))
 
 
 class RowBuilder:
@@ -102,7 +90,7 @@ class RowBuilder:
         tables = TableRows()
         tokens: dict[tuple[int, str], dict[str, Any]] = {}  # place and site -> a row of "tokens"
         for place, probabilities, attention in results.outputs:
-            tables.append("predictions", self._prediction(place, probabilities.tolist()))
+            tables.predictions.append(self._prediction(place, probabilities.tolist()))
             tokens[place, results.site] = self._tokens(place, results.site, attention)
         for tested in results.tested:
             for place, _, attention in tested.outputs:
@@ -110,21 +98,27 @@ class RowBuilder:
                 if row is None:
                     row = tokens[place, tested.site] = self._tokens(place, tested.site, attention)
                 row.update(tested.importance.get(place, {}))
-            tables.extend("scores", tested.scores.scores)
-            tables.extend("variants", tested.scores.variants)
+            tables.scores.extend(tested.scores.scores)
+            tables.variants.extend(tested.scores.variants)
         for row in tokens.values():
-            tables.append("tokens", row)
+            tables.tokens.append(row)
         return tables
 
-    def add_unread(self, tables: TableRows, place: int, site: str, classes: int) -> None:
+    def add_unread(
+        self,
+        tables: TableRows,
+        place: int,
+        site: str,
+        classes: int,
+    ) -> None:
         """Add the rows of an example that the model could not read: all its numbers are NaN."""
         try:
             words = self.items.at(site, place).strings
         except Exception:  # what could not be read may not be shown either
             words = []
-        tables.append("predictions", self._prediction(place, [math.nan] * classes))
+        tables.predictions.append(self._prediction(place, [math.nan] * classes))
         row = {"site": site, "slot": 0, "tokens": words, "attention": [math.nan] * len(words)}
-        tables.append("tokens", {"example": self.rows["example"][place], **row})
+        tables.tokens.append({"example": self.rows["example"][place], **row})
 
     def _prediction(self, place: int, probabilities: list[float]) -> dict[str, Any]:
         label = -1

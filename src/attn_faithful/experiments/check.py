@@ -19,11 +19,11 @@ from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.estimate_tests import seconds_of_tests
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.evaluation_task import make_task
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.inputs import DataInput, ModelInput, encoded_for
 from attn_faithful.experiments.quiet import quiet
 from attn_faithful.experiments.recipe import Recipe
-from attn_faithful.experiments.run_evaluation import make_task
 from attn_faithful.models.architectures import FLAT, config_class
 from attn_faithful.records.meta import DataFacts
 from attn_faithful.training.base import check_selection

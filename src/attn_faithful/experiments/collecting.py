@@ -64,7 +64,13 @@ class ScoreColumns:
         codes = [self._codes.setdefault(reason, len(self._codes)) for reason in reasons]
         return np.array(codes or [0], np.uint16)
 
-    def _add(self, key: Key, positions: np.ndarray, values: np.ndarray, codes: np.ndarray) -> None:
+    def _add(
+        self,
+        key: Key,
+        positions: np.ndarray,
+        values: np.ndarray,
+        codes: np.ndarray,
+    ) -> None:
         """Add values of a key at the positions of their examples, with the codes of their reasons."""
         defined = ~np.isnan(values)
         np.add.at(self._sums[key], positions[defined], values[defined])

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 
 from attn_faithful.data.text_column import Texts
-from attn_faithful.experiments.run_evaluation import Task, evaluate_task
+from attn_faithful.experiments.evaluation_task import Task
+from attn_faithful.experiments.run_evaluation import evaluate_task
 
 _SAMPLE = 16  # texts; more would not be a quick look
 

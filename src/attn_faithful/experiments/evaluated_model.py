@@ -26,7 +26,13 @@ class EvaluatedModel:
     token_ids: Mapping[str, int | None]
 
     @classmethod
-    def of(cls, model: Any, tokenizer: Any, collate: Collate, label_names: Sequence[str]) -> EvaluatedModel:
+    def of(
+        cls,
+        model: Any,
+        tokenizer: Any,
+        collate: Collate,
+        label_names: Sequence[str],
+    ) -> EvaluatedModel:
         """A model with the ids of its tokenizer that may replace a token."""
         token_ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk", "pad")}
         return cls(model, collate, label_names, token_ids)

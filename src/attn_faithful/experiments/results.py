@@ -50,11 +50,11 @@ class _Buffer:
         self._since = time.monotonic()
 
     def add(self, block: Block, tables: TableRows, failed: Mapping[str, str]) -> None:
-        self.tables.extend_all(tables)
+        self.tables.extend(tables)
         self.blocks.append(block.number)
         self.failed |= failed
         self.examples += len(block.places)
-        self._tokens += sum(map(len, tables["tokens"]["tokens"]))
+        self._tokens += sum(map(len, tables.tokens["tokens"]))
 
     def is_full(self, chunk_size: int) -> bool:
         waited = time.monotonic() - self._since
@@ -162,14 +162,14 @@ class Writer:
     def extend(self, scores: Mapping[str, Sequence[Any]], variants: Mapping[str, Sequence[Any]]) -> None:
         """Take further rows of the long tables; they come before those of the blocks, and no later run takes them."""
         tables = TableRows()
-        tables.extend("scores", scores)
-        tables.extend("variants", variants)
+        tables.scores.extend(scores)
+        tables.variants.extend(variants)
         self._write_extra(tables)
 
     def _write_extra(self, tables: TableRows) -> None:
         shard = f"more-{len(self.extra_shards)}"
-        for name in NAMES:
-            self.folder.write_table(name, tables[name], shard=shard)
+        for name, columns in tables.by_table.items():
+            self.folder.write_table(name, columns, shard=shard)
         self.extra_shards.append(shard)
 
     def flush(self) -> None:
@@ -182,7 +182,7 @@ class Writer:
                 "failed": buffer.failed,
                 "examples": buffer.examples,
             }
-            self.folder.write_part(str(min(buffer.blocks)), buffer.tables.columns, facts)
+            self.folder.write_part(str(min(buffer.blocks)), buffer.tables.by_table, facts)
             self.failed |= buffer.failed
         self._buffer = _Buffer()
 
@@ -244,7 +244,7 @@ class Writer:
         """Rows of the examples that could not be measured: every number undefined, for their reason."""
         tables = TableRows()
         scores = [self._read("scores", shard, KEYS) for shard in shards]
-        tables.extend("scores", failed_scores(scores, self.failed))
+        tables.scores.extend(failed_scores(scores, self.failed))
         predicted: set[str] = set()
         for shard in shards:
             predicted.update(self._read("predictions", shard, ("example",))["example"])

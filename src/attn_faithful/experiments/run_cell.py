@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.block_rows import RowBuilder
+from attn_faithful.experiments.cell_training import CellTraining, StageProgress
 from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.earlier_runs import take_over
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
@@ -29,30 +27,23 @@ from attn_faithful.experiments.run_tests import evaluate_rows
 from attn_faithful.experiments.scoring import StoredScores
 from attn_faithful.experiments.shown_items import queries, shown_items
 from attn_faithful.experiments.threads import threads_for, weights_of
-from attn_faithful.experiments.trained_models import History, ModelStore, TrainedModel
+from attn_faithful.experiments.trained_models import TrainedModel
 from attn_faithful.experiments.twin_plan import TwinPlan
 from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs
 from attn_faithful.records.meta import CELL_KEYS, RunMeta
 from attn_faithful.records.summary import RunSummary
 from attn_faithful.records.twins import TwinRecord
-from attn_faithful.store import RunFolder, strict, weights
-from attn_faithful.training.base import train_base
-from attn_faithful.training.base_outputs import with_base
+from attn_faithful.store import RunFolder, weights
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.numeric_settings import recipe_precision
-from attn_faithful.training.task import TrainingTask
-from attn_faithful.training.trainer import seeded
-from attn_faithful.training.twin import new_twin, train_twin
-from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control, with_imposed_attention
-
-StageProgress = Callable[[str, int, int, dict[str, Any]], None]  # stage, epoch, epochs, metrics
-
-CONTROLS = {"uniform": uniform_control, "imposed": imposed_control}
 
 
 def run_cell(
-    cell: Cell, folder: RunFolder, on_progress: StageProgress, processes: ProcessGroup = SINGLE_PROCESS
+    cell: Cell,
+    folder: RunFolder,
+    on_progress: StageProgress,
+    processes: ProcessGroup = SINGLE_PROCESS,
 ) -> None:
     """Carry out all stages of a cell whose folder is not done; what an earlier run finished is kept.
 
@@ -73,41 +64,53 @@ def run_cell(
         take_over(cell, folder)
         data = prepare(cell.recipe, _saved_tokenizer(folder / "model"))
         _check_selection(cell, data)
-        CellRun(cell, data, folder, on_progress, processes, start).run()
+        training = CellTraining(cell, data, folder, on_progress, processes)
+        CellRun(cell, data, training, start).run()
 
 
-@dataclass
+@dataclass(frozen=True)
 class CellRun:
     """The stages of a cell whose data is prepared.
 
     Attributes:
         cell: base, twins and tests.
         data: texts, encoded rows, tokenizer and configuration.
-        folder: of the run.
-        on_progress: ``on_progress(stage, epoch, epochs, metrics)``.
-        processes: that share the work.
+        training: its models.
         start: when the run began.
-        histories: of each training, by name.
     """
 
     cell: Cell
     data: Prepared
-    folder: RunFolder
-    on_progress: StageProgress
-    processes: ProcessGroup
+    training: CellTraining
     start: float
-    histories: dict[str, History] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.training.folder
+
+    @property
+    def processes(self) -> ProcessGroup:
+        return self.training.processes
+
+    @property
+    def test(self) -> Rows:
+        """The encoded texts of the test split."""
+        return self.data.rows["test"]
+
+    @property
+    def multi_label(self) -> bool:
+        return self.data.config.multi_label
 
     def run(self) -> None:
         """All stages."""
-        base = self.train_base()
+        base = self.training.base()
         outputs = self.encode(base.model)
-        controls = self.train_controls(outputs)
+        controls = self.training.controls(outputs)
         writer = self.writer()
         twins = {}
         for settings, seed in self.cell.twins:
             plan = TwinPlan(settings, seed)
-            twin = self.train_twin(plan, base.model, outputs)
+            twin = self.training.twin(plan, base.model, outputs)
             twins[plan.name] = self.compare(plan, twin, outputs["test"], writer)
         self.run_tests(base.model, writer)
         writer.close()
@@ -121,44 +124,6 @@ class CellRun:
             self.finish(writer, summary, outputs["test"])
         self.processes.wait("cell")
 
-    @property
-    def test(self) -> Rows:
-        return self.data.rows["test"]
-
-    @property
-    def multi_label(self) -> bool:
-        return self.data.config.multi_label
-
-    # the base
-
-    def train_base(self) -> TrainedModel:
-        """The base at its best epoch."""
-        settings = self.cell.recipe.train
-        selection = self.data.rows[settings.select_on]
-
-        def fit(checkpoints: Path) -> tuple[Any, History]:
-            self.on_progress("base", 0, settings.epochs, {})
-            with seeded(self.cell.seed_of("base", "weights")):
-                model = new_model(self.data.config)
-                if self.data.vectors is not None:
-                    model.load_vectors(self.data.vectors)
-            task = TrainingTask(
-                self.data.rows["train"],
-                selection,
-                collator(selection),
-                settings,
-                self.cell.seed_of("base"),
-                checkpoints,
-                partial(self.on_progress, "base"),
-            )
-            return model, train_base(model, task)
-
-        metric = f"eval_{settings.select_by}"
-        sign = 1 if settings.select_by == "loss" else -1
-        base = self._models().get("model", fit, rank=lambda row: sign * row[metric])
-        self.histories["base"] = base.record.history
-        return base
-
     def encode(self, model: Any) -> dict[str, Outputs]:
         """Predictions and attention of the base on every split."""
         outputs = {}
@@ -166,73 +131,21 @@ class CellRun:
             outputs[split] = self.processes.run_over(model, rows, collator(rows))
         return outputs
 
-    def base_facts(self, base: TrainedModel, outputs: Outputs) -> dict[str, Any]:
-        """How well the base predicts, and how it was trained."""
-        facts: dict[str, Any] = dict(self._classified(outputs))
-        return {**facts, "epoch": base.record.epoch, "seconds": base.record.seconds}
+    def writer(self) -> Writer:
+        """Writes the tables of the test split."""
+        texts = self.data.texts.splits["test"]
+        items = shown_items(self.data.tokenizer, texts, self.test)
+        builder = RowBuilder(self.test, items, queries(texts))
+        depends_on = [weights(self.folder / "model"), self.cell.recipe.evaluation.on_disk()]
+        return Writer(self.folder, builder, self.processes, depends_on=depends_on)
 
-    # the controls of Wiegreffe and Pinter
-
-    def train_controls(self, outputs: dict[str, Outputs]) -> dict[str, Any]:
-        """How well the controls of Wiegreffe and Pinter (2019) predict, saved beside the models they came from."""
-        metrics: dict[str, Any] = {}
-        for control in self.cell.recipe.wiegreffe_pinter:
-            path = self.folder / f"control-{control}.json"
-            if not path.is_file():
-                self._train_control(control, outputs, path)
-            metrics[control] = json.loads(path.read_text())
-        return metrics
-
-    def _train_control(self, control: str, outputs: dict[str, Outputs], path: Path) -> None:
-        settings = self.cell.recipe.train
-        self.on_progress(control, 0, settings.epochs, {})
-        rows = {}
-        for split, split_rows in self.data.rows.items():
-            rows[split] = with_imposed_attention(split_rows, outputs[split])
-        task = TrainingTask(
-            rows["train"],
-            rows[settings.select_on],
-            collator(self.data.rows["train"]),
-            settings,
-            self.cell.seed_of("control", control),
-            self.folder / f".{control}.checkpoints",
-            partial(self.on_progress, control),
-        )
-        probabilities = CONTROLS[control](self.data.config, self.data.vectors, task, rows["test"])
-        metrics = classification_metrics(probabilities, np.asarray(self.test["labels"]), self.multi_label)
-        text = json.dumps(strict(metrics), allow_nan=False)
-        if self.processes.main:
-            self.folder.place(path, lambda target: target.write_text(text))
-        self.processes.wait(control)
-
-    # the twins
-
-    def train_twin(self, plan: TwinPlan, base: Any, outputs: dict[str, Outputs]) -> TrainedModel:
-        """A twin at its best epoch."""
-        settings = plan.settings
-
-        def fit(checkpoints: Path) -> tuple[Any, History]:
-            self.on_progress(plan.stage, 0, settings.epochs, {})
-            seed = self.cell.seed_of("twin", plan.seed, "weights")
-            twin = new_twin(base, seed, settings.start, self.data.vectors)
-            train = with_base(self.data.rows["train"], outputs["train"])
-            selection = with_base(self.data.rows[settings.select_on], outputs[settings.select_on])
-            task = TrainingTask(
-                train,
-                selection,
-                collator(train, ("base_attention", "base_probabilities")),
-                settings,
-                self.cell.seed_of("twin", plan.seed),
-                checkpoints,
-                partial(self.on_progress, plan.stage),
-            )
-            return twin, train_twin(twin, task)
-
-        twin = self._models().get(plan.folder_name, fit, rank=lambda row: row["eval_selection"])
-        self.histories[plan.name] = twin.record.history
-        return twin
-
-    def compare(self, plan: TwinPlan, twin: TrainedModel, base: Outputs, writer: Writer) -> TwinRecord:
+    def compare(
+        self,
+        plan: TwinPlan,
+        twin: TrainedModel,
+        base: Outputs,
+        writer: Writer,
+    ) -> TwinRecord:
         """A twin beside the base on the test split; its numbers an example go to the writer."""
         outputs = self.processes.run_over(twin.model, self.test, collator(self.test))
         columns = attefa.run(
@@ -253,38 +166,42 @@ class CellRun:
         )
         return plan.record(twin.record, self._classified(outputs), numbers)
 
-    # the tests
-
-    def writer(self) -> Writer:
-        """Writes the tables of the test split."""
-        texts = self.data.texts.splits["test"]
-        items = shown_items(self.data.tokenizer, texts, self.test)
-        builder = RowBuilder(self.test, items, queries(texts))
-        depends_on = [weights(self.folder / "model"), self.cell.recipe.evaluation.on_disk()]
-        return Writer(self.folder, builder, self.processes, depends_on=depends_on)
-
     def run_tests(self, base: Any, writer: Writer) -> None:
         """The tests of the base on the test split."""
-        names = self.data.texts.label_names
-        evaluated = EvaluatedModel.of(base, self.data.tokenizer, collator(self.test), names)
+        data = self.data
+        evaluated = EvaluatedModel.of(base, data.tokenizer, collator(self.test), data.texts.label_names)
 
         def on_progress(done: int, n: int) -> None:
-            self.on_progress("tests", done, n, {})
+            self.training.on_progress("tests", done, n, {})
 
         evaluate_rows(evaluated, self.test, self.cell.recipe.evaluation, writer, on_progress=on_progress)
 
-    def finish(self, writer: Writer, summary: RunSummary, outputs: Outputs) -> None:
+    def base_facts(self, base: TrainedModel, outputs: Outputs) -> dict[str, Any]:
+        """How well the base predicts, and how it was trained."""
+        facts: dict[str, Any] = dict(self._classified(outputs))
+        return {**facts, "epoch": base.record.epoch, "seconds": base.record.seconds}
+
+    def _classified(self, outputs: Outputs) -> dict[str, float]:
+        labels = np.asarray(self.test["labels"])
+        return classification_metrics(outputs.probabilities, labels, self.multi_label)
+
+    def finish(self, writer: Writer, summary: RunSummary, base: Outputs) -> None:
         """Sum up the scores, and write history, summary.json and meta.json."""
-        names = self.data.texts.label_names
-        scores = StoredScores(self.folder, self.test["example"], outputs.probabilities, names, self.multi_label)
+        scores = StoredScores(
+            self.folder,
+            self.test["example"],
+            base.probabilities,
+            self.data.texts.label_names,
+            self.multi_label,
+        )
         with kept_tables(self.folder):
             summary = scores.added_to(summary)
-        self.folder.write_table("history", long_history(self.histories))
+        self.folder.write_table("history", long_history(self.training.histories))
         self.folder.write_summary(summary.as_json())
-        self.folder.write_meta(self.meta(writer).as_json(CELL_KEYS))
+        self.folder.write_meta(self.meta(writer.failed).as_json(CELL_KEYS))
         writer.finish()
 
-    def meta(self, writer: Writer) -> RunMeta:
+    def meta(self, failed: dict[str, str]) -> RunMeta:
         """How the numbers of the cell came about."""
         data = self.data
         return run_meta(
@@ -296,15 +213,8 @@ class CellRun:
             label_names=data.texts.label_names,
             data=data_facts(data.texts, data.rows, data.tokenizer, vector_coverage=data.coverage),
             parameters=sum(p.numel() for p in new_model(data.config).parameters()),
-            failed=writer.failed,
+            failed=failed,
         )
-
-    def _models(self) -> ModelStore:
-        return ModelStore(self.folder, self.data.tokenizer, self.data.texts, self.processes)
-
-    def _classified(self, outputs: Outputs) -> dict[str, float]:
-        labels = np.asarray(self.test["labels"])
-        return classification_metrics(outputs.probabilities, labels, self.multi_label)
 
 
 def _saved_tokenizer(path: Path) -> Any:

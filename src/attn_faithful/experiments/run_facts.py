@@ -16,6 +16,7 @@ import torch
 import transformers
 
 from attn_faithful import __version__
+from attn_faithful.experiments.columns import Columns
 from attn_faithful.experiments.identity import NUMBERS_VERSION
 from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.experiments.trained_models import History
@@ -47,17 +48,15 @@ def weights_of_origin(origin: str | None) -> dict[str, str] | None:
     return weights(Path(origin))
 
 
-def long_history(histories: Mapping[str, History]) -> dict[str, list[Any]]:
-    """Histories by epoch as one long table."""
-    table: dict[str, list[Any]] = {"run": [], "epoch": [], "metric": [], "value": []}
+def long_history(histories: Mapping[str, History]) -> Columns:
+    """Histories by epoch as the table "history"."""
+    table = Columns("history")
     for run, rows in histories.items():
         for row in rows:
+            epoch = round(row["epoch"])
             for metric, value in row.items():
                 if metric != "epoch" and isinstance(value, int | float):
-                    table["run"].append(run)
-                    table["epoch"].append(round(row["epoch"]))
-                    table["metric"].append(metric)
-                    table["value"].append(float(value))
+                    table.append({"run": run, "epoch": epoch, "metric": metric, "value": float(value)})
     return table
 
 

@@ -16,6 +16,7 @@ from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
+from attn_faithful.experiments.cell_training import StageProgress
 from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.descriptions import attention_read
 from attn_faithful.experiments.identity import Identity, run_identity
@@ -24,7 +25,6 @@ from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.quiet import quiet
 from attn_faithful.experiments.readable_texts import Split, read_split
-from attn_faithful.experiments.run_cell import StageProgress
 from attn_faithful.experiments.run_facts import long_history, run_meta, weights_of_origin
 from attn_faithful.experiments.scoring import metric_facts
 from attn_faithful.experiments.stock_twin_scores import ComparedTwins
@@ -178,7 +178,7 @@ class StockTwinRun:
         for name in dict.fromkeys(("train", self.settings.select_on, "test")):
             rows = encoded[name]
             splits[name] = read_split(self.base, name, rows, self._collator(rows))
-        left_out = [note for name in ("train", self.settings.select_on) for note in splits[name].note(name)]
+        left_out = splits["train"].note("train") + splits[self.settings.select_on].note(self.settings.select_on)
         failed = splits["test"].failed
         self.compare(splits)
         data = data_facts(self.texts, encoded, self.model_input.tokenizer, source=source)

@@ -41,7 +41,13 @@ class ShownItems:
         queries: of pairs that were joined: the query's tokens come after the text's, and there are no offsets.
     """
 
-    def __init__(self, tokenizer: Any, texts: Sequence[str], rows: Rows, queries: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        texts: Sequence[str],
+        rows: Rows,
+        queries: Sequence[str] | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.texts = texts
         self.rows = rows
@@ -120,7 +126,13 @@ class ShownItems:
             return self._joined(tokens, place, "word_ids", "")
         return tokens
 
-    def _joined(self, tokens: ItemTexts, place: int, column: str, separator: str) -> ItemTexts:
+    def _joined(
+        self,
+        tokens: ItemTexts,
+        place: int,
+        column: str,
+        separator: str,
+    ) -> ItemTexts:
         """Tokens of one number as one item; the separator stands between them where there are no offsets."""
         numbers = _of_content(self.rows, column, place)
         members = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
@@ -134,7 +146,12 @@ class ShownItems:
         return ItemTexts([self.texts[place][start:end] for start, end in spans], _flat(spans))
 
 
-def shown_items(tokenizer: Any, texts: Any, rows: Rows, joined: bool = False) -> ShownItems:
+def shown_items(
+    tokenizer: Any,
+    texts: Any,
+    rows: Rows,
+    joined: bool = False,
+) -> ShownItems:
     """The items of a split, from its texts as they were read; ``joined``: the model reads pairs as one text."""
     return ShownItems(tokenizer, Texts.of(texts, "text"), rows, queries(texts) if joined else None)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.evaluators import attefa
+from attn_faithful.experiments.columns import Columns
 from attn_faithful.experiments.readable_texts import Split
 from attn_faithful.experiments.scoring import Groups, by_prediction, score_records
 from attn_faithful.experiments.trained_models import TrainingRecord
@@ -22,15 +23,6 @@ from attn_faithful.records.scores import ScoreRecord
 from attn_faithful.records.twins import TwinRecord
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.stock_pair import StockOutputs
-
-
-class GrowingColumns(dict[str, list[Any]]):
-    """Columns that grow together."""
-
-    def extend(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Add rows."""
-        for name, values in columns.items():
-            self.setdefault(name, []).extend(values)
 
 
 class ComparedTwins:
@@ -57,27 +49,28 @@ class ComparedTwins:
         self.examples: Sequence[str] = test.rows["example"]
         self.twins: dict[str, TwinRecord] = {}
         self.records: list[ScoreRecord] = []
-        self.scores = GrowingColumns()
-        self.variants = GrowingColumns()
+        self.scores = Columns("scores")
+        self.variants = Columns("variants")
 
     def add(self, plan: TwinPlan, training: TrainingRecord, outputs: StockOutputs) -> None:
         """Add a twin by its outputs on all examples of the split."""
         self.probabilities = outputs.base
         multi_label = self.base.multi_label
-        scores = self._scores(plan.name, outputs)
+        joint = self._variants(JOINT, plan.name, outputs, outputs.jsd)
+        scores = self._scores(plan.name, outputs, joint)
         self.scores.extend(scores)
+        joint.pop("attention")
+        self.variants.extend(joint)
         groups = by_prediction(outputs.base, self.label_names, multi_label)
         self.records += _records(scores, outputs, self.examples, groups)
         metrics = classification_metrics(outputs.twin, np.asarray(self.test.rows["labels"]), multi_label)
         numbers = attefa.score(outputs.tvd, outputs.jsd, outputs.base, plan.max_tvd, multi_label)
         self.twins[plan.name] = plan.record(training, metrics, numbers, _layers(outputs, multi_label))
 
-    def _scores(self, name: str, outputs: StockOutputs) -> GrowingColumns:
-        """Rows of the table "scores" of a twin; its rows of the table "variants" are added."""
-        scores = GrowingColumns()
-        joint = self._variants(JOINT, name, outputs, outputs.jsd)
+    def _scores(self, name: str, outputs: StockOutputs, joint: Mapping[str, list[Any]]) -> Columns:
+        """Rows of the table "scores" of a twin: over all layers, from its variants, and by layer."""
+        scores = Columns("scores")
         scores.extend(attefa.per_example(joint))
-        self.variants.extend({column: values for column, values in joint.items() if column != "attention"})
         for place, layer in enumerate(outputs.layers):
             columns = self._variants(f"layer.{layer}", name, outputs, outputs.by_layer[:, place])
             scores.extend(_of_metric("jsd", attefa.per_example(columns)))
@@ -85,7 +78,13 @@ class ComparedTwins:
         scores["reason"] = [self.test.failed.get(example, reason) for example, reason in examples_and_reasons]
         return scores
 
-    def _variants(self, site: str, name: str, outputs: StockOutputs, jsd: np.ndarray) -> dict[str, list[Any]]:
+    def _variants(
+        self,
+        site: str,
+        name: str,
+        outputs: StockOutputs,
+        jsd: np.ndarray,
+    ) -> dict[str, list[Any]]:
         """Rows of the table "variants" of a twin at a site."""
         n = len(self.examples)
         return {

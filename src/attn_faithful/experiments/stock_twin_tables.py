@@ -48,7 +48,13 @@ def write_tables(
     tidy(folder)
 
 
-def _results(base: StockModel, rows: Any, collate: Collate, block: Block, compared: ComparedTwins) -> BlockResults:
+def _results(
+    base: StockModel,
+    rows: Any,
+    collate: Collate,
+    block: Block,
+    compared: ComparedTwins,
+) -> BlockResults:
     """The model's attention on a block, over all layers and by layer."""
     batch, encoded = encode_block(base, rows, collate, block, JOINT)
     results = BlockResults(JOINT, [])

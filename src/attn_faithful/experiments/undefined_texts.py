@@ -79,7 +79,7 @@ class BlockGuard:
         for text in texts:
             rows, reasons = self(text)
             failed |= reasons
-            tables.extend_all(rows)
+            tables.extend(rows)
         return tables, failed
 
     def _outputs_alone(self, text: Block, error: Exception) -> tuple[TableRows, dict[str, str]]:

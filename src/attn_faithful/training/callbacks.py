@@ -27,13 +27,25 @@ class Patience(TrainerCallback):
         hold: a metric that forbids stopping while its last value is not 0.
     """
 
-    def __init__(self, patience: int, metric: str, greater_is_better: bool, hold: str | None = None) -> None:
+    def __init__(
+        self,
+        patience: int,
+        metric: str,
+        greater_is_better: bool,
+        hold: str | None = None,
+    ) -> None:
         self.patience = patience
         self.metric = metric
         self.sign = 1 if greater_is_better else -1
         self.hold = hold
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_evaluate(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        **kwargs: Any,
+    ) -> None:
         rows = [row for row in state.log_history if self.metric in row]
         values = [self._rank(row[self.metric]) for row in rows]
         epochs_since_best = len(values) - 1 - int(np.argmax(values))
@@ -56,10 +68,22 @@ class ReportProgress(TrainerCallback):
         self.on_progress = on_progress
         self.last = time.monotonic()
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        **kwargs: Any,
+    ) -> None:
         self.last = time.monotonic()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        **kwargs: Any,
+    ) -> None:
         now = time.monotonic()
         if now - self.last <= _SECONDS_BETWEEN_REPORTS:
             return
@@ -68,7 +92,14 @@ class ReportProgress(TrainerCallback):
         complete = int(epoch)
         self.on_progress(complete, round(args.num_train_epochs), {"epoch_share": epoch - complete})
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+    def on_evaluate(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
         self.last = time.monotonic()
         self.on_progress(round(state.epoch or 0), round(args.num_train_epochs), metrics or {})
 
@@ -91,7 +122,14 @@ class Multiplier(TrainerCallback, ExportableState):
         excess = min(max((tvd - self.target) / self.target, -1.0), 1.0)
         self.value = min(max(self.value * math.exp(self.rate * excess), 1e-2), 1e3)
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+    def on_evaluate(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
         ratio = 0.9 * self.max_tvd / max(metrics["eval_tvd"], 1e-6)
         step = min(max(ratio, 0.7), 1.2)
         self.target = min(self.max_tvd, max(self.target * step, 0.1 * self.max_tvd))

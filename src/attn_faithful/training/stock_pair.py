@@ -70,12 +70,23 @@ def _spread(values: np.ndarray, n: int, places: Sequence[int]) -> np.ndarray:
     return spread
 
 
-def layer_heads(model: StockModel, call: Call, layer: int, batch: Batch, keys: str) -> Tensor:
+def layer_heads(
+    model: StockModel,
+    call: Call,
+    layer: int,
+    batch: Batch,
+    keys: str,
+) -> Tensor:
     """Attention of one layer, (B, H, Q, T), among the content tokens ("content") or all tokens of each text ("all")."""
     return content_attention(call.attention, _keys(model, layer, batch, keys))
 
 
-def _keys(model: StockModel, layer: int, batch: Batch, keys: str) -> Tensor:
+def _keys(
+    model: StockModel,
+    layer: int,
+    batch: Batch,
+    keys: str,
+) -> Tensor:
     """Which keys (B, T) of a layer are content, or tokens at all."""
     chosen = batch["attention_mask"].bool()
     if keys == "content" and batch.get("special_tokens_mask") is not None:
@@ -134,7 +145,14 @@ class _HeadComparison:
         n: examples.
     """
 
-    def __init__(self, base: StockModel, twin: StockModel, layers: list[int], keys: str, n: int) -> None:
+    def __init__(
+        self,
+        base: StockModel,
+        twin: StockModel,
+        layers: list[int],
+        keys: str,
+        n: int,
+    ) -> None:
         self.base = base
         self.models = (base, twin)
         self.layers = layers
@@ -154,7 +172,13 @@ class _HeadComparison:
             calls = [output.calls[layer] for output in outputs]
             self._add_layer(nth, calls, block, batch)
 
-    def _add_layer(self, nth: int, calls: list[Call], block: Block, batch: Batch) -> None:
+    def _add_layer(
+        self,
+        nth: int,
+        calls: list[Call],
+        block: Block,
+        batch: Batch,
+    ) -> None:
         layer = self.layers[nth]
         queries = batch["attention_mask"].bool()  # (B, Q)
         of_base, of_twin = (layer_heads(self.base, call, layer, batch, self.keys) for call in calls)

@@ -106,7 +106,12 @@ def _disturb(stock: StockModel, layers: list[int], share: float) -> None:
 
 
 @torch.no_grad()
-def _add_noise(weight: nn.Parameter, mask: Tensor, share: float, spread: Tensor | None) -> None:
+def _add_noise(
+    weight: nn.Parameter,
+    mask: Tensor,
+    share: float,
+    spread: Tensor | None,
+) -> None:
     """Add noise where the mask is set: a table of queries, keys and values in one has no slope where it is values'.
 
     Args:

@@ -89,7 +89,13 @@ class StockTwinSettings(TwinSettings):
 class StockTwinTrainer(TwinTrainer):
     """Trains on the distance to the base, which runs beside the twin: its attention is too large to be stored."""
 
-    def __init__(self, *args: Any, base: StockModel, stock: StockModel, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        base: StockModel,
+        stock: StockModel,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         if self.args.world_size > 1:
             raise InputError(
@@ -147,7 +153,13 @@ class _MatchEachEpoch(TrainerCallback):
     def __init__(self, trainer: StockTwinTrainer) -> None:
         self.trainer = trainer
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_begin(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        **kwargs: Any,
+    ) -> None:
         self.trainer.match()
 
 

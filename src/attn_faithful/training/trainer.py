@@ -161,7 +161,13 @@ def check_trackers(names: Sequence[str]) -> None:
             raise InputError(f"The tracker {name!r} is not installed; install its package or leave it out of trackers.")
 
 
-def arguments(settings: Any, seed: int, checkpoints: Path, metric: str, greater: bool) -> TrainingArguments:
+def arguments(
+    settings: Any,
+    seed: int,
+    checkpoints: Path,
+    metric: str,
+    greater: bool,
+) -> TrainingArguments:
     """Trainer's arguments for one run: an evaluation and a checkpoint an epoch, the best epoch at the end."""
     check_trackers(settings.trackers)
     return TrainingArguments(

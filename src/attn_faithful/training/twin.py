@@ -225,7 +225,12 @@ def _mean_kl(twin: Outputs, base: Outputs) -> float:
     return float(np.mean(values))
 
 
-def new_twin(base: nn.Module, seed: int, start: str = "new", vectors: Tensor | None = None) -> nn.Module:
+def new_twin(
+    base: nn.Module,
+    seed: int,
+    start: str = "new",
+    vectors: Tensor | None = None,
+) -> nn.Module:
     """A model of the base's configuration, to be trained as its twin.
 
     Args:
@@ -268,7 +273,12 @@ def train_twin(twin: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
     return history
 
 
-def fit_twin(trainer_class: type[TwinTrainer], twin: nn.Module, task: TrainingTask, **further: Any) -> list[Any]:
+def fit_twin(
+    trainer_class: type[TwinTrainer],
+    twin: nn.Module,
+    task: TrainingTask,
+    **further: Any,
+) -> list[Any]:
     """The history of `train_twin` by a trainer of a class, with further arguments of its own."""
     metric = "eval_selection"
     callbacks: list[TrainerCallback] = [Patience(task.settings.patience, metric, False, hold="eval_collapsed")]

@@ -26,7 +26,12 @@ def with_imposed_attention(rows: Any, base: Outputs) -> Any:
     return rows.with_columns(**{IMPOSED: attention})
 
 
-def uniform_control(config: Any, vectors: torch.Tensor | None, task: TrainingTask, test: Any) -> np.ndarray:
+def uniform_control(
+    config: Any,
+    vectors: torch.Tensor | None,
+    task: TrainingTask,
+    test: Any,
+) -> np.ndarray:
     """Test probabilities (n, C) of the same model with every token weighing the same (their section 3.1).
 
     Args:
@@ -41,7 +46,12 @@ def uniform_control(config: Any, vectors: torch.Tensor | None, task: TrainingTas
     return run_over(model, test, collate).probabilities
 
 
-def imposed_control(config: Any, vectors: torch.Tensor | None, task: TrainingTask, test: Any) -> np.ndarray:
+def imposed_control(
+    config: Any,
+    vectors: torch.Tensor | None,
+    task: TrainingTask,
+    test: Any,
+) -> np.ndarray:
     """Test probabilities (n, C) of an MLP whose attention is the base's, imposed (their section 3.4).
 
     Where it does as well as the base and better than its own attention, the base's attention is useful by itself.
@@ -68,7 +78,12 @@ def imposed_control(config: Any, vectors: torch.Tensor | None, task: TrainingTas
     return torch.cat(parts).numpy()
 
 
-def _new_control(config: Any, vectors: torch.Tensor | None, seed: int, **changes: Any) -> Any:
+def _new_control(
+    config: Any,
+    vectors: torch.Tensor | None,
+    seed: int,
+    **changes: Any,
+) -> Any:
     """A model of the base's configuration with some changes."""
     # a query that can no longer act through the attention is kept only where the read-out reads it
     reads_query = config.query and config.readout == "tanh"

@@ -1,0 +1,154 @@
+"""The trainings of one cell: base, controls and twins. Each is resumed where it stopped, and done once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attn_faithful.data.rows import Rows
+from attn_faithful.experiments.grid import Cell
+from attn_faithful.experiments.prepare import Prepared, collator
+from attn_faithful.experiments.processes import ProcessGroup
+from attn_faithful.experiments.trained_models import History, ModelStore, TrainedModel
+from attn_faithful.experiments.twin_plan import TwinPlan
+from attn_faithful.models.architectures import new_model
+from attn_faithful.models.inference import Outputs
+from attn_faithful.store import RunFolder, strict
+from attn_faithful.training.base import train_base
+from attn_faithful.training.base_outputs import with_base
+from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.trainer import seeded
+from attn_faithful.training.twin import new_twin, train_twin
+from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control, with_imposed_attention
+
+StageProgress = Callable[[str, int, int, dict[str, Any]], None]  # stage, epoch, epochs, metrics
+
+CONTROLS = {"uniform": uniform_control, "imposed": imposed_control}
+
+
+@dataclass
+class CellTraining:
+    """The models of a cell whose data is prepared.
+
+    Attributes:
+        cell: base and twins.
+        data: texts, encoded rows, tokenizer and configuration.
+        folder: of the run.
+        on_progress: ``on_progress(stage, epoch, epochs, metrics)``.
+        processes: that share the work.
+        histories: of each training, by name.
+    """
+
+    cell: Cell
+    data: Prepared
+    folder: RunFolder
+    on_progress: StageProgress
+    processes: ProcessGroup
+    histories: dict[str, History] = field(default_factory=dict)
+
+    @property
+    def models(self) -> ModelStore:
+        return ModelStore(self.folder, self.data.tokenizer, self.data.texts, self.processes)
+
+    def base(self) -> TrainedModel:
+        """The base at its best epoch."""
+        settings = self.cell.recipe.train
+        rows = self.data.rows
+
+        def fit(checkpoints: Path) -> tuple[Any, History]:
+            with seeded(self.cell.seed_of("base", "weights")):
+                model = new_model(self.data.config)
+                if self.data.vectors is not None:
+                    model.load_vectors(self.data.vectors)
+            collate = collator(rows[settings.select_on])
+            task = self._task("base", rows, collate, settings, self.cell.seed_of("base"), checkpoints)
+            return model, train_base(model, task)
+
+        metric = f"eval_{settings.select_by}"
+        sign = 1 if settings.select_by == "loss" else -1
+        base = self.models.get("model", fit, rank=lambda row: sign * row[metric])
+        self.histories["base"] = base.record.history
+        return base
+
+    def controls(self, outputs: Mapping[str, Outputs]) -> dict[str, Any]:
+        """How well the controls of Wiegreffe and Pinter (2019) predict, saved beside the models they came from.
+
+        Args:
+            outputs: of the base on every split.
+        """
+        metrics: dict[str, Any] = {}
+        for control in self.cell.recipe.wiegreffe_pinter:
+            path = self.folder / f"control-{control}.json"
+            if not path.is_file():
+                self._train_control(control, outputs, path)
+            metrics[control] = json.loads(path.read_text())
+        return metrics
+
+    def _train_control(self, control: str, outputs: Mapping[str, Outputs], path: Path) -> None:
+        data = self.data
+        rows = {}
+        for split, split_rows in data.rows.items():
+            rows[split] = with_imposed_attention(split_rows, outputs[split])
+        collate = collator(data.rows["train"])
+        seed = self.cell.seed_of("control", control)
+        checkpoints = self.folder / f".{control}.checkpoints"
+        task = self._task(control, rows, collate, self.cell.recipe.train, seed, checkpoints)
+        probabilities = CONTROLS[control](data.config, data.vectors, task, rows["test"])
+        labels = np.asarray(data.rows["test"]["labels"])
+        metrics = classification_metrics(probabilities, labels, data.config.multi_label)
+        text = json.dumps(strict(metrics), allow_nan=False)
+        if self.processes.main:
+            self.folder.place(path, lambda target: target.write_text(text))
+        self.processes.wait(control)
+
+    def twin(self, plan: TwinPlan, base: Any, outputs: Mapping[str, Outputs]) -> TrainedModel:
+        """A twin at its best epoch.
+
+        Args:
+            plan: its settings and seed.
+            base: the model.
+            outputs: of the base on every split.
+        """
+        settings = plan.settings
+
+        def fit(checkpoints: Path) -> tuple[Any, History]:
+            seed = self.cell.seed_of("twin", plan.seed, "weights")
+            twin = new_twin(base, seed, settings.start, self.data.vectors)
+            rows = {}
+            for split in ("train", settings.select_on):
+                rows[split] = with_base(self.data.rows[split], outputs[split])
+            collate = collator(rows["train"], ("base_attention", "base_probabilities"))
+            task = self._task(plan.stage, rows, collate, settings, self.cell.seed_of("twin", plan.seed), checkpoints)
+            return twin, train_twin(twin, task)
+
+        twin = self.models.get(plan.folder_name, fit, rank=lambda row: row["eval_selection"])
+        self.histories[plan.name] = twin.record.history
+        return twin
+
+    def _task(
+        self,
+        stage: str,
+        rows: Mapping[str, Rows],
+        collate: Any,
+        settings: Any,
+        seed: int,
+        checkpoints: Path,
+    ) -> TrainingTask:
+        """A training on the rows of "train", selected on those that the settings name; its beginning is reported."""
+        self.on_progress(stage, 0, settings.epochs, {})
+        return TrainingTask(
+            train=rows["train"],
+            selection=rows[settings.select_on],
+            collate=collate,
+            settings=settings,
+            seed=seed,
+            checkpoints=checkpoints,
+            on_progress=partial(self.on_progress, stage),
+        )
