@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -40,19 +41,26 @@ class ItemDeletions:
         return torch.equal(members, self.members)
 
     def __call__(self, keep: Tensor) -> Tensor:
-        keep = self._of_tokens(keep)  # (B, K, T)
-        names = [[_digest(name) for name in row] for row in self.naming.names(keep)]
+        # (B, K, T)
+        keep = self._of_tokens(keep)
+        names = [_digests(row) for row in self.naming.names(keep)]
         self._run(keep, self._unknown(names))
-        logits = [torch.stack([self.known[name] for name in row]) for row in names]  # (K, C) a text
-        return torch.stack(logits)
+        # (B, K, C)
+        return torch.stack([self._logits(row) for row in names])
+
+    def _logits(self, names: list[bytes]) -> Tensor:
+        """Logits (K, C) of shortened texts that were run."""
+        return torch.stack([self.known[name] for name in names])
 
     def _of_tokens(self, keep: Tensor) -> Tensor:
         """Flags of items (B, K, items) as those of tokens (B, K, T): a token goes with its item."""
         members = self.members
         if members is None:
             return keep
+        # (B, K, T): the item of each token, 0 for tokens of no item
         index = members.clamp(min=0)[:, None].expand(-1, keep.shape[1], -1)
-        return keep.gather(2, index) | (members < 0)[:, None]
+        of_no_item = (members < 0)[:, None]
+        return keep.gather(2, index) | of_no_item
 
     def _unknown(self, names: list[list[bytes]]) -> list[dict[bytes, int]]:
         """Of each text the shortened ones that were never run -> their first place; each in one text alone."""
@@ -73,16 +81,22 @@ class ItemDeletions:
         if not most:
             return
         # a text with fewer of them is run undeleted in the places that are left, which costs least
-        once = keep.new_ones(len(keep), most, keep.shape[2])  # (B, most, T)
+        texts, _, tokens = keep.shape
+        # (B, most, T)
+        once = keep.new_ones(texts, most, tokens)
         for row, places in enumerate(unknown):
             once[row, : len(places)] = keep[row, list(places.values())]
-        chunk_size = max(1, CELLS // max(1, len(keep) * keep.shape[2]))
-        parts = [self.model.without(self.batch, part).double() for part in once.split(chunk_size, dim=1)]
-        logits = torch.cat(parts, dim=1)  # (B, most, C)
+        chunk_size = max(1, CELLS // max(1, texts * tokens))
+        parts = []
+        for part in once.split(chunk_size, dim=1):
+            parts.append(self.model.without(self.batch, part).double())
+        # (B, most, C)
+        logits = torch.cat(parts, dim=1)
         for row, places in enumerate(unknown):
-            self.known.update(zip(places, logits[row, : len(places)].unbind(), strict=True))
+            of_text = logits[row, : len(places)].unbind()
+            self.known.update(zip(places, of_text, strict=True))
 
 
-def _digest(name: bytes) -> bytes:
-    """A short name in a long one's place: a block of long texts has many."""
-    return hashlib.blake2b(name, digest_size=16).digest()
+def _digests(names: Iterable[bytes]) -> list[bytes]:
+    """Short names in long ones' places: a block of long texts has many."""
+    return [hashlib.blake2b(name, digest_size=16).digest() for name in names]

@@ -35,12 +35,15 @@ def rounds_of(copies: list[list[int]], facts_of: Callable[[int], str]) -> list[R
     groups = [_grouped(places, facts_of) for places in copies]
     rounds = []
     for number in range(max(map(len, groups), default=0)):
-        representatives, places = [], []
+        one = Round([], [])
         for of_text in groups:
-            last = len(of_text) - 1
-            representatives.append(of_text[min(number, last)][0])
-            places.append(of_text[number] if number <= last else [])
-        rounds.append(Round(representatives, places))
+            if number < len(of_text):
+                one.representatives.append(of_text[number][0])
+                one.places.append(of_text[number])
+            else:
+                one.representatives.append(of_text[-1][0])
+                one.places.append([])
+        rounds.append(one)
     return rounds
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -170,20 +171,16 @@ def _records(
     for start in range(0, len(keys), at_once):
         some_keys = keys[start : start + at_once]
         columns = _collected(parts, some_keys, examples)
-        values = np.stack([columns.values(key) for key in some_keys], axis=1)  # (n, keys)
+        # (n, keys)
+        values = np.stack([columns.values(key) for key in some_keys], axis=1)
         for group, places in groups.items():
-            for key, summary in zip(some_keys, summarize(values[places]), strict=True):
-                numbers = {**asdict(summary), "reasons": columns.reason_counts(key, places)}
-                record = ScoreRecord(
-                    test=table.test_of(key.metric),
-                    metric=key.metric,
-                    site=key.site,
-                    source=key.source,
-                    group=group,
-                    **numbers,
-                )
+            summaries = summarize(values[places])
+            for key, summary in zip(some_keys, summaries, strict=True):
+                summary = replace(summary, reasons=columns.reason_counts(key, places))
+                test = table.test_of(key.metric)
+                record = ScoreRecord(test=test, **key._asdict(), group=group, **asdict(summary))
                 records[group].append(record)
-    return [record for of_group in records.values() for record in of_group]
+    return list(chain.from_iterable(records.values()))
 
 
 def _collected(parts: Callable[[], Parts], keys: Iterable[Key], examples: Sequence[str]) -> ScoreColumns:

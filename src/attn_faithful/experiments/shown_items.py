@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from attn_faithful.data.token_spans import in_pieces, span_finder
 from attn_faithful.data.tokenized import tokenize
 from attn_faithful.data.words import Span, shown_spans
 
+SPECIAL = "special_tokens_mask"
 SENTENCE = "sentence"  # the site whose items are sentences
 
 
@@ -52,15 +54,18 @@ class ShownItems:
         self.texts = texts
         self.rows = rows
         self.queries = queries
-        special_are_items = tokenizer.num_special_tokens_to_add() and "special_tokens_mask" not in rows.column_names
-        self._spans: Callable[[int, list[str]], list[list[Span]]] | None
-        if not tokenizer.is_fast or special_are_items:
-            self._spans = None
-        elif in_pieces(tokenizer):
+        self._spans: Callable[[int, list[str]], list[list[Span]]] | None = None
+        if not tokenizer.is_fast or self._special_are_items():
+            return
+        if in_pieces(tokenizer):
             self._spans = self._piece_spans
         else:
             self._find_words = span_finder(tokenizer)
             self._spans = self._word_spans
+
+    def _special_are_items(self) -> bool:
+        adds_special = self.tokenizer.num_special_tokens_to_add() > 0
+        return adds_special and SPECIAL not in self.rows.column_names
 
     # tokens
 
@@ -135,15 +140,19 @@ class ShownItems:
     ) -> ItemTexts:
         """Tokens of one number as one item; the separator stands between them where there are no offsets."""
         numbers = _of_content(self.rows, column, place)
-        members = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-        if tokens.offsets is None:
-            return ItemTexts([separator.join(tokens.strings[t] for t in item) for item in members], None)
-        spans = []
-        for item in members:
-            shown = [t for t in item if tokens.strings[t]] or item[:1]
-            first, last = shown[0], shown[-1]
-            spans.append((tokens.offsets[2 * first], tokens.offsets[2 * last + 1]))
-        return ItemTexts([self.texts[place][start:end] for start, end in spans], _flat(spans))
+        strings: list[str] = []
+        spans: list[Span] = []
+        for number in np.unique(numbers):
+            members = np.flatnonzero(numbers == number)
+            if tokens.offsets is None:
+                strings.append(separator.join(tokens.strings[t] for t in members))
+                continue
+            # the first pieces of a character are "" and have no place of their own
+            shown = [t for t in members if tokens.strings[t]] or members[:1]
+            start, end = tokens.offsets[2 * shown[0]], tokens.offsets[2 * shown[-1] + 1]
+            strings.append(self.texts[place][start:end])
+            spans.append((start, end))
+        return ItemTexts(strings, None if tokens.offsets is None else _flat(spans))
 
 
 def shown_items(
@@ -166,11 +175,11 @@ def queries(texts: Any) -> Texts | None:
 def _of_content(rows: Rows, column: str, place: int) -> np.ndarray:
     """The values of a column at the content tokens of an example."""
     values = np.asarray(rows[column][place], dtype=np.int64)
-    if "special_tokens_mask" not in rows.column_names:
+    if SPECIAL not in rows.column_names:
         return values
-    special = np.asarray(rows["special_tokens_mask"][place], dtype=bool)
+    special = np.asarray(rows[SPECIAL][place], dtype=bool)
     return values[~special]
 
 
 def _flat(spans: Sequence[Span]) -> list[int]:
-    return [place for span in spans for place in span]
+    return list(chain.from_iterable(spans))

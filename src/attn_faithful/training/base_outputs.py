@@ -18,22 +18,20 @@ def with_base(dataset: Any, base: Outputs) -> Any:
         raise InputError(f"Expected the base's outputs of {len(dataset)} examples, but got {len(base)}.")
     attention = list(base.attention)
     if SPECIAL in dataset.column_names:
-        pairs = zip(attention, dataset[SPECIAL], strict=True)
-        attention = [_over_all_tokens(weights, np.asarray(special, dtype=bool)) for weights, special in pairs]
+        attention = []
+        for weights, special in zip(base.attention, dataset[SPECIAL], strict=True):
+            # (T,): special tokens have no weight
+            over_all_tokens = np.zeros(len(special))
+            over_all_tokens[~np.asarray(special, dtype=bool)] = weights
+            attention.append(over_all_tokens)
     return dataset.with_columns(base_attention=attention, base_probabilities=list(base.probabilities))
-
-
-def _over_all_tokens(weights: np.ndarray, special: np.ndarray) -> np.ndarray:
-    """Weights of the content tokens as weights (T,) of all tokens; those of special tokens are 0."""
-    over_all = np.zeros(len(special))
-    over_all[~special] = weights
-    return over_all
 
 
 def base_of(dataset: Any) -> Outputs:
     """The base's outputs from the columns of `with_base`: attention over the content tokens."""
     attention = list(dataset["base_attention"])
     if SPECIAL in dataset.column_names:
-        pairs = zip(attention, dataset[SPECIAL], strict=True)
-        attention = [weights[~np.asarray(special, dtype=bool)] for weights, special in pairs]
+        attention = []
+        for weights, special in zip(dataset["base_attention"], dataset[SPECIAL], strict=True):
+            attention.append(weights[~np.asarray(special, dtype=bool)])
     return Outputs(np.asarray(dataset["base_probabilities"]), attention)
