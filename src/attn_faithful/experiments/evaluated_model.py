@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attn_faithful.models.inference import Collate
+import torch
+
+from attn_faithful.models.blocks import Block
+from attn_faithful.models.inference import Collate, encode_block
+from attn_faithful.models.protocol import Batch, Encoded
 
 
 @dataclass(frozen=True)
@@ -36,3 +40,13 @@ class EvaluatedModel:
         """A model with the ids of its tokenizer that may replace a token."""
         token_ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk", "pad")}
         return cls(model, collate, label_names, token_ids)
+
+    def encode_block(self, rows: Any, block: Block, site: str) -> tuple[Batch, Encoded]:
+        """The inputs of a block, and what the model does with them at a site; see `models.inference`."""
+        return encode_block(self.model, rows, self.collate, block, site)
+
+    @torch.no_grad()
+    def encode(self, batch: Batch, site: str) -> Encoded:
+        """What the model does with some inputs at a site, without gradients."""
+        encoded: Encoded = self.model.encode(batch, site)
+        return encoded
