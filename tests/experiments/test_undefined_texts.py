@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def test_a_text_that_a_source_or_a_test_cannot_take(model, tmp_path, monkeypatch
         broken = lambda block, settings: (  # noqa: E731
             1 / 0 if bool((block.encoded.content.sum(1) == 3).any()) else evaluator.run(block, settings)
         )
-        monkeypatch.setitem(EVALUATORS._entries, "permutation", testing.replace(evaluator, run=broken))
+        monkeypatch.setitem(EVALUATORS._entries, "permutation", replace(evaluator, run=broken))
     result, said = evaluated(model, tmp_path)
     check_one_is_lost(result, said, "not measured: ZeroDivisionError: division by zero")
     chances = result.folder.read_table("predictions").column("probabilities").to_pylist()
