@@ -31,7 +31,9 @@ def columns():
 
 
 def scores(columns, base=BASE, **settings):
-    return attefa.score(np.asarray(columns["output_tvd"]), np.asarray(columns["attention_jsd"]), base[0], **settings)
+    tvd = np.asarray(columns["output_tvd"])
+    jsd = np.asarray(columns["attention_jsd"])
+    return attefa.score(tvd, jsd, base[0], **settings)
 
 
 # --- the metric table
@@ -104,9 +106,8 @@ def test_several_labels():
     found = scores(columns, base, multi_label=True)
     constant = np.abs(base[0] - np.median(base[0], axis=0)).mean()
     assert found["constant_tvd"].value == pytest.approx(constant, abs=1e-10)
-    assert found["tvd"].value == pytest.approx(
-        np.mean([e for e, n in zip(expected, LENGTHS, strict=True) if n]), abs=1e-10
-    )
+    of_texts_with_tokens = [tvd for tvd, n in zip(expected, LENGTHS, strict=True) if n]
+    assert found["tvd"].value == pytest.approx(np.mean(of_texts_with_tokens), abs=1e-10)
 
 
 # --- score
@@ -122,9 +123,9 @@ def test_records_equal_loops(columns):
     assert found["jsd"].value == pytest.approx(jsd.mean(), abs=1e-10)
     assert found["constant_tvd"].value == pytest.approx(slow_faithfulness.constant_twin_tvd(BASE[0]), abs=1e-8)
     assert (found["attefa"].low, found["attefa"].high) == faithfulness.bootstrap_attefa([tvd], [jsd])
-    assert all(found[name].n == 5 and found[name].n_undefined == 1 for name in ("attefa", "tvd", "jsd"))
     for metric in attefa.ATTEFA, attefa.TVD, attefa.JSD:
         record = found[metric.name]
+        assert (record.n, record.n_undefined) == (5, 1)
         assert metric.low <= record.low <= record.value <= record.high <= metric.high
         assert record.reason is None
 
@@ -151,7 +152,9 @@ def test_a_twin_that_never_moved():
 def test_nothing_defined():
     base = BASE[0], [np.zeros(0)] * 6
     found = scores(attefa.run(EXAMPLES, base, base, "x"))
-    assert all(math.isnan(found[name].value) and found[name].reason for name in ("attefa", "tvd", "jsd"))
+    for name in ("attefa", "tvd", "jsd"):
+        assert math.isnan(found[name].value)
+        assert found[name].reason
     assert found["attefa"].n_undefined == 6
 
 
@@ -180,12 +183,9 @@ def test_rows_of_the_table_scores(columns):
     rows = attefa.per_example(columns)
     assert set(rows) == set(schema.columns("scores"))
     assert {len(values) for values in rows.values()} == {18}
-    by_key = {
-        (example, metric): (value, reason)
-        for example, metric, value, reason in zip(
-            *(rows[k] for k in ("example", "metric", "value", "reason")), strict=True
-        )
-    }
+    keys = zip(rows["example"], rows["metric"], strict=True)
+    cells = zip(rows["value"], rows["reason"], strict=True)
+    by_key = dict(zip(keys, cells, strict=True))
     assert len(by_key) == 18
     ratios, _ = faithfulness.attefa_per_example(columns["output_tvd"], columns["attention_jsd"])
     for i, example in enumerate(EXAMPLES):
@@ -202,8 +202,11 @@ def test_rows_of_the_table_scores(columns):
 
 
 def test_nan_in_attention_is_named():
-    broken = TWIN[0], [np.full(n, math.nan) if i == 3 else TWIN[1][i] for i, n in enumerate(LENGTHS)]
-    rows = attefa.per_example(attefa.run(EXAMPLES, BASE, broken, "x"))
-    reasons = {(e, m): r for e, m, r in zip(rows["example"], rows["metric"], rows["reason"], strict=True)}
+    probabilities, attention = TWIN
+    broken = list(attention)
+    broken[3] = np.full(LENGTHS[3], math.nan)
+    rows = attefa.per_example(attefa.run(EXAMPLES, BASE, (probabilities, broken), "x"))
+    keys = zip(rows["example"], rows["metric"], strict=True)
+    reasons = dict(zip(keys, rows["reason"], strict=True))
     assert reasons["test-3", "jsd"] == reasons["test-3", "attefa"] == "nan in attention"
     assert reasons["test-2", "attefa"] == "no content token"

@@ -23,16 +23,15 @@ def test_sooner_is_fewer_items_and_later_is_more():
     attention, _ = values(found, "flip_size", "attention")
     for name in ("attention_gradient", "attention_x_gradient", "random_ranking"):
         sizes, _ = values(found, "flip_size", name)
-        for said, fewer in (("sooner", sizes), ("later", attention)):
-            column, reasons = values(found, f"flips_{said}", f"{name}~attention")
-            more = attention if fewer is sizes else sizes
+        for metric, fewer, more in (("sooner", sizes, attention), ("later", attention, sizes)):
+            column, reasons = values(found, f"flips_{metric}", f"{name}~attention")
             for example, value in column.items():
                 if math.isnan(sizes[example]) or math.isnan(attention[example]):
                     assert math.isnan(value)
                     assert reasons[example] in ("never flips", "one item", "no content token")
                 else:
                     assert value == (fewer[example] < more[example])
-                    seen[said] += value
+                    seen[metric] += value
         difference, _ = values(found, "flip_difference", f"{name}~attention")
         for example, n in zip(block.example, LENGTHS, strict=True):
             assert difference[example] == pytest.approx((sizes[example] - attention[example]) / max(n, 1), nan_ok=True)
