@@ -77,7 +77,9 @@ def keeping(block: Block, kept, seed=0) -> Block:
 def values(found, metric, source=None):
     """example -> value of one metric, and example -> reason."""
     table = found.scores
-    rows = [i for i, name in enumerate(table["metric"]) if name == metric and source in (None, table["source"][i])]
-    return {table["example"][i]: table["value"][i] for i in rows}, {
-        table["example"][i]: table["reason"][i] for i in rows
-    }
+    value_of, reason_of = {}, {}
+    for row, example in enumerate(table["example"]):
+        if table["metric"][row] == metric and source in (None, table["source"][row]):
+            value_of[example] = table["value"][row]
+            reason_of[example] = table["reason"][row]
+    return value_of, reason_of
