@@ -137,10 +137,15 @@ def importance_from_file(lists: Sequence[Sequence[float]], content: Tensor, exam
 def importance_by_place(places: list[list[int]], sources: Mapping[str, Tensor], content: Tensor) -> Importance:
     """Importance of the content tokens, for every place where a text is; the weights of attention are left out."""
     is_content = content.cpu().numpy()
-    arrays = {name: values.cpu().numpy() for name, values in sources.items() if name != "attention"}
     importance: Importance = {}
-    for row, copies in enumerate(places):
-        if copies:
-            of_text = {name: values[row][is_content[row]].tolist() for name, values in arrays.items()}
-            importance |= dict.fromkeys(copies, of_text)
+    for name, values in sources.items():
+        if name == "attention":
+            continue
+        # (B, T)
+        array = values.cpu().numpy()
+        for row, copies in enumerate(places):
+            if copies:
+                of_text = array[row][is_content[row]].tolist()
+                for place in copies:
+                    importance.setdefault(place, {})[name] = of_text
     return importance

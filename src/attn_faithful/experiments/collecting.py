@@ -27,6 +27,34 @@ COLUMNS = ("example", "site", "source", "metric", "value", "reason")
 NOT_COMPUTED = "not computed"
 
 
+_CODE_OF_DEFINED = 0
+_CODE_OF_NOT_COMPUTED = 1
+
+
+class _Column:
+    """One number of every example: sums and counts of its slots, and codes of reasons."""
+
+    def __init__(self, n: int) -> None:
+        self.sums = np.zeros(n)
+        self.counts = np.zeros(n, np.uint16)
+        self.reasons = np.full(n, _CODE_OF_NOT_COMPUTED, np.uint16)
+
+    def add(self, positions: np.ndarray, values: np.ndarray, codes: np.ndarray) -> None:
+        """Add values at the positions of their examples, with the codes of their reasons."""
+        defined = ~np.isnan(values)
+        np.add.at(self.sums, positions[defined], values[defined])
+        np.add.at(self.counts, positions[defined], np.uint16(1))
+        self.reasons[positions[defined]] = _CODE_OF_DEFINED
+        self._add_reasons(positions[~defined], codes[~defined])
+
+    def _add_reasons(self, positions: np.ndarray, codes: np.ndarray) -> None:
+        """The reason of an example without a value and without a reason; the first one stays."""
+        is_new = self.reasons[positions] == _CODE_OF_NOT_COMPUTED
+        # backwards: of several rows of an example the first is written last
+        backwards = positions[is_new][::-1]
+        self.reasons[backwards] = codes[is_new][::-1]
+
+
 class ScoreColumns:
     """The columns of some keys.
 
@@ -39,11 +67,8 @@ class ScoreColumns:
 
     def __init__(self, keys: Iterable[Key], examples: Sequence[str]) -> None:
         self._examples = pa.array(examples, pa.string())
-        self._codes: dict[str | None, int] = {None: 0, NOT_COMPUTED: 1}  # reason -> its code
-        n = len(examples)
-        self._sums = {key: np.zeros(n) for key in keys}
-        self._counts = {key: np.zeros(n, np.uint16) for key in self._sums}
-        self._reasons = {key: np.ones(n, np.uint16) for key in self._sums}
+        self._columns = {key: _Column(len(examples)) for key in keys}
+        self._codes: dict[str | None, int] = {None: _CODE_OF_DEFINED, NOT_COMPUTED: _CODE_OF_NOT_COMPUTED}
 
     def add(self, part: Any) -> None:
         """Take the rows of the keys, and no others."""
@@ -51,62 +76,52 @@ class ScoreColumns:
         reasons = _encoded(part, "reason")
         codes = self._codes_of(reasons.names)
         for key, rows in _by_key(part):
-            if key not in self._sums:
+            column = self._columns.get(key)
+            if column is None:
                 continue
             positions = places.take(rows)
             if positions.null_count:
-                stranger = part.column("example").take(rows).filter(pc.is_null(positions))[0].as_py()
-                raise InputError(f"The scores hold an example {stranger!r} that the data set does not have.")
+                _refuse_strangers(part.column("example").take(rows), positions)
             values = part.column("value").take(rows).to_numpy(zero_copy_only=False)
-            self._add(key, positions.to_numpy(), values, codes[reasons.indices[rows]])
+            column.add(positions.to_numpy(), values, codes[reasons.indices[rows]])
 
     def _codes_of(self, reasons: list[str | None]) -> np.ndarray:
         codes = [self._codes.setdefault(reason, len(self._codes)) for reason in reasons]
-        return np.array(codes or [0], np.uint16)
-
-    def _add(
-        self,
-        key: Key,
-        positions: np.ndarray,
-        values: np.ndarray,
-        codes: np.ndarray,
-    ) -> None:
-        """Add values of a key at the positions of their examples, with the codes of their reasons."""
-        defined = ~np.isnan(values)
-        np.add.at(self._sums[key], positions[defined], values[defined])
-        np.add.at(self._counts[key], positions[defined], np.uint16(1))
-        reasons = self._reasons[key]
-        reasons[positions[defined]] = 0
-        undefined = positions[~defined]
-        codes = codes[~defined]
-        is_first = reasons[undefined] == self._codes[NOT_COMPUTED]
-        # backwards: of several rows of an example the first is written last, and stays
-        reasons[undefined[is_first][::-1]] = codes[is_first][::-1]
+        return np.array(codes or [_CODE_OF_DEFINED], np.uint16)
 
     def values(self, key: Key) -> np.ndarray:
         """The column (n,) of a key, NaN where undefined."""
-        counts = self._counts[key]
+        column = self._columns[key]
         with np.errstate(invalid="ignore"):
-            return self._sums[key] / np.where(counts > 0, counts, np.nan)
+            return column.sums / np.where(column.counts > 0, column.counts, np.nan)
 
     def reason_counts(self, key: Key, places: np.ndarray) -> dict[str, int]:
         """Why values are undefined -> how many of the examples at some places, sorted by reason."""
         names = list(self._codes)
-        counts = np.bincount(self._reasons[key][places], minlength=len(names))
-        by_reason = {str(names[code]): int(counts[code]) for code in counts.nonzero()[0] if code}
+        counts = np.bincount(self._columns[key].reasons[places], minlength=len(names))
+        by_reason = {}
+        for code in counts.nonzero()[0]:
+            if code != _CODE_OF_DEFINED:
+                by_reason[str(names[code])] = int(counts[code])
         return dict(sorted(by_reason.items()))
 
     def reasons(self, key: Key) -> list[str | None]:
         """Why the value of each example is undefined; None where it is defined."""
         names = list(self._codes)
-        return [names[code] for code in self._reasons[key]]
+        return [names[code] for code in self._columns[key].reasons]
+
+
+def _refuse_strangers(examples: Any, positions: Any) -> None:
+    stranger = examples.filter(pc.is_null(positions))[0].as_py()
+    raise InputError(f"The scores hold an example {stranger!r} that the data set does not have.")
 
 
 def keys_of(parts: Parts) -> list[Key]:
     """Every key, in the order in which they come."""
     keys: dict[Key, None] = {}
     for part in parts:
-        keys |= dict.fromkeys(key for key, _ in _by_key(part))
+        for key, _ in _by_key(part):
+            keys[key] = None
     return list(keys)
 
 

@@ -83,7 +83,8 @@ def _adapted(model: nn.Module, rank: int) -> nn.Module:
         from peft import LoraConfig, get_peft_model
     except ImportError:
         raise InputError("lora_rank needs the package peft, which is not installed: pip install peft.") from None
-    shared = {id(p): nn.Parameter(p.detach(), requires_grad=False) for p in model.parameters()}
+    # a deep copy that takes these in the place of its own weights
+    shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
     adapters = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear")
     return get_peft_model(copy.deepcopy(model, shared), adapters)
 
@@ -96,13 +97,18 @@ def _disturb(stock: StockModel, layers: list[int], share: float) -> None:
         done: set[int] = set()  # layers may share a module
         for layer in layers:
             call = trace.seen[layer]
-            weights = [p for p in call.module.parameters() if p.requires_grad and p.dim() > 1 and id(p) not in done]
+            weights = [weight for weight in _matrices(call.module) if id(weight) not in done]
             if not weights:
                 continue
             spread = _adapter_spread(call.module)
             for weight, slope in zip(weights, _slopes(call, weights), strict=True):
                 done.add(id(weight))
                 _add_noise(weight, slope != 0, share, spread.get(id(weight)))
+
+
+def _matrices(module: nn.Module) -> list[nn.Parameter]:
+    """The trained weights of a module but for its biases and factors."""
+    return [weight for weight in module.parameters() if weight.requires_grad and weight.dim() > 1]
 
 
 @torch.no_grad()
@@ -132,7 +138,10 @@ def _slopes(call: Call, weights: list[nn.Parameter]) -> list[Tensor]:
     factors = torch.randn_like(call.scores) * call.allowed
     total = (call.scores * factors).sum()
     slopes = torch.autograd.grad(total, weights, retain_graph=True, allow_unused=True)
-    return [torch.zeros_like(w) if slope is None else slope for w, slope in zip(weights, slopes, strict=True)]
+    filled = []
+    for weight, slope in zip(weights, slopes, strict=True):
+        filled.append(torch.zeros_like(weight) if slope is None else slope)
+    return filled
 
 
 def _adapter_spread(module: nn.Module) -> dict[int, Tensor]:
@@ -141,6 +150,7 @@ def _adapter_spread(module: nn.Module) -> dict[int, Tensor]:
     for part in module.modules():
         for name, outer in getattr(part, "lora_B", {}).items():
             inner = part.lora_A[name].weight
-            scale = part.scaling[name] * inner.shape[0] ** 0.5 * inner.std()
+            rank = inner.shape[0]
+            scale = part.scaling[name] * rank**0.5 * inner.std()
             spread[id(outer.weight)] = part.get_base_layer().weight.std() / scale
     return spread
