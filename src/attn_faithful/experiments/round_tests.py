@@ -29,7 +29,7 @@ from attn_faithful.experiments.rounds import Round
 from attn_faithful.models.protocol import Batch, Encoded
 
 ControlledTest = tuple[str | None, str]  # a control, or None for the model's own attention; and a test
-Given = Sequence[Sequence[float]]  # importance computed elsewhere, a list an example
+FileImportance = Sequence[Sequence[float]]  # importance computed elsewhere, a list an example
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class RoundTests:
     def run(
         self,
         runs: Sequence[ControlledTest],
-        given: Given | None,
+        file_importance: FileImportance | None,
         on_step: Callable[[], None],
     ) -> tuple[Importance, ScoreRows]:
         """Importance and scores of all examples of the round.
 
         Args:
             runs: the tests.
-            given: importance computed elsewhere, by place in the data.
+            file_importance: importance computed elsewhere, by place in the data.
             on_step: called after the sources and after every test.
         """
         encoded = self.site.encoded
@@ -89,8 +89,8 @@ class RoundTests:
         block = self._block()
         sources = BlockSources(self.evaluated, self.settings, self.site.batch, block, self.cache)
         importance, scores = sources.compute(self._target())
-        if given is not None:
-            importance[GIVEN] = self._given_importance(given)
+        if file_importance is not None:
+            importance[GIVEN] = self._file_importance(file_importance)
         block = replace(block, sources=importance)
         on_step()
         by_label = sources.by_label()
@@ -151,11 +151,11 @@ class RoundTests:
         index = list(self.evaluated.label_names).index(target)
         return torch.full((len(places),), index, device=device)
 
-    def _given_importance(self, given: Given) -> Tensor:
+    def _file_importance(self, file_importance: FileImportance) -> Tensor:
         """The importance of the source "given" over the tokens of the texts, (B, T)."""
         encoded = self.site.encoded
         check_by_token(self.evaluated.model.sites, encoded, self.site.name)
-        lists = [given[place] for place in self.one.representatives]
+        lists = [file_importance[place] for place in self.one.representatives]
         return importance_from_file(lists, encoded.content, self._examples)
 
     def _copies(self) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from attn_faithful.experiments.deletions import ItemDeletions
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.gold import Gold
-from attn_faithful.experiments.round_tests import BlockSite, ControlledTest, Given, RoundTests
+from attn_faithful.experiments.round_tests import BlockSite, ControlledTest, FileImportance, RoundTests
 from attn_faithful.experiments.rounds import rounds_of
 from attn_faithful.models import blocks
 from attn_faithful.models.inference import output_rows
@@ -32,13 +32,13 @@ class Tester:
         evaluated: the model.
         rows: encoded examples.
         settings: which tests, and how; without tests, only the model's outputs are computed.
-        given: importance computed elsewhere, one list an example over its content tokens; the source "given".
+        file_importance: importance computed elsewhere, one list an example over its content tokens; the source "given".
     """
 
     evaluated: EvaluatedModel
     rows: Any
     settings: EvaluationSettings
-    given: Given | None = None
+    file_importance: FileImportance | None = None
 
     @cached_property
     def gold(self) -> Gold:
@@ -113,7 +113,7 @@ class Tester:
             report = on_step
             for one, cache in zip(rounds, caches, strict=True):
                 tests = RoundTests(self.evaluated, self.settings, self.gold, site, one, cache)
-                importance, scores = tests.run(self.runs, self.given, report)
+                importance, scores = tests.run(self.runs, self.file_importance, report)
                 tested.importance |= importance
                 tested.scores.extend(scores)
                 report = _no_step  # steps are those of the first round
@@ -132,8 +132,8 @@ class Tester:
             facts += [np.asarray(label).tolist() for label in self.gold.labels([place])]
         if any(test.needs_rationale for test in tests) and self.gold.has_rationales:
             facts.append(self.gold.marks(place))
-        if self.given is not None:
-            facts.append(list(self.given[place]))
+        if self.file_importance is not None:
+            facts.append(list(self.file_importance[place]))
         return repr(facts)
 
     def _deletions(self, earlier: list[ItemDeletions], batch: Batch, encoded: Encoded) -> ItemDeletions | None:

@@ -100,10 +100,10 @@ class EvaluationRun:
         collate = collator(self.rows, (), task.model.pad_token_id)
         evaluated = EvaluatedModel.of(task.model, task.tokenizer, collate, task.texts.label_names)
         items = shown_items(task.tokenizer, self.texts, self.rows, joined=task.model.reads_pairs)
-        given, notes = self._given_importance(items)
+        file_importance, notes = self._file_importance(items)
         builder = RowBuilder(self.rows, items, queries(self.texts))
         writer = Writer(self.folder, builder, self.processes, self.chunk_size, depends_on=task.identity.digest)
-        evaluate_rows(evaluated, self.rows, task.settings, writer, given, on_progress)
+        evaluate_rows(evaluated, self.rows, task.settings, writer, file_importance, on_progress)
         writer.close()
         if self.processes.main:
             with kept_tables(self.folder):
@@ -123,7 +123,7 @@ class EvaluationRun:
             unused.append("special_tokens_mask")
         return Rows.of(encoded.remove_columns([name for name in unused if name in encoded.column_names]))
 
-    def _given_importance(self, items: ShownItems) -> tuple[Any, list[str]]:
+    def _file_importance(self, items: ShownItems) -> tuple[Any, list[str]]:
         """Importance from the source file, and a note of the examples that it lacks."""
         path = self.task.source_file
         if path is None:

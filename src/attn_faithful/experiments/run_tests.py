@@ -24,7 +24,7 @@ def evaluate_rows(
     rows: Any,
     settings: EvaluationSettings,
     writer: Writer,
-    given: Sequence[Sequence[float]] | None = None,
+    file_importance: Sequence[Sequence[float]] | None = None,
     on_progress: ExampleProgress = lambda done, n: None,
 ) -> None:
     """Run the tests over a data set; without tests, only the model's outputs are written.
@@ -37,14 +37,14 @@ def evaluate_rows(
         rows: encoded examples.
         settings: which tests, and how.
         writer: takes what each block gives; its processes share the blocks.
-        given: importance computed elsewhere, one list an example over its content tokens; the source "given".
+        file_importance: importance computed elsewhere, one list an example over its content tokens; the source "given".
         on_progress: ``on_progress(done, n)`` after every test of a block, in examples of this process.
 
     Raises:
         InputError: what is wrong with the settings; finished blocks are kept, as they are whatever ends the run.
     """
     processes, builder = writer.processes, writer.builder
-    tester = Tester(evaluated, rows, settings, given)
+    tester = Tester(evaluated, rows, settings, file_importance)
     tester.check()
     blocks = writer.begin(planned(evaluated.model, rows))
     resumed = writer.resumed // processes.world
