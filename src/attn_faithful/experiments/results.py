@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -29,6 +30,26 @@ CHUNK_SIZE = 1024  # examples whose results are held before they are written
 CELLS = 2**17  # their tokens, at most: numbers of a token take some hundred bytes until then
 SECONDS = 20.0  # and so long at most, but for the block that is under way
 JOINED = ".joined.json"  # all tables are there, and what is left is to score them
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What is stored beside the tables of a part.
+
+    Attributes:
+        key: of the run that wrote it.
+        blocks: numbers of its blocks.
+        failed: examples that could not be measured -> the reason.
+        examples: how many it has.
+    """
+
+    key: str = ""
+    blocks: list[int] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    examples: int = 0
+
+
+_FACTS_OF_A_PART = [entry.name for entry in fields(PartFacts)]
 
 
 class _Buffer:
@@ -137,11 +158,11 @@ class Writer:
         """The blocks that an earlier run finished; parts of another run are removed."""
         finished: list[int] = []
         others = 0
-        for shard, part in self.folder.parts().items():
-            if part.get("key") == self.key and not set(part["blocks"]) & set(finished):
-                finished += part["blocks"]
+        for shard, part in self._parts().items():
+            if part.key == self.key and not set(part.blocks) & set(finished):
+                finished += part.blocks
                 continue
-            others += part.get("examples", 0)
+            others += part.examples
             self.folder.drop_part(shard)
         if others:
             warnings.warn(
@@ -176,13 +197,8 @@ class Writer:
         """Write what is held as a part of its own."""
         buffer = self._buffer
         if buffer.blocks:
-            facts = {
-                "key": self.key,
-                "blocks": buffer.blocks,
-                "failed": buffer.failed,
-                "examples": buffer.examples,
-            }
-            self.folder.write_part(str(min(buffer.blocks)), buffer.tables.by_table, facts)
+            facts = PartFacts(self.key, buffer.blocks, buffer.failed, buffer.examples)
+            self.folder.write_part(str(min(buffer.blocks)), buffer.tables.by_table, asdict(facts))
             self.failed |= buffer.failed
         self._buffer = _Buffer()
 
@@ -193,9 +209,9 @@ class Writer:
         except OSError:  # the disk is full: what was written before stays
             self._buffer = _Buffer()
         kept = 0
-        for part in self.folder.parts().values():
-            if part.get("key") == self.key:
-                kept += part["examples"]
+        for part in self._parts().values():
+            if part.key == self.key:
+                kept += part.examples
         if kept:
             where = f"{kept} of {len(self.examples)} texts are kept in {self.folder.path}"
             add_note(error, f"{where}; the same command goes on from there.")
@@ -226,11 +242,11 @@ class Writer:
         warn_of(self.failed, len(self.examples))
 
     def _join(self) -> None:
-        parts = self.folder.parts()
+        parts = self._parts()
         shards = sorted(parts, key=int)
         self.failed = {}
         for shard in shards:
-            self.failed |= parts[shard]["failed"]
+            self.failed |= parts[shard].failed
         if self.failed:
             self._write_extra(self._rows_of_failed(shards))
         for name in NAMES:
@@ -239,6 +255,14 @@ class Writer:
         self.folder.place(self.folder / JOINED, lambda path: path.write_text(state, encoding="utf-8"))
         for shard in [*shards, *self.extra_shards]:
             self.folder.drop_part(shard)
+
+    def _parts(self) -> dict[str, PartFacts]:
+        """The facts of the parts in the run folder, by shard."""
+        parts = {}
+        for shard, facts in self.folder.parts().items():
+            known = {name: facts[name] for name in _FACTS_OF_A_PART if name in facts}
+            parts[shard] = PartFacts(**known)
+        return parts
 
     def _rows_of_failed(self, shards: Sequence[str]) -> TableRows:
         """Rows of the examples that could not be measured: every number undefined, for their reason."""
