@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from attn_faithful.data.rows import Rows
+from attn_faithful.data.text_column import Texts
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.experiments.columns import Columns
 from attn_faithful.experiments.shown_items import ShownItems
@@ -84,6 +86,26 @@ class RowBuilder:
         self.rows = rows
         self.items = items
         self.queries = queries
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: Any,
+        texts: Any,
+        rows: Rows,
+        joined: bool = False,
+    ) -> RowBuilder:
+        """Rows of the texts of a split.
+
+        Args:
+            tokenizer: that encoded them.
+            texts: as they were read.
+            rows: encoded.
+            joined: whether the model reads pairs as one text.
+        """
+        queries = Texts.of(texts, "query") if "query" in texts.column_names else None
+        items = ShownItems(tokenizer, Texts.of(texts, "text"), rows, queries if joined else None)
+        return cls(rows, items, queries)
 
     def tables(self, results: BlockResults) -> TableRows:
         """What one block gave as rows of the tables."""

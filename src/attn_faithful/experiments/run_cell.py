@@ -25,7 +25,6 @@ from attn_faithful.experiments.results import Writer, kept_tables, tidy
 from attn_faithful.experiments.run_facts import long_history, run_meta
 from attn_faithful.experiments.run_tests import evaluate_rows
 from attn_faithful.experiments.scoring import StoredScores
-from attn_faithful.experiments.shown_items import queries, shown_items
 from attn_faithful.experiments.threads import threads_for, weights_of
 from attn_faithful.experiments.trained_models import TrainedModel
 from attn_faithful.experiments.twin_plan import TwinPlan
@@ -134,8 +133,7 @@ class CellRun:
     def writer(self) -> Writer:
         """Writes the tables of the test split."""
         texts = self.data.texts.splits["test"]
-        items = shown_items(self.data.tokenizer, texts, self.test)
-        builder = RowBuilder(self.test, items, queries(texts))
+        builder = RowBuilder.of(self.data.tokenizer, texts, self.test)
         depends_on = [weights(self.folder / "model"), self.cell.recipe.evaluation.on_disk()]
         return Writer(self.folder, builder, self.processes, depends_on=depends_on)
 

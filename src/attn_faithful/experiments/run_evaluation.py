@@ -26,7 +26,7 @@ from attn_faithful.experiments.results import Writer, kept_tables, tidy
 from attn_faithful.experiments.run_facts import run_meta, weights_of_origin
 from attn_faithful.experiments.run_tests import ExampleProgress, evaluate_rows
 from attn_faithful.experiments.scoring import StoredScores
-from attn_faithful.experiments.shown_items import ShownItems, queries, shown_items
+from attn_faithful.experiments.shown_items import ShownItems
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.records.meta import EVALUATION_KEYS, RunMeta
 from attn_faithful.records.summary import RunSummary
@@ -99,9 +99,8 @@ class EvaluationRun:
         task = self.task
         collate = collator(self.rows, (), task.model.pad_token_id)
         evaluated = EvaluatedModel.of(task.model, task.tokenizer, collate, task.texts.label_names)
-        items = shown_items(task.tokenizer, self.texts, self.rows, joined=task.model.reads_pairs)
-        file_importance, notes = self._file_importance(items)
-        builder = RowBuilder(self.rows, items, queries(self.texts))
+        builder = RowBuilder.of(task.tokenizer, self.texts, self.rows, joined=task.model.reads_pairs)
+        file_importance, notes = self._file_importance(builder.items)
         writer = Writer(self.folder, builder, self.processes, self.chunk_size, depends_on=task.identity.digest)
         evaluate_rows(evaluated, self.rows, task.settings, writer, file_importance, on_progress)
         writer.close()

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_faithful.data.rows import Rows
-from attn_faithful.data.text_column import Texts
 from attn_faithful.data.token_spans import in_pieces, span_finder
 from attn_faithful.data.tokenized import tokenize
 from attn_faithful.data.words import Span, shown_spans
@@ -153,23 +152,6 @@ class ShownItems:
             strings.append(self.texts[place][start:end])
             spans.append((start, end))
         return ItemTexts(strings, None if tokens.offsets is None else _flat(spans))
-
-
-def shown_items(
-    tokenizer: Any,
-    texts: Any,
-    rows: Rows,
-    joined: bool = False,
-) -> ShownItems:
-    """The items of a split, from its texts as they were read; ``joined``: the model reads pairs as one text."""
-    return ShownItems(tokenizer, Texts.of(texts, "text"), rows, queries(texts) if joined else None)
-
-
-def queries(texts: Any) -> Texts | None:
-    """Of pairs, the texts that ask."""
-    if "query" not in texts.column_names:
-        return None
-    return Texts.of(texts, "query")
 
 
 def _of_content(rows: Rows, column: str, place: int) -> np.ndarray:

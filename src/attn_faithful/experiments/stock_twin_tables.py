@@ -11,7 +11,6 @@ from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.readable_texts import Split
 from attn_faithful.experiments.results import Writer, tidy
-from attn_faithful.experiments.shown_items import queries, shown_items
 from attn_faithful.experiments.stock_twin_scores import ComparedTwins
 from attn_faithful.models.blocks import Block
 from attn_faithful.models.inference import Collate, encode_block, output_rows
@@ -37,7 +36,7 @@ def write_tables(
         compared: all twins, with the model's probabilities.
     """
     rows = split.rows
-    builder = RowBuilder(rows, shown_items(tokenizer, texts, rows, joined=True), queries(texts))
+    builder = RowBuilder.of(tokenizer, texts, rows, joined=True)
     writer = Writer(folder, builder, SINGLE_PROCESS)
     writer.extend(compared.scores, compared.variants)
     collate = collator(rows, pad_token_id=base.pad_token_id)
