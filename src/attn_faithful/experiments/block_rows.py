@@ -82,7 +82,12 @@ class RowBuilder:
         queries: of pairs, the text that asks, by place.
     """
 
-    def __init__(self, rows: Any, items: ShownItems, queries: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        rows: Any,
+        items: ShownItems,
+        queries: Sequence[str] | None,
+    ) -> None:
         self.rows = rows
         self.items = items
         self.queries = queries

@@ -85,7 +85,12 @@ class BlockSources:
             self._add_scores(scores, name, attribution)
         return importance, scores
 
-    def _add_scores(self, scores: ScoreRows, name: str, attribution: Attribution) -> None:
+    def _add_scores(
+        self,
+        scores: ScoreRows,
+        name: str,
+        attribution: Attribution,
+    ) -> None:
         for metric, column in attribution.extra.items():
             scores.add_columns(self.block, [ScoreColumn(metric, column, otherwise=NO_TOKEN, source=name)])
         if attribution.reasons:
@@ -124,7 +129,11 @@ def check_by_token(model_sites: Sequence[str], encoded: Encoded, site: str) -> N
         )
 
 
-def importance_from_file(lists: Sequence[Sequence[float]], content: Tensor, examples: Sequence[str]) -> Tensor:
+def importance_from_file(
+    lists: Sequence[Sequence[float]],
+    content: Tensor,
+    examples: Sequence[str],
+) -> Tensor:
     """Lists over content tokens as (B, T), NaN elsewhere."""
     importance = torch.full(content.shape, float("nan"), dtype=torch.float64)
     for row, values in enumerate(lists):
@@ -134,7 +143,11 @@ def importance_from_file(lists: Sequence[Sequence[float]], content: Tensor, exam
     return importance.to(content.device)
 
 
-def importance_by_place(places: list[list[int]], sources: Mapping[str, Tensor], content: Tensor) -> Importance:
+def importance_by_place(
+    places: list[list[int]],
+    sources: Mapping[str, Tensor],
+    content: Tensor,
+) -> Importance:
     """Importance of the content tokens, for every place where a text is; the weights of attention are left out."""
     is_content = content.cpu().numpy()
     importance: Importance = {}

@@ -91,7 +91,12 @@ class CellTraining:
             metrics[control] = json.loads(path.read_text())
         return metrics
 
-    def _train_control(self, control: str, outputs: Mapping[str, Outputs], path: Path) -> None:
+    def _train_control(
+        self,
+        control: str,
+        outputs: Mapping[str, Outputs],
+        path: Path,
+    ) -> None:
         data = self.data
         rows = {}
         for split, split_rows in data.rows.items():
@@ -108,7 +113,12 @@ class CellTraining:
             self.folder.place(path, lambda target: target.write_text(text))
         self.processes.wait(control)
 
-    def twin(self, plan: TwinPlan, base: Any, outputs: Mapping[str, Outputs]) -> TrainedModel:
+    def twin(
+        self,
+        plan: TwinPlan,
+        base: Any,
+        outputs: Mapping[str, Outputs],
+    ) -> TrainedModel:
         """A twin at its best epoch.
 
         Args:

@@ -39,7 +39,12 @@ class _Column:
         self.counts = np.zeros(n, np.uint16)
         self.reasons = np.full(n, _CODE_OF_NOT_COMPUTED, np.uint16)
 
-    def add(self, positions: np.ndarray, values: np.ndarray, codes: np.ndarray) -> None:
+    def add(
+        self,
+        positions: np.ndarray,
+        values: np.ndarray,
+        codes: np.ndarray,
+    ) -> None:
         """Add values at the positions of their examples, with the codes of their reasons."""
         defined = ~np.isnan(values)
         np.add.at(self.sums, positions[defined], values[defined])

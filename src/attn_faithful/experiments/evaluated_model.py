@@ -41,7 +41,12 @@ class EvaluatedModel:
         token_ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk", "pad")}
         return cls(model, collate, label_names, token_ids)
 
-    def encode_block(self, rows: Any, block: Block, site: str) -> tuple[Batch, Encoded]:
+    def encode_block(
+        self,
+        rows: Any,
+        block: Block,
+        site: str,
+    ) -> tuple[Batch, Encoded]:
         """The inputs of a block, and what the model does with them at a site; see `models.inference`."""
         return encode_block(self.model, rows, self.collate, block, site)
 

@@ -79,7 +79,11 @@ class Task:
         return is_multi_label(self.model.config)
 
 
-def make_task(model_input: ModelInput, data: DataInput, settings: EvaluationSettings) -> Task:
+def make_task(
+    model_input: ModelInput,
+    data: DataInput,
+    settings: EvaluationSettings,
+) -> Task:
     """A task from what a user names.
 
     Args:

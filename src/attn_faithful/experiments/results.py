@@ -290,7 +290,12 @@ class Writer:
                 return len(probabilities[0]), sites[0]
         raise InputError("No text at all could be measured.")
 
-    def _read(self, table: str, shard: str, columns: Sequence[str]) -> dict[str, list[Any]]:
+    def _read(
+        self,
+        table: str,
+        shard: str,
+        columns: Sequence[str],
+    ) -> dict[str, list[Any]]:
         path = self.folder / f"{table}.{shard}.parquet"
         values: dict[str, list[Any]] = pq.read_table(path, columns=list(columns)).to_pydict()
         return values

@@ -119,7 +119,12 @@ class RoundTests:
             without=self.site.deletions,
         )
 
-    def _scores(self, test: str, block: Block, by_label: Sequence[dict[str, Tensor]]) -> ScoreRows:
+    def _scores(
+        self,
+        test: str,
+        block: Block,
+        by_label: Sequence[dict[str, Tensor]],
+    ) -> ScoreRows:
         """The scores of one test."""
         evaluator = EVALUATORS[test]
         if evaluator.needs_labels:

@@ -136,7 +136,12 @@ class Tester:
             facts.append(list(self.file_importance[place]))
         return repr(facts)
 
-    def _deletions(self, earlier: list[ItemDeletions], batch: Batch, encoded: Encoded) -> ItemDeletions | None:
+    def _deletions(
+        self,
+        earlier: list[ItemDeletions],
+        batch: Batch,
+        encoded: Encoded,
+    ) -> ItemDeletions | None:
         """The deletions of the site's items; those of an earlier site with the same items, with their memory."""
         if not self.evaluated.model.deletes:
             return None

@@ -126,7 +126,11 @@ def _facts(parts: Callable[[], Parts], examples: Sequence[str]) -> list[Fact]:
     return facts
 
 
-def score_records(scores: Mapping[str, Sequence[Any]], examples: Sequence[str], groups: Groups) -> list[ScoreRecord]:
+def score_records(
+    scores: Mapping[str, Sequence[Any]],
+    examples: Sequence[str],
+    groups: Groups,
+) -> list[ScoreRecord]:
     """One record a site, source, metric and group, in the order of the metric table.
 
     Args:
@@ -183,7 +187,11 @@ def _records(
     return list(chain.from_iterable(records.values()))
 
 
-def _collected(parts: Callable[[], Parts], keys: Iterable[Key], examples: Sequence[str]) -> ScoreColumns:
+def _collected(
+    parts: Callable[[], Parts],
+    keys: Iterable[Key],
+    examples: Sequence[str],
+) -> ScoreColumns:
     columns = ScoreColumns(keys, examples)
     for part in parts():
         columns.add(part)

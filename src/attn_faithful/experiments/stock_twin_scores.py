@@ -42,7 +42,12 @@ class ComparedTwins:
 
     probabilities: np.ndarray
 
-    def __init__(self, base: StockModel, test: Split, label_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        base: StockModel,
+        test: Split,
+        label_names: Sequence[str],
+    ) -> None:
         self.base = base
         self.test = test
         self.label_names = label_names
@@ -52,7 +57,12 @@ class ComparedTwins:
         self.scores = Columns("scores")
         self.variants = Columns("variants")
 
-    def add(self, plan: TwinPlan, training: TrainingRecord, outputs: StockOutputs) -> None:
+    def add(
+        self,
+        plan: TwinPlan,
+        training: TrainingRecord,
+        outputs: StockOutputs,
+    ) -> None:
         """Add a twin by its outputs on all examples of the split."""
         self.probabilities = outputs.base
         multi_label = self.base.multi_label
@@ -67,7 +77,12 @@ class ComparedTwins:
         numbers = attefa.score(outputs.tvd, outputs.jsd, outputs.base, plan.max_tvd, multi_label)
         self.twins[plan.name] = plan.record(training, metrics, numbers, _layers(outputs, multi_label))
 
-    def _scores(self, name: str, outputs: StockOutputs, joint: Mapping[str, list[Any]]) -> Columns:
+    def _scores(
+        self,
+        name: str,
+        outputs: StockOutputs,
+        joint: Mapping[str, list[Any]],
+    ) -> Columns:
         """Rows of the table "scores" of a twin: over all layers, from its variants, and by layer."""
         scores = Columns("scores")
         scores.extend(attefa.per_example(joint))
@@ -118,7 +133,11 @@ def _records(
     return records
 
 
-def _of_means(record: ScoreRecord, outputs: StockOutputs, places: np.ndarray) -> ScoreRecord:
+def _of_means(
+    record: ScoreRecord,
+    outputs: StockOutputs,
+    places: np.ndarray,
+) -> ScoreRecord:
     """The record of AtteFa over the examples at some places."""
     tvd, jsd = outputs.tvd[places], outputs.jsd[places]
     ratio = faithfulness.attefa(tvd, jsd)

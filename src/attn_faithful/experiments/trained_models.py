@@ -95,7 +95,12 @@ class ModelStore:
         except (OSError, ValueError, SafetensorError) as error:
             raise InputError(f"{path} is damaged ({error}); remove that folder and run again.") from error
 
-    def _train(self, name: str, fit: Fit, rank: Callable[[dict[str, Any]], float]) -> None:
+    def _train(
+        self,
+        name: str,
+        fit: Fit,
+        rank: Callable[[dict[str, Any]], float],
+    ) -> None:
         start = time.time()
         model, history = fit(self.folder / f".{name}.checkpoints")
         ranked = [row for row in history if not math.isnan(rank(row))]

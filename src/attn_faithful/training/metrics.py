@@ -48,7 +48,11 @@ def known_labels(labels: Any) -> np.ndarray:
     return labels >= 0
 
 
-def _roc_auc(probabilities: np.ndarray, labels: np.ndarray, multi_label: bool) -> float:
+def _roc_auc(
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+    multi_label: bool,
+) -> float:
     """The area under the ROC curve; NaN where a class is missing."""
     from sklearn.metrics import roc_auc_score
 

@@ -15,7 +15,11 @@ from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.trainer import seeded
 
 
-def new_stock_twin(base: StockModel, settings: Any, seed: int) -> tuple[StockModel, nn.Module]:
+def new_stock_twin(
+    base: StockModel,
+    settings: Any,
+    seed: int,
+) -> tuple[StockModel, nn.Module]:
     """A twin to be trained, and the module whose parameters are: the twin's model, or adapters around it.
 
     Args:

@@ -171,7 +171,11 @@ def output_tvd(chances: Tensor, target: Tensor, multi_label: bool) -> Tensor:
     return measure(chances, target, validate_args=False)
 
 
-def distances(twin: Outputs, base: Outputs, multi_label: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def distances(
+    twin: Outputs,
+    base: Outputs,
+    multi_label: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
     """TVD of predictions and JSD of attention (nats), float64 (n,); NaN where an example has no content token."""
     tvd, jsd, _ = per_example_divergences(
         twin.probabilities, base.probabilities, twin.attention, base.attention, multi_label=multi_label
@@ -191,7 +195,11 @@ def summarize(
     return metrics
 
 
-def summary(comparison: Comparison, labels: np.ndarray, settings: TwinSettings) -> dict[str, float]:
+def summary(
+    comparison: Comparison,
+    labels: np.ndarray,
+    settings: TwinSettings,
+) -> dict[str, float]:
     """As `summarize`, from the distances and the probabilities."""
     score = faithfulness.attefa(comparison.tvd, comparison.jsd)
     constant_twin = faithfulness.multilabel_constant_twin if comparison.multi_label else faithfulness.constant_twin
