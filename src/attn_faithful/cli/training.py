@@ -82,13 +82,12 @@ def _carry_out(
     """Run the cells of a recipe and print its answers and tables."""
     from attn_faithful.api import carry_out
     from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
-    from attn_faithful.reports.tables.trends import trends
 
     groups, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
     if not main:
         return
     if given.full:
-        show_answers(groups, recipe_tables(groups, trends(groups), recipe.on_disk()), "")
+        show_answers(groups, recipe_tables(groups, recipe.on_disk()), "")
     else:
         show_answers(groups, short_tables(groups, recipe.on_disk()), FULL)
     say(f"Run folders: {Path(given.output) / recipe.name}")

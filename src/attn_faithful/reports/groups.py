@@ -235,6 +235,11 @@ class Group(SeedRuns):
     data: DataFacts = field(default_factory=DataFacts)
     select_on: Sequence[str] = ()
 
+    @property
+    def named_data(self) -> tuple[str, DataFacts]:
+        """The name of the data set and its facts."""
+        return self.axes["data"], self.data
+
     def as_record(self) -> dict[str, Any]:
         """The group as plain values, as `attn_faithful.run_recipe` returns it."""
         return {
@@ -255,3 +260,11 @@ class Group(SeedRuns):
             "data": self.data.as_json(),
             "select_on": list(self.select_on),
         }
+
+
+def all_metrics(groups: Sequence[Group]) -> dict[str, MetricFacts]:
+    """What the metrics of some groups are, by name."""
+    metrics: dict[str, MetricFacts] = {}
+    for group in groups:
+        metrics |= group.metrics
+    return metrics

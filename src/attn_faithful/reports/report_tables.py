@@ -12,14 +12,13 @@ from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group
 from attn_faithful.reports.paper_numbers import RECIPE, Claim, read_recipe
 from attn_faithful.reports.tables.beside_paper import expected_table
-from attn_faithful.reports.tables.by_metric import all_metrics, metric_tables
-from attn_faithful.reports.tables.by_test import tables_of_tests
-from attn_faithful.reports.tables.flip_facts import tables_of_flips
+from attn_faithful.reports.tables.by_metric import metric_tables
+from attn_faithful.reports.tables.catalogue import tables_of_group
 from attn_faithful.reports.tables.headlines import headline_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
 from attn_faithful.reports.tables.pairs import paired_tables
 from attn_faithful.reports.tables.table import Table
-from attn_faithful.reports.tables.trends import trend_tables, trends
+from attn_faithful.reports.tables.trends import trend_tables
 from attn_faithful.reports.tables.twins import constrained_table, seeds_table
 
 LeftOut = list[tuple[str, str]]  # what is not there, and why
@@ -86,7 +85,7 @@ def _all_tables(
     """All tables, each with the folder that it goes to."""
     tables: list[Table | None] = [
         headline_table(groups),
-        data_table([(group.axes["data"], group.data) for group in groups]),
+        data_table([group.named_data for group in groups]),
         base_table(groups),
         constrained_table(groups),
         pairs_table(groups),
@@ -99,11 +98,8 @@ def _all_tables(
     names = Names()
     for group in groups:
         part = f"tests/{names(group.title)}" if len(groups) > 1 else "tests"
-        of_tests = tables_of_tests(group.tests, group.metrics, group.label_names, group.title)
-        of_flips = tables_of_flips(group.facts, group.title)
-        listed += [(part, table) for table in [*of_tests, *of_flips]]
-    titles = {name: metric.title for name, metric in all_metrics(groups).items()}
-    listed += [("trends", table) for table in trend_tables(trends(groups), titles)]
+        listed += [(part, table) for table in tables_of_group(group)]
+    listed += [("trends", table) for table in trend_tables(groups)]
     return listed
 
 

@@ -20,7 +20,7 @@ from attn_faithful.reports.tables.listings import plan_table, runs_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
 from attn_faithful.reports.tables.pairs import paired_tables
 from attn_faithful.reports.tables.table import Table
-from attn_faithful.reports.tables.trends import Trend, TrendRow, trend_tables
+from attn_faithful.reports.tables.trends import trend_tables
 from attn_faithful.reports.tables.twins import attefa_table, constrained_table, seeds_table
 from attn_faithful.store import find_runs
 from tests.reports.altered import CELLS, LSTM
@@ -91,13 +91,12 @@ def kinds():
         record("lstm", twins={"attefa": twin(seeds=(10, 50, 257)), "constrained-0.05": constrained}),
         record("transformer", base_pairs=chance, controls={"uniform": over(0.6, 0.1, 2)}),
     ]
-    moved = TrendRow("tau", "attention~leave_one_out", [0.1, 0.2, 0.3, float("nan")], tau=1.0, p=0.333, n=3)
-    trend = Trend("lambda", "sparsegen", [-10.0, 0.0, 0.5, 0.9], [moved])
+    swept = [replace(several[0], axes={"data": "sst", "lambda": number}) for number in ("-10", "0", "0.5", "0.9")]
     return [
         runs_table(find_runs([CELLS])),
         attefa_table(records),
         base_table(records),
-        data_table([(group.axes["data"], group.data) for group in records]),
+        data_table([group.named_data for group in records]),
         seeds_table(records),
         plan_table("sst", [("sst lstm 10", "sst-lstm-10-0a1b2c3d", 12.3, 456.0)] * 3),
         *Result(LSTM).tables(),
@@ -106,7 +105,7 @@ def kinds():
         constrained_table(several),
         pairs_table(several),
         base_table(several),
-        *trend_tables([trend], {"tau": "Kendall's tau-b"}),
+        *trend_tables(swept),
     ]
 
 

@@ -65,7 +65,7 @@ def test_cells_that_differ_in_one_number_are_a_family():
 
 
 def test_the_table_words_them():
-    (table,) = trend_tables(trends(RECORDS), {"importance_entropy": "entropy"})
+    (table,) = trend_tables(RECORDS)
     assert table.head == ["metric", "source", "-10", "-1", "0", "0.5", "Tau", "p", "n"]
     (row,) = [row for row in table.rows if row[0] == "entropy"]
     assert row == ["entropy", "saliency", "0.900", "0.800", "-", "0.700", "-1.000", "0.333", "3"]

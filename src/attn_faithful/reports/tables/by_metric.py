@@ -9,7 +9,7 @@ from typing import Any
 
 from attn_faithful.records.scores import ALL, MetricFacts, ScoreRecord
 from attn_faithful.reports.by_key import by_key
-from attn_faithful.reports.groups import Group
+from attn_faithful.reports.groups import Group, all_metrics
 from attn_faithful.reports.numbers import interval, number
 from attn_faithful.reports.tables.models import axes_of, labels
 from attn_faithful.reports.tables.sources import (
@@ -36,14 +36,6 @@ def metric_tables(groups: Sequence[Group]) -> list[Table]:
     of_twins = _twin_table(groups)
     of_tests = [_MetricTable(metric, groups).table() for metric in all_metrics(groups).values() if metric.shown]
     return of_tests if of_twins is None else [of_twins, *of_tests]
-
-
-def all_metrics(groups: Sequence[Group]) -> dict[str, MetricFacts]:
-    """What the metrics of some groups are, by name."""
-    metrics: dict[str, MetricFacts] = {}
-    for group in groups:
-        metrics |= group.metrics
-    return metrics
 
 
 def places(metric: str, groups: Sequence[Group]) -> list[tuple[str, str]]:

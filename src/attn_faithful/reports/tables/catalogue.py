@@ -8,32 +8,27 @@ from typing import Any
 from attn_faithful.reports.groups import Group
 from attn_faithful.reports.paper_numbers import Claim
 from attn_faithful.reports.tables.beside_paper import expected_table
-from attn_faithful.reports.tables.by_metric import all_metrics
 from attn_faithful.reports.tables.by_test import tables_of_tests
 from attn_faithful.reports.tables.flip_facts import tables_of_flips
 from attn_faithful.reports.tables.headlines import headline_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
 from attn_faithful.reports.tables.table import Table
-from attn_faithful.reports.tables.trends import Trend, trend_tables
-from attn_faithful.reports.tables.twins import attefa_table, constrained_table, seeds_table
+from attn_faithful.reports.tables.trends import trend_tables
+from attn_faithful.reports.tables.twins import attefa_table, constrained_table, seeds_table, twins_of
 
 
-def recipe_tables(groups: Sequence[Group], trends: Sequence[Trend], recipe: Mapping[str, Any]) -> list[Table]:
+def recipe_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Table]:
     """All tables: data, bases and twins, tests of each cell, what moves with a number, seeds, the paper beside ours.
 
     Args:
         groups: the models.
-        trends: of `trends.trends`.
         recipe: with ``expected`` and ``claim``.
     """
-    tables: list[Table | None] = [data_table([(group.axes["data"], group.data) for group in groups])]
-    tables += _of_models(groups)
+    tables = [data_table([group.named_data for group in groups]), *_of_models(groups)]
     for group in groups:
-        tables += tables_of_tests(group.tests, group.metrics, group.label_names, group.title)
-        tables += tables_of_flips(group.facts, group.title)
-    titles = {name: metric.title for name, metric in all_metrics(groups).items()}
-    tables += trend_tables(trends, titles)
-    if any(len(twins.by_seed) > 1 for group in groups for twins in group.twins.values()):
+        tables += tables_of_group(group)
+    tables += trend_tables(groups)
+    if any(len(twins.by_seed) > 1 for _, twins in twins_of(groups)):
         tables.append(seeds_table(groups))
     tables.append(expected_table(groups, Claim.from_json(recipe)))
     return [table for table in tables if table is not None]
@@ -41,9 +36,15 @@ def recipe_tables(groups: Sequence[Group], trends: Sequence[Trend], recipe: Mapp
 
 def short_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Table]:
     """The tables that a recipe prints unasked: bases and twins, one row a test, the paper beside ours."""
-    tables = _of_models(groups)
-    tables += [headline_table(groups, twins=False), expected_table(groups, Claim.from_json(recipe))]
-    return [table for table in tables if table is not None]
+    in_short = headline_table(groups, twins=False)
+    beside_paper = expected_table(groups, Claim.from_json(recipe))
+    return [table for table in (*_of_models(groups), in_short, beside_paper) if table is not None]
+
+
+def tables_of_group(group: Group) -> list[Table]:
+    """The tables of the tests of one model."""
+    of_tests = tables_of_tests(group.tests, group.metrics, group.label_names, group.title)
+    return of_tests + tables_of_flips(group.facts, group.title)
 
 
 def _of_models(groups: Sequence[Group]) -> list[Table | None]:

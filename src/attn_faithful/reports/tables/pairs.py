@@ -10,9 +10,9 @@ from typing import Any
 from attn_faithful.functional.summaries import Paired, holm, paired
 from attn_faithful.records.scores import ALL, MetricFacts
 from attn_faithful.reports.by_key import by_key
-from attn_faithful.reports.groups import Group
+from attn_faithful.reports.groups import Group, all_metrics
 from attn_faithful.reports.numbers import interval, number, p_value
-from attn_faithful.reports.tables.by_metric import all_metrics, places
+from attn_faithful.reports.tables.by_metric import places
 from attn_faithful.reports.tables.sources import shown
 from attn_faithful.reports.tables.table import Table
 

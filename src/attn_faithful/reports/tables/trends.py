@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attn_faithful.records.scores import ALL
-from attn_faithful.reports.groups import Group
+from attn_faithful.records.scores import ALL, MetricFacts
+from attn_faithful.reports.by_key import by_key
+from attn_faithful.reports.groups import Group, all_metrics
 from attn_faithful.reports.numbers import number
 from attn_faithful.reports.tables.sources import CONTROLS, shown
 from attn_faithful.reports.tables.table import Table
@@ -81,26 +82,40 @@ def trends(groups: Sequence[Group]) -> list[Trend]:
 
 def families(groups: Sequence[Group]) -> list[Family]:
     """Models that differ in one number alone, in the order of that number."""
-    members: dict[tuple[str, str], list[tuple[float, Group]]] = defaultdict(list)
+    members = by_key(_numbered(groups), lambda member: (member.axis, member.others))
+    found = []
+    for (axis, others), cells in members.items():
+        cells.sort(key=lambda member: member.number)
+        found.append(Family(axis, others, [cell.number for cell in cells], [cell.group for cell in cells]))
+    return found
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A model with a number in one of its labels."""
+
+    axis: str
+    others: str
+    number: float
+    group: Group
+
+
+def _numbered(groups: Sequence[Group]) -> Iterator[_Numbered]:
     for group in groups:
         for axis, label in group.axes.items():
-            match = None if axis in _NO_SETTING else _NUMBER.fullmatch(label)
-            if match is None:
+            match = _NUMBER.fullmatch(label)
+            if match is None or axis in _NO_SETTING:
                 continue
             others = [name for other, name in group.axes.items() if other != axis]
-            name = " ".join([*others, match[1]] if match[1] else others)
-            members[axis, name].append((float(match[2]), group))
-    found = []
-    for (axis, name), cells in members.items():
-        cells.sort(key=lambda cell: cell[0])
-        found.append(Family(axis, name, [x for x, _ in cells], [group for _, group in cells]))
-    return found
+            if match[1]:
+                others.append(match[1])
+            yield _Numbered(axis, " ".join(others), float(match[2]), group)
 
 
 def _trend(family: Family) -> Trend:
     results = [_results(group) for group in family.groups]
     rows = []
-    for metric, source in dict.fromkeys(key for result in results for key in result):
+    for metric, source in dict.fromkeys(itertools.chain.from_iterable(results)):
         values = [result.get((metric, source), math.nan) for result in results]
         rows.append(TrendRow(metric, source, values, *_tau(family.x, values)))
     return Trend(family.axis, family.name, family.x, rows)
@@ -112,49 +127,46 @@ def _results(group: Group) -> dict[tuple[str, str], float]:
     for variant, twins in group.twins.items():
         results["attefa", variant] = twins.attefa.mean
         results["f1", variant] = twins.f1.mean
+    shown_metrics = {name for name, metric in group.metrics.items() if metric.shown}
     for record in group.tests:
-        metric = group.metrics.get(record.metric)
-        if metric is not None and metric.shown and record.group == ALL and _of_model(record.source):
+        if record.metric in shown_metrics and record.group == ALL and _of_model(record.source):
             results[record.metric, record.source] = record.mean
     return results
 
 
 def _of_model(source: str) -> bool:
     """Whether a source is no control, and of two sources one is attention."""
-    pair_without_attention = "~" in source and not source.startswith("attention~")
-    return not pair_without_attention and not any(control in source for control in CONTROLS)
+    if any(control in source for control in CONTROLS):
+        return False
+    return "~" not in source or source.startswith("attention~")
 
 
 def _tau(x: Sequence[float], values: Sequence[float]) -> tuple[float, float, int]:
+    """Kendall's tau-b between two columns, its p, and how many values are defined."""
     from scipy.stats import kendalltau
 
-    pairs = [(a, b) for a, b in zip(x, values, strict=True) if not math.isnan(b)]
-    if len(pairs) < FEW or len({value for _, value in pairs}) < 2:
-        return math.nan, math.nan, len(pairs)
-    found = kendalltau(*zip(*pairs, strict=True))
-    return float(found.statistic), float(found.pvalue), len(pairs)
+    defined = [(a, b) for a, b in zip(x, values, strict=True) if not math.isnan(b)]
+    n = len(defined)
+    if n < FEW or len({value for _, value in defined}) < 2:
+        return math.nan, math.nan, n
+    test = kendalltau(*zip(*defined, strict=True))
+    return float(test.statistic), float(test.pvalue), n
 
 
-def trend_tables(trends: Sequence[Trend], titles: Mapping[str, str]) -> list[Table]:
-    """One table a family of models.
-
-    Args:
-        trends: of `trends`.
-        titles: of the tests' metrics.
-    """
-    return [_table(trend, titles) for trend in trends]
+def trend_tables(groups: Sequence[Group]) -> list[Table]:
+    """One table a family of models."""
+    metrics = all_metrics(groups)
+    return [_table(trend, metrics) for trend in trends(groups)]
 
 
-def _table(trend: Trend, titles: Mapping[str, str]) -> Table:
+def _table(trend: Trend, metrics: Mapping[str, MetricFacts]) -> Table:
     rows = []
     for row in trend.rows:
-        names = [titles.get(row.metric, row.metric), shown(row.source)]
-        rows.append([*names, *map(_cell, [*row.values, row.tau, row.p]), str(row.n)])
+        metric = metrics.get(row.metric)
+        title = row.metric if metric is None else metric.title
+        numbers = [number(value) for value in (*row.values, row.tau, row.p)]
+        rows.append([title, shown(row.source), *numbers, str(row.n)])
     head = ["metric", "source", *(f"{x:g}" for x in trend.x), "Tau", "p", "n"]
     note = f"Columns: {trend.axis}; tau: Kendall's tau-b between it and the means over texts; n: cells with a mean."
     title = f"{trend.family}: results against {trend.axis}"
     return Table(title, head, rows, [note], f"{trend.axis} {trend.family}")
-
-
-def _cell(value: float) -> str:
-    return "-" if math.isnan(value) else number(value)
