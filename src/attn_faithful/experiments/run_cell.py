@@ -104,23 +104,24 @@ class CellRun:
         """All stages."""
         base = self.training.base()
         outputs = self.encode(base.model)
+        on_test = outputs["test"]
         controls = self.training.controls(outputs)
         writer = self.writer()
         twins = {}
         for settings, seed in self.cell.twins:
             plan = TwinPlan(settings, seed)
             twin = self.training.twin(plan, base.model, outputs)
-            twins[plan.name] = self.compare(plan, twin, outputs["test"], writer)
+            twins[plan.name] = self.compare(plan, twin, on_test, writer)
         self.run_tests(base.model, writer)
         writer.close()
         if self.processes.main:
             summary = RunSummary(
-                base=self.base_facts(base, outputs["test"]),
-                informative_mass=_informative_mass(outputs["test"], self.test),
+                base=self.base_facts(base, on_test),
+                informative_mass=_informative_mass(on_test, self.test),
                 twins=twins,
                 controls=controls,
             )
-            self.finish(writer, summary, outputs["test"])
+            self.finish(writer, summary, on_test)
         self.processes.wait("cell")
 
     def encode(self, model: Any) -> dict[str, Outputs]:

@@ -178,7 +178,9 @@ class StockTwinRun:
         for name in dict.fromkeys(("train", self.settings.select_on, "test")):
             rows = encoded[name]
             splits[name] = read_split(self.base, name, rows, self._collator(rows))
-        left_out = splits["train"].note("train") + splits[self.settings.select_on].note(self.settings.select_on)
+        left_out = []
+        for name in ("train", self.settings.select_on):
+            left_out += splits[name].note(name)
         failed = splits["test"].failed
         self.compare(splits)
         data = data_facts(self.texts, encoded, self.model_input.tokenizer, source=source)
