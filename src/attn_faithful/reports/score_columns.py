@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 COLUMNS = ("example", "site", "source", "metric", "value", "reason", "label")
-_FEW_VALUES = tuple(name for name in COLUMNS if name != "value")  # a few names stand in very many rows
 _NOT_COMPUTED = "not computed"
 
 Key = tuple[str, str, str]  # site, source, metric
@@ -31,10 +30,10 @@ class ScoreColumns:
         self.rows: dict[Key, np.ndarray] = {}
         if table is None or not table.num_rows:
             return
-        table = table.select([entry.name for entry in table.schema if str(entry.type) != "null"])
-        frame = table.to_pandas(categories=[name for name in _FEW_VALUES if name in table.column_names])
-        self._frame = frame
-        groups = frame.groupby(["site", "source", "metric"], sort=False, observed=True).indices
+        table = table.select([column.name for column in table.schema if str(column.type) != "null"])
+        few_values = [name for name in table.column_names if name != "value"]  # names that stand in very many rows
+        self._frame = table.to_pandas(categories=few_values)
+        groups = self._frame.groupby(["site", "source", "metric"], sort=False, observed=True).indices
         self.rows = dict(sorted(groups.items(), key=lambda group: group[1][0]))
 
     @property
@@ -62,13 +61,13 @@ class ScoreColumns:
     def reasons(self, key: Key) -> list[str | None]:
         """Why the values of a number are undefined, an entry a text; None where defined."""
         rows = self._rows_of(key)
-        reasons: list[str | None] = [None if defined else _NOT_COMPUTED for defined in np.isfinite(self._means(rows))]
+        undefined = ~np.isfinite(self._means(rows))
+        reasons: list[str | None] = [_NOT_COMPUTED if missing else None for missing in undefined]
         if not len(rows) or "reason" not in self._frame:
             return reasons
-        stored = self._frame["reason"].iloc[rows]
-        stored = stored[stored.notna()]
+        stored = self._frame["reason"].iloc[rows].dropna()
         for place, reason in zip(self._places[stored.index], stored, strict=True):
-            if place >= 0 and reasons[place] is not None:
+            if place >= 0 and undefined[place]:
                 reasons[place] = reason
         return reasons
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from attn_faithful.records.scores import ALL, MetricFacts, ScoreRecord
+from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.numbers import interval, number
 from attn_faithful.reports.tables.sources import (
     CONTROLS,
@@ -36,9 +37,9 @@ def tables_of_tests(
         title: what was tested.
     """
     tables = []
-    for test in dict.fromkeys(record.test for record in records if record.test is not None):
-        of_test = [record for record in records if record.test == test]
-        sites = list(dict.fromkeys(record.site for record in of_test))
+    known = [record for record in records if record.test is not None]
+    for of_test in by_key(known, lambda record: record.test).values():
+        sites = list(by_key(of_test, lambda record: record.site))
         if len(sites) > 1:
             tables.append(_table_by_site(of_test, metrics, sites, title))
         else:
@@ -48,15 +49,14 @@ def tables_of_tests(
 
 def _table_by_site(records: Sequence[ScoreRecord], metrics: Metrics, sites: Sequence[str], title: str) -> Table:
     """One row a metric and source, one column a site."""
-    by_place = {(r.metric, r.source, r.site): r for r in records if r.group == ALL and metrics[r.metric].shown}
+    over_all = [record for record in records if record.group == ALL and metrics[record.metric].shown]
     rows = []
-    for metric, source in dict.fromkeys((metric, source) for metric, source, _ in by_place):
-        at_sites = [by_place.get((metric, source, site)) for site in sites]
-        counts = sorted({record.n for record in at_sites if record is not None})
-        n = "-".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    for (metric, source), same in by_key(over_all, lambda record: (record.metric, record.source)).items():
+        by_site = {record.site: record for record in same}
+        means = [mean_of(by_site.get(site)) for site in sites]
         facts = metrics[metric]
-        rows.append([facts.title, shown(source), *map(mean_of, at_sites), n, speaks(source, facts)])
-    used = [metrics[metric] for metric in dict.fromkeys(metric for metric, _, _ in by_place)]
+        rows.append([facts.title, shown(source), *means, _range_of_n(same), speaks(source, facts)])
+    used = _used(over_all, metrics)
     notes = _meanings(used)
     notes.append(
         "Means over texts, of each first over its slots; random, uniform: the same with such attention in the model's "
@@ -66,27 +66,42 @@ def _table_by_site(records: Sequence[ScoreRecord], metrics: Metrics, sites: Sequ
     return Table(f"{_lead(title, used[0])}, by site", head, rows, notes, used[0].test, named=2)
 
 
+def _range_of_n(records: Sequence[ScoreRecord]) -> str:
+    """How many texts the records are over, of several numbers the smallest and the largest."""
+    least = min(record.n for record in records)
+    most = max(record.n for record in records)
+    return f"{least}" if least == most else f"{least}-{most}"
+
+
+def _used(records: Sequence[ScoreRecord], metrics: Metrics) -> list[MetricFacts]:
+    """The metrics of some records that tables show."""
+    used = [metrics[metric] for metric in dict.fromkeys(record.metric for record in records)]
+    return [metric for metric in used if metric.shown]
+
+
 def _table(records: Sequence[ScoreRecord], metrics: Metrics, label_names: Sequence[str], title: str) -> Table:
     """One row a metric and source, with the classes and controls beside."""
-    by_place = {(r.metric, r.source, r.group): r for r in records}
+    by_place = {(record.metric, record.source, record.group): record for record in records}
     classes = list(label_names) if len(label_names) <= _FEW else []
-    controls = [control for control in CONTROLS if any(control in parts(record.source) for record in records)]
+    named = {part for record in records for part in parts(record.source)}
+    controls = [control for control in CONTROLS if control in named]
     rows, reasons = [], UndefinedReasons()
-    for (metric, source, group), record in by_place.items():
-        if group != ALL or is_control(source) or not metrics[metric].shown:
+    for record in records:
+        metric, source = metrics[record.metric], record.source
+        if record.group != ALL or is_control(source) or not metric.shown:
             continue
-        row = [metrics[metric].title, shown(source), _spread(record), interval(record.low, record.high)]
-        row += [mean_of(by_place.get((metric, source, name))) for name in classes]
+        row = [metric.title, shown(source), _spread(record), interval(record.low, record.high)]
+        for name in classes:
+            row.append(mean_of(by_place.get((record.metric, source, name))))
         for control in controls:
             beside = with_control(source, control)
-            # where attention has no part in the source, no control has
-            has_control = beside != source
-            row.append(mean_beside(by_place.get((metric, beside, ALL)), record.n) if has_control else "-")
-        rows.append([*row, str(record.n), str(record.n_undefined), speaks(source, metrics[metric])])
+            other = None if beside == source else by_place.get((record.metric, beside, ALL))
+            row.append(mean_beside(other, record.n))  # where attention has no part in the source, no control has
+        rows.append([*row, str(record.n), str(record.n_undefined), speaks(source, metric)])
         reasons.add(record.reasons)
     bracketed = [f"({control})" for control in controls]
     head = ["metric", "source", "All", "95%", *classes, *bracketed, "n", "undefined", "faithful"]
-    used = [metrics[metric] for metric in dict.fromkeys(record.metric for record in records) if metrics[metric].shown]
+    used = _used(records, metrics)
     notes = [*_meanings(used), _how_to_read(bracketed), *reasons.notes]
     return Table(_lead(title, used[0]), head, rows, notes, used[0].test)
 

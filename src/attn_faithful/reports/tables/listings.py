@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from attn_faithful.records.meta import RunMeta
 from attn_faithful.records.summary import RunSummary
 from attn_faithful.reports.answer.verdict import constant_base
+from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.numbers import number
 from attn_faithful.reports.run_differences import told_apart
 from attn_faithful.reports.tables.table import Table
@@ -15,9 +17,13 @@ from attn_faithful.store import RunFolder
 
 def plan_table(name: str, cells: Sequence[tuple[str, str, float, float]]) -> Table:
     """What a recipe will take: title, folder, minutes and megabytes of each cell."""
-    rows = [[title, folder, number(minutes, 1), number(size, 0)] for title, folder, minutes, size in cells]
-    minutes, size = sum(cell[2] for cell in cells), sum(cell[3] for cell in cells)
-    rows.append([f"{len(cells)} cells", "", number(minutes, 1), number(size, 0)])
+    rows = []
+    all_minutes, all_megabytes = 0.0, 0.0
+    for title, folder, minutes, megabytes in cells:
+        rows.append([title, folder, number(minutes, 1), number(megabytes, 0)])
+        all_minutes += minutes
+        all_megabytes += megabytes
+    rows.append([f"{len(cells)} cells", "", number(all_minutes, 1), number(all_megabytes, 0)])
     notes = ["Minutes on this machine with all epochs; early stopping makes it less."]
     return Table(f"Plan of {name}", ["cell", "folder", "Minutes", "MB"], rows, notes)
 
@@ -26,23 +32,23 @@ def runs_table(folders: Sequence[RunFolder]) -> Table:
     """What lies in finished run folders, of any version: one row each."""
     metas = [RunMeta.from_json(folder.read_meta()) for folder in folders]
     all_axes = told_apart(metas)
-    columns = list(dict.fromkeys(axis for axes in all_axes for axis in axes))
+    columns = list(dict.fromkeys(itertools.chain.from_iterable(all_axes)))
     rows = []
     for folder, meta, axes in zip(folders, metas, all_axes, strict=True):
         summary = RunSummary.from_json(folder.read_summary())
-        row = [axes.get(column, "-") for column in columns]
-        row += [str(meta.seed), number(summary.base["f1"]), _attefa(summary)]
-        rows.append([*row, f"{meta.seconds:.0f} s", str(folder.path)])
+        labels = [axes.get(column, "-") for column in columns]
+        numbers = [str(meta.seed), number(summary.base.get("f1")), _attefa(summary)]
+        rows.append([*labels, *numbers, f"{meta.seconds:.0f} s", str(folder.path)])
     head = [*columns, "seed", "Base F1", "AtteFa", "Took", "Folder"]
     return Table(f"{len(rows)} finished runs", head, rows)
 
 
 def _attefa(summary: RunSummary) -> str:
     """The mean AtteFa of the first kind of twin, and what takes it out of the verdict."""
-    every = list(summary.twins.values())
-    twins = [twin for twin in every if twin.variant == every[0].variant]
-    if not twins:
+    by_variant = by_key(summary.twins.values(), lambda twin: twin.variant)
+    if not by_variant:
         return "-"
+    twins = next(iter(by_variant.values()))
     text = number(sum(twin.attefa.value for twin in twins) / len(twins))
     if any(constant_base(twin) for twin in twins):
         return f"{text} (base constant)"
