@@ -87,9 +87,11 @@ def _performance(runs: Sequence[Run]) -> Performance:
 
 def _controls(runs: Sequence[Run]) -> dict[str, OverSeeds]:
     """F1 of each control, by name."""
-    controls = [control for run in runs for control in run.summary.controls.items()]
-    by_name = by_key(controls, lambda control: control[0])
-    return {name: OverSeeds.of([control["f1"] for _, control in by_name[name]]) for name in sorted(by_name)}
+    by_name: dict[str, list[float | None]] = {}
+    for run in runs:
+        for name, performance in run.summary.controls.items():
+            by_name.setdefault(name, []).append(performance["f1"])
+    return {name: OverSeeds.of(by_name[name]) for name in sorted(by_name)}
 
 
 def _tests(runs: Sequence[Run]) -> list[ScoreRecord]:

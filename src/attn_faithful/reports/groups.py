@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,10 @@ class SeedRuns:
         """The labels of the axes in a row."""
         return " ".join(self.axes.values())
 
+    def labels(self, axes: Sequence[str]) -> list[str]:
+        """The label of each of some axes, a dash where the model has none."""
+        return [self.axes.get(axis, "-") for axis in axes]
+
     @property
     def label_names(self) -> list[str]:
         return self.runs[0].label_names
@@ -260,6 +265,11 @@ class Group(SeedRuns):
             "data": self.data.as_json(),
             "select_on": list(self.select_on),
         }
+
+
+def axes_of(models: Sequence[SeedRuns]) -> list[str]:
+    """All axes of some models, in the order in which they first stand."""
+    return list(dict.fromkeys(chain.from_iterable(model.axes for model in models)))
 
 
 def all_metrics(groups: Sequence[Group]) -> dict[str, MetricFacts]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -222,7 +223,7 @@ def _columns(facts: Sequence[Facts]) -> list[_Column]:
 
 def _shown(facts: Sequence[Facts]) -> list[str]:
     """The facts that differ and do not follow from those shown before."""
-    names = dict.fromkeys(name for values in facts for name in values)
+    names = dict.fromkeys(chain.from_iterable(facts))
     varying = [name for name in names if name != DATA and _varies(name, facts)]  # the label of the data tells
     shown: list[str] = []
     for name in varying:

@@ -18,8 +18,10 @@ from attn_faithful.reports.scores import Scores, same_texts
 
 def sentences(scores: Scores) -> list[Sentence]:
     """What the tests that ran say, in the order of reading; each sentence has its n, what is never so comes first."""
-    found = [sentence for say in SAY for sentence in say(scores)]
-    return [*found, *_undefined(scores)]
+    found: list[Sentence] = []
+    for say in (*SAY, _undefined):
+        found += say(scores)
+    return found
 
 
 # how far attention can move

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from attn_faithful.records.scores import ALL, MetricFacts, ScoreRecord
 from attn_faithful.reports.by_key import by_key
-from attn_faithful.reports.groups import Group, all_metrics
+from attn_faithful.reports.groups import Group, all_metrics, axes_of
 from attn_faithful.reports.numbers import interval, number
-from attn_faithful.reports.tables.models import axes_of, labels
 from attn_faithful.reports.tables.sources import (
-    CONTROLS,
     UndefinedReasons,
+    controls_in,
     is_control,
     mean_beside,
-    parts,
     shown,
     speaks,
     with_control,
@@ -87,8 +86,7 @@ class _MetricTable:
         self.several_sites = len({site for site, _ in self.places}) > 1
         self.other_axes = [axis for axis in axes_of(groups) if axis != "data"]
         self.records = [self._records(group) for group in groups]
-        sources = {source for records in self.records for _, source, _ in records}
-        self.controls = [control for control in CONTROLS if any(control in parts(source) for source in sources)]
+        self.controls = controls_in([source for _, source, _ in chain.from_iterable(self.records)])
         self.rows: list[list[str]] = []
         self.candidates: list[_Candidate] = []
         self.reasons = UndefinedReasons()
@@ -125,7 +123,7 @@ class _MetricTable:
             numbers = [_over_seeds(record), interval(record.low, record.high)]
             beside = [self._beside(record, records, control) for control in self.controls]
             counts = [str(record.n), str(record.n_undefined)]
-            self.rows.append([*names, *labels(group, self.other_axes), *numbers, *beside, *counts])
+            self.rows.append([*names, *group.labels(self.other_axes), *numbers, *beside, *counts])
 
     def _beside(self, record: ScoreRecord, records: Mapping[Place, ScoreRecord], control: str) -> str:
         """The same number with a control in attention's place; a dash where attention has no part in it."""

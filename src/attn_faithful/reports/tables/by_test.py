@@ -8,12 +8,11 @@ from attn_faithful.records.scores import ALL, MetricFacts, ScoreRecord
 from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.numbers import interval, number
 from attn_faithful.reports.tables.sources import (
-    CONTROLS,
     UndefinedReasons,
+    controls_in,
     is_control,
     mean_beside,
     mean_of,
-    parts,
     shown,
     speaks,
     with_control,
@@ -83,8 +82,7 @@ def _table(records: Sequence[ScoreRecord], metrics: Metrics, label_names: Sequen
     """One row a metric and source, with the classes and controls beside."""
     by_place = {(record.metric, record.source, record.group): record for record in records}
     classes = list(label_names) if len(label_names) <= _FEW else []
-    named = {part for record in records for part in parts(record.source)}
-    controls = [control for control in CONTROLS if control in named]
+    controls = controls_in([record.source for record in records])
     rows, reasons = [], UndefinedReasons()
     for record in records:
         metric, source = metrics[record.metric], record.source

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_faithful.reports.answer.verdict import ENOUGH, constant_base, few
-from attn_faithful.reports.groups import SeedRuns
+from attn_faithful.reports.groups import SeedRuns, axes_of
 from attn_faithful.reports.numbers import interval, number
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.scores import Scores, same_texts
@@ -76,11 +76,11 @@ def headline_table(models: Sequence[SeedRuns], twins: bool = True) -> Table | No
         models: the numbers are those of each one's first run.
         twins: whether AtteFa has a row, where it has no table of its own.
     """
-    axes = list(dict.fromkeys(axis for model in models for axis in model.axes)) if len(models) > 1 else []
+    axes = axes_of(models) if len(models) > 1 else []
     several_sites = any(len(model.runs[0].shown_sites) > 1 for model in models)
     rows = []
     for model in models:
-        labels = [model.axes.get(axis, "-") for axis in axes]
+        labels = model.labels(axes)
         for site in model.runs[0].shown_sites:
             names = [*labels, site or "-"] if several_sites else labels
             for headline in headlines(Scores([model.runs[0]], site)):

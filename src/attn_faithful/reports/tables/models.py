@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from attn_faithful.records.meta import DataFacts
-from attn_faithful.reports.groups import Group, OverSeeds
+from attn_faithful.reports.groups import Group, OverSeeds, axes_of
 from attn_faithful.reports.numbers import number
 from attn_faithful.reports.tables.table import Table
 
@@ -19,19 +20,9 @@ def spread(value: OverSeeds | None, digits: int = 3) -> str:
     return f"{text} ±{number(value.std, digits)}" if value.n > 1 else text
 
 
-def axes_of(groups: Sequence[Group]) -> list[str]:
-    """All axes of some groups, in the order in which they first stand."""
-    return list(dict.fromkeys(axis for group in groups for axis in group.axes))
-
-
-def labels(group: Group, axes: Sequence[str]) -> list[str]:
-    """The label of each axis, a dash where the group has none."""
-    return [group.axes.get(axis, "-") for axis in axes]
-
-
 def select_notes(groups: Sequence[Group]) -> list[str]:
     """A note where an epoch was chosen on test data."""
-    stages = {stage for group in groups for stage in group.select_on}
+    stages = set(chain.from_iterable(group.select_on for group in groups))
     if not stages:
         return []
     models = [name for stage, name in (("train", "base"), ("twin", "twins")) if stage in stages]
@@ -77,7 +68,7 @@ def _split_cells(facts: Mapping[str, Any]) -> list[str]:
 def base_table(groups: Sequence[Group]) -> Table:
     """Accuracy, F1, ROC-AUC, planted attention mass and the controls of every group."""
     axes = axes_of(groups)
-    controls = sorted({name for group in groups for name in group.controls})
+    controls = sorted(set(chain.from_iterable(group.controls for group in groups)))
     planted = any(group.informative_mass.n for group in groups)
     head = [*axes, "Accuracy", "Majority", "F1", "ROC-AUC"]
     notes = ["Majority: accuracy of always saying the test split's largest class."]
@@ -91,7 +82,7 @@ def base_table(groups: Sequence[Group]) -> Table:
         notes.append("F1 imposed: an MLP under the base's attention.")
     rows = []
     for group in groups:
-        row = [*labels(group, axes), spread(group.base.accuracy), _majority(group.data)]
+        row = [*group.labels(axes), spread(group.base.accuracy), _majority(group.data)]
         row += [spread(group.base.f1), spread(group.base.roc_auc)]
         if planted:
             row.append(spread(group.informative_mass))
@@ -116,7 +107,7 @@ def pairs_table(groups: Sequence[Group]) -> Table | None:
     for group in groups:
         pairs = group.base_pairs
         if pairs.tvd.n:
-            rows.append([*labels(group, axes), spread(pairs.tvd), spread(pairs.jsd), str(pairs.tvd.n)])
+            rows.append([*group.labels(axes), spread(pairs.tvd), spread(pairs.jsd), str(pairs.tvd.n)])
     if not rows:
         return None
     note = "The yardstick beside the twins: two bases that differ in their seed alone."

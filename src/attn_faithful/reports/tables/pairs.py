@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from attn_faithful.functional.summaries import Paired, holm, paired
@@ -94,7 +95,7 @@ def _columns(metric: str, site: str, source: str, groups: Sequence[Group]) -> li
 def _chosen(columns: Sequence[_Column], direction: str | None) -> list[tuple[_Column, _Column]]:
     """All pairs; of many models each with the best."""
     if len(columns) <= ALL_PAIRS:
-        return [(one, two) for i, one in enumerate(columns) for two in columns[i + 1 :]]
+        return list(combinations(columns, 2))
     choose = max if direction == "higher" else min
     best = choose(columns, key=lambda column: column.mean)
     return [(best, other) for other in columns if other is not best]

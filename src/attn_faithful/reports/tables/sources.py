@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.reports.numbers import number
@@ -28,6 +28,11 @@ def shown(source: str) -> str:
 def is_control(source: str) -> bool:
     """Whether a control stands in the source."""
     return any(control in parts(source) for control in CONTROLS)
+
+
+def controls_in(sources: Sequence[str]) -> list[str]:
+    """The controls that stand in any of some sources."""
+    return [control for control in CONTROLS if any(control in parts(source) for source in sources)]
 
 
 def with_control(source: str, control: str) -> str:

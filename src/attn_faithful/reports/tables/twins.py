@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from attn_faithful.reports.answer.verdict import TWIN_LINE
-from attn_faithful.reports.groups import Group, TwinGroup, TwinOfSeed
+from attn_faithful.reports.groups import Group, TwinGroup, TwinOfSeed, axes_of
 from attn_faithful.reports.numbers import interval, number
-from attn_faithful.reports.tables.models import axes_of, labels, select_notes, spread
+from attn_faithful.reports.tables.models import select_notes, spread
 from attn_faithful.reports.tables.table import Table
 
 
@@ -38,7 +38,7 @@ def base_constant(twins: TwinGroup) -> bool:
 def attefa_table(groups: Sequence[Group], title: str = "AtteFa") -> Table | None:
     """Base, twin, distances and AtteFa of every group and variant; None where nothing has a twin."""
     axes = axes_of(groups)
-    rows = [[*labels(group, axes), *_attefa_cells(group, twins)] for group, twins in twins_of(groups, False)]
+    rows = [[*group.labels(axes), *_attefa_cells(group, twins)] for group, twins in twins_of(groups, False)]
     if not rows:
         return None
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
@@ -90,7 +90,7 @@ def constrained_table(groups: Sequence[Group]) -> Table | None:
     for group, twins in twins_of(groups, True):
         limit = twins.variant.removeprefix("constrained-")
         numbers = map(spread, (twins.f1, twins.tvd, twins.jsd, twins.jsd_at_tvd))
-        rows.append([*labels(group, axes), limit, *numbers, collapsed(twins)])
+        rows.append([*group.labels(axes), limit, *numbers, collapsed(twins)])
         notes += [f"{group.title}, {limit}: {twin.reason}" for twin in twins.by_seed if twin.reason]
     if not rows:
         return None
@@ -103,7 +103,7 @@ def seeds_table(groups: Sequence[Group]) -> Table | None:
     axes = axes_of(groups)
     rows = []
     for group, twins in twins_of(groups):
-        names = [*labels(group, axes), twins.variant]
+        names = [*group.labels(axes), twins.variant]
         rows += [[*names, *_twin_cells(twin)] for twin in twins.by_seed]
     if not rows:
         return None
