@@ -357,6 +357,15 @@ def test_a_notebook_shows_figures_and_escapes(tmp_path):
     assert "&lt;b&gt;x&lt;/b&gt;: a &amp; b" in html
 
 
+def test_a_result_is_the_view_of_its_run():
+    result = Result(LSTM)
+    assert result.scores("attention_permutation").index.tolist() == result.ids == list(result.examples["example"])
+    assert result.text(0).words == list(result.tokens["tokens"][0])
+    assert result.text(-1).title.startswith(f"#{len(result.ids)}, predicted")
+    with pytest.raises(IndexError):
+        result.text(len(result.ids))
+
+
 def test_figures_as_html(monkeypatch):
     from attn_faithful.reports.figures import display
 

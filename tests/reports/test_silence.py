@@ -44,15 +44,16 @@ def test_some_copies_are_no_news(tokenizer, tmp_path):
 def test_tests_that_are_undefined_everywhere_say_so(tokenizer, tmp_path):
     found = asked(tokenizer, tmp_path, ["a good film", "bad film", "long"], attention="uniform", encoder="mlp")
     assert (
-        "The tests correlation, permutation say nothing of these texts: constant attention (2), n<2 (1)." in found.said
+        "The tests correlation, permutation say nothing of these texts: constant attention (2), n<2 (1)."
+        in found.statements
     )
     found = asked(tokenizer, tmp_path, ["", " "], ["correlation", "flips"])
-    assert found.said == ["The tests correlation, flips say nothing of these texts: no content token (2)."]
+    assert found.statements == ["The tests correlation, flips say nothing of these texts: no content token (2)."]
 
 
 def test_the_same_answer_of_one_text_is_said_with_its_limit(tokenizer, tmp_path):
     found = asked(tokenizer, tmp_path, ["a good film"], ["adversarial"])
-    assert any("the same answer" in said and "(p within 0.01)" in said for said in found.said)
+    assert any("the same answer" in said and "(p within 0.01)" in said for said in found.statements)
 
 
 @pytest.mark.parametrize("given", ["", " \n", ["", " "]])

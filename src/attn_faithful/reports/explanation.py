@@ -59,7 +59,7 @@ class Explanation:
     @property
     def sentences(self) -> list[str]:
         """What the tests say, in words."""
-        return self.answer.said
+        return self.answer.statements
 
     def save(self, path: str | Path) -> Path:
         """Write the page: one HTML file, see `reports.html.page.write_page`."""

@@ -77,9 +77,13 @@ def test_everything_shows_the_same_answer_first(run):
     }
     for name, text in places.items():
         text = re.sub(r"\s+", " ", text.replace("&#34;", '"').replace("&#39;", "'"))
-        position = [text.index(found.competence_text), text.index(found.verdict_text), text.index(found.said[0])]
+        position = [
+            text.index(found.competence_text),
+            text.index(found.verdict_text),
+            text.index(found.statements[0]),
+        ]
         assert position == sorted(position), name
-        for sentence in found.said:
+        for sentence in found.statements:
             assert sentence in text, (name, sentence)
 
 
@@ -90,7 +94,7 @@ def test_a_model_that_guesses_gets_no_verdict(tmp_path):
     assert found.verdict is None
     assert found.verdict_text.startswith("No verdict: the model is not shown to predict better than always")
     assert 'class="pill none"' in page(guessing)
-    assert found.lines.index(found.competence_text) < found.lines.index(found.said[0])
+    assert found.lines.index(found.competence_text) < found.lines.index(found.statements[0])
 
 
 def test_unknown_labels_leave_competence_open(tmp_path):
@@ -135,7 +139,8 @@ def test_a_base_that_is_nearly_constant_is_marked(tmp_path):
     assert any("nearly the same for every text" in note for note in table.notes)
     assert "AtteFa (base constant)" in page(constant)
     assert any(
-        sentence.startswith("The model predicts nearly the same for all 60 texts") for sentence in answer(constant).said
+        sentence.startswith("The model predicts nearly the same for all 60 texts")
+        for sentence in answer(constant).statements
     )
     assert any("base constant" in cell for row in headline_table(aggregate([constant])).rows for cell in row)
 
@@ -163,7 +168,7 @@ def test_what_is_never_so_comes_first_with_its_n(tmp_path):
             return math.nan
         return value
 
-    said = answer(with_scores(base, change)).said
+    said = answer(with_scores(base, change)).statements
     never = next(i for i, sentence in enumerate(said) if "never flips" in sentence)
     assert said[never] == "In 57 of 60 texts removing words in attention's order never flips the decision."
     assert said[never + 1].startswith(
@@ -181,7 +186,7 @@ def test_an_order_that_never_flips_any_text(tmp_path):
             return math.nan
         return value
 
-    said = answer(with_scores(base, change)).said
+    said = answer(with_scores(base, change)).statements
     never = "In none of the 40 texts does removing words in attention's order flip the decision"
     assert f"{never}, though removing others does in 10 of them." in said
 
@@ -204,8 +209,8 @@ def test_what_was_searched_is_not_what_there_is(tmp_path, jsd, upper, expected):
     found = with_scores(
         made(tmp_path / "run", long_texts(40, 12)), lambda metric, source, text, value: values.get(metric, value)
     )
-    assert any(sentence.startswith(expected) for sentence in answer(found).said)
-    assert "0%" not in " ".join(answer(found).said)
+    assert any(sentence.startswith(expected) for sentence in answer(found).statements)
+    assert "0%" not in " ".join(answer(found).statements)
 
 
 def test_texts_in_which_the_search_left_room_are_counted(tmp_path):
@@ -221,7 +226,7 @@ def test_texts_in_which_the_search_left_room_are_counted(tmp_path):
     assert (found.share, found.most, found.n) == (0.25, 0.375, 40)
     assert any(
         sentence.startswith("In 10 of 40 texts (25%) the search found") and "; in 5 others there may be" in sentence
-        for sentence in answer(run).said
+        for sentence in answer(run).statements
     )
 
 
@@ -243,7 +248,7 @@ def test_numbers_side_by_side_are_over_the_same_texts(tmp_path):
     by_key = {card.key: card for card in cards(run, "pool")[0]}
     assert by_key["remove"].value == "0.30"
     assert "best possible 0.50 against 0.90 in the same 10 texts" in by_key["remove"].beside
-    said = next(sentence for sentence in answer(run).said if sentence.startswith("Attention "))
+    said = next(sentence for sentence in answer(run).statements if sentence.startswith("Attention "))
     assert "mean tau 0.50" in said
     assert said.endswith("over the same 20 texts.")
     row = next(row for row in headline_table(aggregate([run])).rows if row[0] == "flips")
@@ -252,7 +257,7 @@ def test_numbers_side_by_side_are_over_the_same_texts(tmp_path):
 
 
 def test_every_sentence_has_its_n(run):
-    for sentence in answer(run).said:
+    for sentence in answer(run).statements:
         assert re.search(r"\b60 texts\b", sentence), sentence
 
 
@@ -279,7 +284,7 @@ def test_labels_that_were_asked_by_themselves_are_counted_in_pairs(tmp_path):
     run = by_label(made(tmp_path / "run", long_texts(40, 12), right=True))
     assert run.scores_by_label("flip_never", site="pool").shape == (2, 40)
     assert run.scores_by_label("attention_correlation", "attention~leave_one_out", "pool") is None
-    said = answer(run).said
+    said = answer(run).statements
     assert (
         "In 50 of 80 pairs of text and label removing words in attention's order never flips the decision, though "
         "removing others does in 50 of them." in said
@@ -301,7 +306,7 @@ def test_several_seeds_must_agree(tmp_path):
     second = made(tmp_path / "b", long_texts(60, 12), right=True, shift=0.4, seed=1)
     joint = answer([first, second])
     assert joint.verdict.key == "against"
-    assert "120 texts (of 2 seeds)" in joint.said[0]
+    assert "120 texts (of 2 seeds)" in joint.statements[0]
     assert "Seed 0: On 60 texts" in joint.competence_text
     assert "Seed 1: On 60 texts" in joint.competence_text
     mixed = made(tmp_path / "c", long_texts(60, 12), right=True, shift=-0.4, seed=2)

@@ -382,6 +382,7 @@ WITH_EXAMPLES = [
     "answer.competence",
     "answer.wording",
     "answer.verdict",
+    "by_key",
     "numbers",
     "html.histogram",
     "html.packing",

@@ -82,7 +82,7 @@ class Answer:
         return self.verdict.text if self.known else f"{self.verdict.text}; competence unknown"
 
     @property
-    def said(self) -> list[str]:
+    def statements(self) -> list[str]:
         """The sentences of the tests without links."""
         return [plain(sentence) for sentence in self.sentences]
 
@@ -90,7 +90,7 @@ class Answer:
     def lines(self) -> list[str]:
         """All of it, a line each: what was tested, competence, verdict, marks, sentences."""
         first = f"{self.title}: {self.about}" if self.title else self.about
-        return [first, self.competence_text, self.verdict_text, *self.doubts, *self.said]
+        return [first, self.competence_text, self.verdict_text, *self.doubts, *self.statements]
 
     @property
     def short(self) -> str:

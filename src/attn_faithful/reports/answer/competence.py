@@ -124,7 +124,7 @@ def competence(
         probabilities: (B, C); NaN of a text that the model could not read, which counts nowhere.
         labels: a class index a text, or a list of 0 and 1; negative where unknown.
         label_names: of the classes.
-        seed: of the run, to be told.
+        seed: of the run.
 
     Example:
         >>> found = competence(np.array([[0.9, 0.1]] * 60 + [[0.2, 0.8]] * 40), [0] * 50 + [1] * 50, ["no", "yes"])
@@ -192,17 +192,17 @@ def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> 
 def _outcomes(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """The distinct pairs of gold and predicted class as (P, 3, C), and how often each occurs.
 
-    The second axis is 1 for the class that was found, that was said wrongly, and that was missed.
+    The second axis is 1 for the class that was predicted rightly, that was predicted wrongly, and that was missed.
     """
     pairs, counts = np.unique(np.stack([gold, predicted], axis=1), axis=0, return_counts=True)
-    found = np.zeros((len(pairs), 3, max(classes, int(pairs.max()) + 1)), dtype=int)
-    for row, (right, said) in enumerate(pairs):
-        if right == said:
-            found[row, 0, said] = 1
+    outcomes = np.zeros((len(pairs), 3, max(classes, int(pairs.max()) + 1)), dtype=int)
+    for row, (gold_class, predicted_class) in enumerate(pairs):
+        if gold_class == predicted_class:
+            outcomes[row, 0, predicted_class] = 1
         else:
-            found[row, 1, said] = 1
-            found[row, 2, right] = 1
-    return found, counts
+            outcomes[row, 1, predicted_class] = 1
+            outcomes[row, 2, gold_class] = 1
+    return outcomes, counts
 
 
 def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tuple[float, float, float]:
@@ -220,10 +220,10 @@ def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tu
 
 
 def _each(totals: np.ndarray) -> np.ndarray:
-    """F1 of each class (R, C) from counts (R, 3, C); 0 where there is nothing to find and nothing was said."""
-    found, wrongly, missed = totals[:, 0], totals[:, 1], totals[:, 2]
-    total = 2 * found + wrongly + missed
-    return np.where(total > 0, 2 * found / np.maximum(total, 1), 0.0)
+    """F1 of each class (R, C) from counts (R, 3, C); 0 for a class that is neither there nor predicted."""
+    right, wrong, missed = totals[:, 0], totals[:, 1], totals[:, 2]
+    total = 2 * right + wrong + missed
+    return np.where(total > 0, 2 * right / np.maximum(total, 1), 0.0)
 
 
 def _binary(totals: np.ndarray) -> np.ndarray:
@@ -235,7 +235,7 @@ def _of_all(totals: np.ndarray) -> np.ndarray:
 
 
 def _of_present(totals: np.ndarray) -> np.ndarray:
-    """The mean over the classes that are there or were said."""
+    """The mean over the classes that are there or predicted."""
     there = totals.sum(1) > 0
     return (_each(totals) * there).sum(1) / np.maximum(there.sum(1), 1)
 

@@ -94,11 +94,11 @@ def _of_moves(scores: Scores) -> Finding | None:
     """Against where such texts prevail as far as is known; for where they do not even at most."""
     if scores.record("adversarial_attention") is None:
         return None
-    found = completely_different(scores)
-    known = finding("adversarial", *wilson(found.share, found.n), found.n, SHARE_LINE, "below")
+    different = completely_different(scores)
+    known = finding("adversarial", *wilson(different.share, different.n), different.n, SHARE_LINE, "below")
     if known is None or known.says != FOR:
         return known
-    bound = finding("adversarial", *wilson(found.most, found.n), found.n, SHARE_LINE, "below")
+    bound = finding("adversarial", *wilson(different.most, different.n), different.n, SHARE_LINE, "below")
     return known if bound is not None and bound.says == FOR else Finding("adversarial", OPEN)
 
 
@@ -112,7 +112,7 @@ def _of_removal(scores: Scores) -> Finding | None:
         return None
     by_attention, fewest = scores.of_questions("flip_size"), scores.of_questions("flip_size", best)
     short = by_attention[part] <= fewest[part]  # False where the order never flips it
-    # where every label was asked, the labels of a text are no texts of their own
+    # where every label has its own number, the labels of a text are not texts of their own
     n = int(part.reshape(-1, len(scores.run.ids)).any(0).sum())
     return finding("flips", *wilson(float(short.mean()), n), n, SHARE_LINE, "above")
 

@@ -18,10 +18,10 @@ from attn_faithful.reports.scores import Scores, same_texts
 
 def sentences(scores: Scores) -> list[Sentence]:
     """What the tests that ran say, in the order of reading; each sentence has its n, what is never so comes first."""
-    found: list[Sentence] = []
+    listed: list[Sentence] = []
     for say in (*SAY, _undefined):
-        found += say(scores)
-    return found
+        listed += say(scores)
+    return listed
 
 
 # how far attention can move
@@ -29,20 +29,20 @@ def sentences(scores: Scores) -> list[Sentence]:
 
 def _move(scores: Scores) -> Iterator[Sentence]:
     yield from _proof(scores)
-    found = completely_different(scores)
-    if not found.n:
+    different = completely_different(scores)
+    if not different.n:
         return
     if scores.single:
-        yield _of_one_text(scores, found.share, found.most)
+        yield _of_one_text(scores, different.share, different.most)
         return
-    where: Sentence = ["In ", ("move", share_of(scores, found.share, found.n))]
+    where: Sentence = ["In ", ("move", share_of(scores, different.share, different.n))]
     other, within = "a completely different attention", f"(p within {eps_of(scores):g})"
-    if found.most == found.share:
-        gives = f"{other} gives" if found.share else f"does {other} give"
+    if different.most == different.share:
+        gives = f"{other} gives" if different.share else f"does {other} give"
         yield [*where, f" {gives} the same answer {within}."]
         return
-    missed = round((found.most - found.share) * found.n)
-    if found.share:
+    missed = round((different.most - different.share) * different.n)
+    if different.share:
         finds = "the search found"
         others = f"{missed:,} other" if missed == 1 else f"{missed:,} others"
     else:

@@ -39,12 +39,12 @@ def metric_tables(groups: Sequence[Group]) -> list[Table]:
 
 def places(metric: str, groups: Sequence[Group]) -> list[tuple[str, str]]:
     """The sites and sources of a metric over all texts, without controls."""
-    found: dict[tuple[str, str], None] = {}
+    sites_and_sources: dict[tuple[str, str], None] = {}
     for group in groups:
         for record in group.tests:
             if record.metric == metric and record.group == ALL and not is_control(record.source):
-                found[record.site, record.source] = None
-    return list(found)
+                sites_and_sources[record.site, record.source] = None
+    return list(sites_and_sources)
 
 
 @dataclass(frozen=True)

@@ -101,9 +101,9 @@ Part = dict[int, int]  # the columns of a grid, each with its width
 
 def _parts(columns: Sequence[Column], width: int) -> list[Part] | None:
     """The grids that show all columns; None where no grid is narrow enough, or its names would not tell rows apart."""
-    whole = _fit(columns, range(len(columns)), width)
-    if whole is not None:
-        return [whole]
+    one_grid = _fit(columns, range(len(columns)), width)
+    if one_grid is not None:
+        return [one_grid]
     names = [i for i, column in enumerate(columns) if column.name]
     others = [i for i, column in enumerate(columns) if not column.name]
     rows = list(zip(*(columns[i].cells for i in names), strict=True))
@@ -114,10 +114,10 @@ def _parts(columns: Sequence[Column], width: int) -> list[Part] | None:
         return None
     narrow = width
     while narrow > 1:  # parts of about the same width
-        found = _groups(columns, names, others, narrow - 1)
-        if found is None or len(found) > len(groups):
+        narrower = _groups(columns, names, others, narrow - 1)
+        if narrower is None or len(narrower) > len(groups):
             break
-        groups, narrow = found, narrow - 1
+        groups, narrow = narrower, narrow - 1
     fitted = [_fit(columns, [*names, *group], width) for group in groups]
     return [part for part in fitted if part is not None]
 
@@ -142,11 +142,11 @@ def _fit(columns: Sequence[Column], chosen: Sequence[int], width: int) -> Part |
     room = width - _BORDER * len(chosen) - 1
     if sum(columns[i].least for i in chosen) > room:
         return None
-    found = {i: columns[i].natural for i in chosen}
-    while sum(found.values()) > room:
-        widest = max((i for i in chosen if found[i] > columns[i].least), key=lambda i: found[i])
-        found[widest] -= 1
-    return found
+    widths = {i: columns[i].natural for i in chosen}
+    while sum(widths.values()) > room:
+        widest = max((i for i in chosen if widths[i] > columns[i].least), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
 
 
 def _grid(columns: Sequence[Column], part: Part, best: set[tuple[int, int]]) -> Any:

@@ -83,11 +83,11 @@ def trends(groups: Sequence[Group]) -> list[Trend]:
 def families(groups: Sequence[Group]) -> list[Family]:
     """Models that differ in one number alone, in the order of that number."""
     members = by_key(_numbered(groups), lambda member: (member.axis, member.others))
-    found = []
+    listed = []
     for (axis, others), cells in members.items():
         cells.sort(key=lambda member: member.number)
-        found.append(Family(axis, others, [cell.number for cell in cells], [cell.group for cell in cells]))
-    return found
+        listed.append(Family(axis, others, [cell.number for cell in cells], [cell.group for cell in cells]))
+    return listed
 
 
 @dataclass(frozen=True)
