@@ -64,7 +64,7 @@ def draw(figure: Figure, panels: Sequence[Panel], subtitle: str = "") -> Any:
         below_axis(ax, renderer)
         ax.set_subplotspec(grid[divmod(i, columns)])
     page.get_layout_engine().execute(page)
-    page.set_layout_engine("none")
+    page.set_layout_engine(None)  # or every file would be drawn twice
     _shrink(page, figure, panels, safe(subtitle, _LONG))
     return page
 
