@@ -27,7 +27,7 @@ class TrainedOnWarning(UserWarning):
     """Texts are tested that the model was trained on."""
 
 
-def evaluate_attention(
+def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     model: Any,
     tokenizer: Any = None,
     data: Any = None,
@@ -161,7 +161,7 @@ def _tests_of(tests: Tests, keys: Mapping[str, Any]) -> tuple[list[str] | None, 
     return names("tests", tests), test_settings
 
 
-def explain(
+def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
     model: Any,
     tokenizer: Any = None,
     data: Any = None,

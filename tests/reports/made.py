@@ -23,7 +23,7 @@ MARKUP = [
 ARABIC, CHINESE = "هذا الفيلم جميل جدا جدا", "这 部 电影 非常 好看"
 
 
-def made(
+def made(  # noqa: PLR0913 -- what a run folder can have
     path: str | Path,
     texts: list[str],
     *,

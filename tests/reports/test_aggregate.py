@@ -23,7 +23,7 @@ def outputs(seed):
     return generator.dirichlet([1, 1], size=4), [generator.dirichlet(np.ones(n)) if n else np.zeros(0) for n in LENGTHS]
 
 
-def finished(
+def finished(  # noqa: PLR0913 -- what a run folder can have
     path,
     seed,
     f1=0.5,

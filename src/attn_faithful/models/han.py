@@ -51,7 +51,7 @@ class HANClassifier(EmbeddingClassifier):
         self.post_init()
         self.freeze()
 
-    def forward(
+    def forward(  # noqa: PLR0913 -- as forward of transformers' classifiers
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,

@@ -63,7 +63,7 @@ class AttentionClassifier(EmbeddingClassifier):
             return [self.embedding, self.query_embedding]
         return [self.embedding]
 
-    def forward(
+    def forward(  # noqa: PLR0913 -- as forward of transformers' classifiers
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,

@@ -64,7 +64,7 @@ class OwnModel(AttentionModel):
 
     embedding_gradients = False  # of its embeddings nothing is known
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what a user may say of a model, by keyword
         self,
         encode: Callable[..., Any],
         without: Callable[..., Any] | None = None,

@@ -35,7 +35,7 @@ def data_of(html: str) -> dict:
     def refuse(name):
         raise AssertionError(f"{name} is not JSON")
 
-    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
     return json.loads(found, parse_constant=refuse)
 
 
@@ -47,7 +47,7 @@ def words_of(entry: list, site: int = 0) -> list[str]:
 
 def text_of(html: str) -> str:
     """What a reader sees of the fixed part."""
-    body = re.sub(r"<(script|style|svg).*?</\1>", "", html, flags=re.S)
+    body = re.sub(r"<(script|style|svg).*?</\1>", "", html, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", body).split())
 
 
@@ -62,7 +62,7 @@ def html(run):
 
 
 def test_first_stands_the_answer_and_its_figures_lead_to_their_cards(html):
-    lead = re.search(r'<p class="lead">(.*?)</p>', html, re.S)[1]
+    lead = re.search(r'<p class="lead">(.*?)</p>', html, re.DOTALL)[1]
     links = re.findall(r'href="#([^"]+)"', lead)
     assert [link.split("-")[-1] for link in links] == [
         "move",
@@ -83,7 +83,7 @@ def test_first_stands_the_answer_and_its_figures_lead_to_their_cards(html):
 
 def test_a_card_has_its_number_interval_distribution_reading_and_counts(run, html):
     record = next(r for r in run.records if r.metric == "attention_permutation" and r.group == "all")
-    card = re.search(r'<article[^>]*id="card-0-shuffle">(.*?)</article>', html, re.S)[1]
+    card = re.search(r'<article[^>]*id="card-0-shuffle">(.*?)</article>', html, re.DOTALL)[1]
     assert f'<span class="value">{record.mean:.2f}</span>' in card
     assert f"{record.low:.2f} to {record.high:.2f}, median TVD" in card
     assert f"n {record.n}, undefined {record.n_undefined}" in card
@@ -99,7 +99,7 @@ def test_needs_nothing_from_outside(html):
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1]
     assert "default-src 'none'" in policy
     for tag in ("style", "script"):
-        held = re.search(rf"<{tag}>(.*?)</{tag}>", html, re.S)[1]
+        held = re.search(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)[1]
         mark = base64.b64encode(hashlib.sha256(held.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{mark}'" in policy.replace("&#39;", "'").replace("&#x2B;", "+")
 
