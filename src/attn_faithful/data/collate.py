@@ -50,11 +50,11 @@ class Collator:
         import torch
 
         ids = [row["input_ids"] for row in rows]
+        lengths = list(map(len, ids))
         batch: dict[str, Any] = self._texts("", ids)
         labels = _labels(rows)
         if labels is not None:
-            batch["labels"] = torch.from_numpy(labels)
-        lengths = [len(row) for row in ids]
+            batch["labels"] = torch.from_numpy(labels)  # (B,) or (B, C)
         for name in self.columns:
             values = _values(name, rows)
             if name == "query_input_ids":
@@ -70,7 +70,7 @@ class Collator:
     def _texts(self, prefix: str, ids: Sequence[Any]) -> dict[str, torch.Tensor]:
         import torch
 
-        lengths = [len(row) for row in ids]
+        lengths = list(map(len, ids))
         padded = _padded(ids, lengths, np.int64, self.pad_token_id)  # (B, T)
         is_token = np.arange(padded.shape[1]) < np.asarray(lengths)[:, None]  # (B, T)
         return {
@@ -87,7 +87,8 @@ def _labels(rows: Sequence[dict[str, Any]]) -> np.ndarray | None:
     labels = np.asarray(values)
     if not (labels >= 0).all():
         return None
-    return labels.astype(np.float32 if labels.ndim == 2 else np.int64)
+    dtype = np.float32 if labels.ndim == 2 else np.int64
+    return labels.astype(dtype)
 
 
 def _values(name: str, rows: Sequence[dict[str, Any]]) -> list[Any]:
@@ -100,13 +101,13 @@ def _values(name: str, rows: Sequence[dict[str, Any]]) -> list[Any]:
 def _column(name: str, values: list[Any], rows: Sequence[dict[str, Any]], lengths: list[int]) -> np.ndarray:
     """Numbers of every row, padded where there is one a token, else stacked."""
     dtype = np.int64 if name in FILL else np.float32
-    shapes = [np.shape(value) for value in values]
-    strange = [i for i, shape in enumerate(shapes) if not shape or shape[0] != lengths[i]]
-    if not strange:
-        return _padded(values, lengths, dtype, FILL.get(name, 0))
+    shapes = list(map(np.shape, values))
+    one_a_token = [shape[:1] == (length,) for shape, length in zip(shapes, lengths, strict=True)]
+    if all(one_a_token):
+        return _padded(values, lengths, dtype, FILL.get(name, 0))  # (B, T, ...)
     if len(set(shapes)) == 1:
-        return np.asarray(values, dtype=dtype)
-    row = strange[0]
+        return np.asarray(values, dtype=dtype)  # (B, ...)
+    row = one_a_token.index(False)
     raise InputError(
         f"Expected {name!r} to have one value a token or one length for all rows, but example "
         f"{rows[row].get('example')!r} has {shapes[row]} for {lengths[row]} tokens."
@@ -115,9 +116,9 @@ def _column(name: str, values: list[Any], rows: Sequence[dict[str, Any]], length
 
 def _padded(values: Sequence[Any], lengths: Sequence[int], dtype: Any, fill: float) -> np.ndarray:
     """(B, T, ...) of lists of different lengths, the rest filled."""
-    size = max([1, *lengths])
-    inner = np.shape(values[0])[1:] if values else ()
-    padded = np.full((len(values), size, *inner), fill, dtype)
+    longest = max([1, *lengths])
+    of_a_token = np.shape(values[0])[1:] if values else ()
+    padded = np.full((len(values), longest, *of_a_token), fill, dtype)  # (B, T, ...)
     for row, value, length in zip(padded, values, lengths, strict=True):
         row[:length] = value
     return padded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,7 +134,9 @@ class _ColumnFinder:
                 f"Expected one pair of texts in {self.source!r}, but {listed} could be it; name them with text_column "
                 f"and query_column (columns: {self.listed})."
             )
-        return pairs[0] if pairs else (None, query)
+        if not pairs:
+            return None, query
+        return pairs[0]
 
     def usual_label(self, text: str | None, query: str | None) -> tuple[str | None, bool]:
         """The label column, and whether a fault kept it from being found."""
@@ -153,8 +156,10 @@ class _ColumnFinder:
         text = self._by_name("text", TEXT_COLUMNS, (label, query))
         if text is not None:
             return text
-        others = [name for name in self.features if name not in (label, query)]
-        strings = [name for name in others if _holds_text(self.features[name])]
+        strings = []
+        for name, feature in self.features.items():
+            if name not in (label, query) and _holds_text(feature):
+                strings.append(name)
         if len(strings) != 1:
             raise InputError(
                 f"Expected a text column in {self.source!r}, but its columns are {self.listed}; name one with "
@@ -164,17 +169,15 @@ class _ColumnFinder:
 
     def candidates(self) -> str | None:
         """The list column of candidates."""
-        import datasets
-
-        lists = isinstance(self.features.get(CANDIDATES), datasets.List | datasets.LargeList)
-        return CANDIDATES if lists else None
+        return CANDIDATES if CANDIDATES in list_columns(self.features) else None
 
     def _by_name(self, kind: str, usual: Sequence[str], taken: Sequence[str | None]) -> str | None:
         """A column called like its kind, or the only one with a usual name; None where there is none."""
         names = [name for name in self.features if name not in taken]
         columns = _called(kind, names)
         if not columns:
-            columns = [column for name in usual for column in _called(name, names)]
+            for name in usual:
+                columns += _called(name, names)
         if len(columns) > 1:
             raise InputError(
                 f"Expected one {kind} column in {self.source!r}, but {', '.join(columns)} could be it; "
@@ -186,46 +189,54 @@ class _ColumnFinder:
 
     def check_different(self, columns: Columns) -> None:
         """Raise where one column is named for two purposes."""
-        names = [name for name in (columns.text, columns.query, columns.label) if name is not None]
-        twice = {name for name in names if names.count(name) > 1}
+        counts = Counter((columns.text, columns.query, columns.label))
+        twice = [name for name, count in counts.items() if name is not None and count > 1]
         if twice:
             raise InputError(
-                f"Expected different columns of {self.source!r} for text, query and label, but got {min(twice)!r} "
-                "twice."
+                f"Expected different columns of {self.source!r} for text, query and label, but got {twice[0]!r} twice."
             )
 
     def check_texts(self, columns: Columns) -> None:
         """Raise where the text or the query holds something else than texts."""
-        for name in (columns.text, columns.query):
+        for kind, name in (("text", columns.text), ("query", columns.query)):
             if name is None:
                 continue
             dtype = getattr(self.features[name], "dtype", "list")
             if "string" not in dtype and dtype != "null":
                 raise InputError(
                     f"Expected texts in column {name!r} of {self.source!r}, but it holds {dtype}; columns: "
-                    f"{self.listed}; name another with {'query' if name == columns.query else 'text'}_column."
+                    f"{self.listed}; name another with {kind}_column."
                 )
 
 
 def _usual_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     """All (text, query) among the names that usually go together."""
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for asking, texts in PAIRS.items():
         for query in _called(asking, names):
             for text in texts:
-                pairs += [(name, query) for name in _called(text, names)]
+                pairs.extend((name, query) for name in _called(text, names))
     return pairs
 
 
 def _called(wanted: str, names: Sequence[str]) -> list[str]:
     """The column of exactly that name, or else all whose names differ from it in capitals only."""
-    return [wanted] if wanted in names else [name for name in names if name.lower() == wanted]
+    if wanted in names:
+        return [wanted]
+    return [name for name in names if name.lower() == wanted]
 
 
 def _holds_text(feature: Any) -> bool:
     import datasets
 
     return isinstance(feature, datasets.Value) and "string" in feature.dtype
+
+
+def list_columns(features: Mapping[str, Any]) -> list[str]:
+    """The columns that hold a list in each row, in order."""
+    import datasets
+
+    return [name for name, feature in features.items() if isinstance(feature, datasets.List | datasets.LargeList)]
 
 
 def _guesses(columns: Columns, settings: DataSettings, features: Iterable[str]) -> list[str]:

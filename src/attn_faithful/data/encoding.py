@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.columns import list_columns
 from attn_faithful.data.files.mapped_tables import Spill
 from attn_faithful.data.normalization import Span
 from attn_faithful.data.rationales import RATIONALE
@@ -100,8 +101,10 @@ def encode_texts(
         per_word=_per_word_columns(dataset),
     )
     encoder.check()
-    texts = ["text", "query"] if has_query else ["text"]
-    dataset = dataset.with_format(None).select_columns([*texts, *encoder.plain, *encoder.per_word])
+    read = ["text", *encoder.plain, *encoder.per_word]
+    if has_query:
+        read.append("query")
+    dataset = dataset.with_format(None).select_columns(read)
     spill = Spill()
     names: list[str] = []
     for start in range(0, max(len(dataset), 1), _BATCH):
@@ -129,10 +132,7 @@ def length_limit(tokenizer: PreTrainedTokenizerBase, max_length: int | None = No
 
 def _per_word_columns(dataset: datasets.Dataset) -> list[str]:
     """The list columns, which may have one value a word."""
-    import datasets
-
-    lists = [name for name, kind in dataset.features.items() if isinstance(kind, datasets.List | datasets.LargeList)]
-    return [name for name in lists if name not in ("text", "query", *PLAIN)]
+    return [name for name in list_columns(dataset.features) if name not in ("text", "query", *PLAIN)]
 
 
 def _table(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -198,7 +198,7 @@ class _TextEncoder:
             offsets=self.pieces or self.sentences,
         )
         special = [text.special for text in encoded.kept]
-        self.found_special = self.found_special or any(any(mask) for mask in special)
+        self.found_special = self.found_special or any(map(any, special))
         columns: dict[str, Any] = {
             "input_ids": encoded.ids,
             "length": encoded.lengths,
@@ -215,11 +215,14 @@ class _TextEncoder:
             columns["sentence_ids"], columns["n_sentences"] = _sentences(batch["text"], encoded.kept)
         if self.query_apart:
             queries = encoded_batch(self.tokenizer, batch["query"], first_row, self.limit)
-            columns["query_input_ids"] = queries.ids
-            columns["n_query_tokens"] = queries.full_lengths
-            columns["query_truncated"] = queries.truncated
+            columns |= {
+                "query_input_ids": queries.ids,
+                "n_query_tokens": queries.full_lengths,
+                "query_truncated": queries.truncated,
+            }
         for name in self.plain:
-            columns["labels" if name == "label" else name] = batch[name]
+            column = "labels" if name == "label" else name
+            columns[column] = batch[name]
         ordered = {name: columns[name] for name in _ORDER if name in columns}
         return {**ordered, **per_word, "special_tokens_mask": special}
 
@@ -230,9 +233,7 @@ class _TextEncoder:
         from_left = self.tokenizer.truncation_side == "left"
         columns = {}
         for name in list(self.per_word):
-            token_values = []
-            for values, text, full in zip(batch[name], batch["text"], encoded.full, strict=True):
-                token_values.append(self._aligned(values, text, full))
+            token_values = list(map(self._aligned, batch[name], batch["text"], encoded.full))
             if None in token_values:
                 if name == RATIONALE:
                     raise InputError(
@@ -260,5 +261,8 @@ def _sentences(texts: Sequence[str], encoded: Sequence[EncodedText]) -> tuple[li
         # The backend's own offsets: the digit rule makes their starts wrong, but a token's end decides.
         sentences = sentence_ids(sentence_spans(text), tokens.spans or [])
         ids.append(sentences)
-        counts.append(0 if all(tokens.special) else int(sentences[-1]) + 1)
+        if all(tokens.special):
+            counts.append(0)
+        else:
+            counts.append(int(sentences[-1]) + 1)
     return ids, counts

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.class_spelling import NUMBER, cleaned
 from attn_faithful.data.columns import Columns
 from attn_faithful.data.files.raw import Raw
+from attn_faithful.data.text_column import column_values
 
 UNLABELLED = "-1"
 _LABEL_COLUMNS = ("label", "labels")
@@ -65,8 +67,10 @@ def _cleaned_names(names: Sequence[str] | None) -> list[str] | None:
     """Names without invisible characters around them, unless that makes one of two."""
     if not names:
         return None
-    clean = [cleaned(name) for name in names]
-    return clean if len(set(clean)) == len(clean) else list(names)
+    clean = list(map(cleaned, names))
+    if len(set(clean)) < len(clean):
+        return list(names)
+    return clean
 
 
 def _names_beside(rows: Any, column: str) -> list[str] | None:
@@ -74,16 +78,22 @@ def _names_beside(rows: Any, column: str) -> list[str] | None:
     beside = f"{column}_text"
     if beside not in rows.column_names or feature_names(rows.features[column]):
         return None
-    columns = rows.with_format(None).select_columns([column, beside])[:]
-    labelled = zip(columns[column], columns[beside], strict=True)
-    pairs = {(label, name) for label, name in labelled if label is not None and label != -1}
+    pairs = set()
+    for label, name in zip(column_values(rows, column), column_values(rows, beside), strict=True):
+        if label is not None and label != -1:
+            pairs.add((label, name))
     names = dict(pairs)
     one_to_one = len(names) == len(pairs) and len(set(names.values())) == len(names)
-    if not one_to_one or not all(isinstance(i, int) and isinstance(name, str) and name for i, name in pairs):
+    if not one_to_one or not all(_is_named(label, name) for label, name in pairs):
         return None
     if set(names) != set(range(len(names))):
         return None
     return [names[i] for i in range(len(names))]
+
+
+def _is_named(label: Any, name: Any) -> bool:
+    """Whether a label is a whole number and its name a text."""
+    return isinstance(label, int) and isinstance(name, str) and name != ""
 
 
 # labels that the values of a split show
@@ -95,25 +105,25 @@ def known_labels(rows: Any, columns: Columns, source_names: list[str] | None, mu
     names = feature_names(feature) or source_names
     if names and not multi_label:
         return KnownLabels(list(names))
-    values = [value for value in _values(rows, columns.label) if value is not None and value == value]
+    values, lists = [], []
+    for value in column_values(rows, columns.label):
+        if isinstance(value, list | tuple):
+            lists.append(value)
+        elif value is not None and value == value:  # not NaN
+            values.append(value)
     if multi_label:
-        lists = [value for value in values if isinstance(value, list | tuple)]
         indicators = _indicators(lists, names) and not feature_names(feature)
         if names:
             return KnownLabels(list(names), indicators)
         if indicators:
             return KnownLabels([f"label-{i}" for i in range(len(lists[0]))], indicators)
-        values = [label for labels in lists for label in labels]
-    elif any(isinstance(value, list | tuple) for value in values):
+        values = list(chain.from_iterable(lists))
+    elif lists:
         raise InputError(f"Expected one label a text in column {columns.label!r}, but it holds lists; set multi_label.")
     if columns.candidates is not None:
-        for candidates in _values(rows, columns.candidates):
+        for candidates in column_values(rows, columns.candidates):
             values += candidates or ()
     return KnownLabels(_in_order(values))
-
-
-def _values(rows: Any, column: str) -> list[Any]:
-    return rows.with_format(None).select_columns([column])[:][column]
 
 
 def _indicators(lists: Sequence[Sequence[Any]], names: Sequence[str] | None) -> bool:
@@ -126,7 +136,7 @@ def _indicators(lists: Sequence[Sequence[Any]], names: Sequence[str] | None) -> 
 
 def _in_order(values: Sequence[Any]) -> list[str]:
     """Different labels, numbers by value, others by spelling."""
-    texts = {text_of(value) for value in values} - {"", UNLABELLED}
-    if all(NUMBER.fullmatch(text) for text in texts):
+    texts = set(map(text_of, values)) - {"", UNLABELLED}
+    if all(map(NUMBER.fullmatch, texts)):
         return sorted(texts, key=lambda text: (float(text), text))
     return sorted(texts)

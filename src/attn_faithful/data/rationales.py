@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
+from attn_faithful.data.columns import list_columns
 
 RATIONALE = "rationale"
 DERIVED = {  # a rationale that is worked out -> the columns that it needs
@@ -60,12 +61,10 @@ def check_rationale(name: str, splits: Mapping[str, Any], source: str) -> None:
     Raises:
         InputError: an unknown name, columns that are lacking or hold no lists.
     """
-    import datasets
-
     features: dict[str, Any] = {}
     for rows in splits.values():
         features |= rows.features
-    lists = [column for column, kind in features.items() if isinstance(kind, datasets.List | datasets.LargeList)]
+    lists = list_columns(features)
     listed = ", ".join(features)
     if name not in DERIVED:
         check_choice(f"rationale of {source!r} (columns: {listed})", name, [*lists, *DERIVED])
@@ -118,7 +117,7 @@ def word_rationales(name: str, split: SplitTexts) -> list[list[int]]:
 
 def _marked_words(name: str, split: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:
     _check_values(name, split, row, values, (0, 1))
-    return [int(value) for value in values]
+    return list(map(int, values))
 
 
 def _sentiment_words(name: str, split: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from attn_faithful.data.files.mapped_tables import concatenated
+from attn_faithful.data.text_column import values_at
 
 
 class Ragged(Sequence[Any]):
@@ -35,11 +36,13 @@ class Ragged(Sequence[Any]):
     def __getitem__(self, key: slice) -> list[np.ndarray]: ...
     def __getitem__(self, key: int | slice) -> np.ndarray | list[np.ndarray]:
         if isinstance(key, slice):
-            return [self[i] for i in range(*key.indices(len(self)))]
+            places = range(len(self))[key]
+            return [self[i] for i in places]
         if not -len(self) <= key < len(self):
             raise IndexError(key)
         key %= len(self)
-        return self.values[self.bounds[key] : self.bounds[key + 1]]
+        start, end = self.bounds[key], self.bounds[key + 1]
+        return self.values[start:end]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -71,7 +74,8 @@ class Rows:
     def of(cls, dataset: Any) -> Rows:
         """The columns of a datasets.Dataset."""
         table = dataset.with_format("arrow")[:]
-        return cls({name: _from_arrow(table.column(name)) for name in dataset.column_names})
+        columns = {name: _from_arrow(table.column(name)) for name in dataset.column_names}
+        return cls(columns)
 
     def __len__(self) -> int:
         return self._size
@@ -96,7 +100,7 @@ class Rows:
     def take(self, indices: Sequence[int]) -> Rows:
         """The rows at ``indices``, in that order."""
         rows = Rows({})
-        rows._columns = {name: [values[i] for i in indices] for name, values in self._columns.items()}
+        rows._columns = {name: values_at(values, indices) for name, values in self._columns.items()}
         rows.column_names = list(self.column_names)
         rows._size = len(indices)
         return rows
@@ -106,11 +110,15 @@ def _from_arrow(column: Any) -> Sequence[Any]:
     """A column of arrow: lists of numbers without a copy, anything else as a list."""
     if not _lists_numbers(column.type) or column.null_count or not len(column):
         return column.to_pylist()
-    chunks = [chunk for chunk in column.chunks if len(chunk)]
-    values = [chunk.flatten() for chunk in chunks]
-    if any(array.null_count for array in values):
-        return column.to_pylist()
-    sizes = np.concatenate([np.diff(np.asarray(chunk.offsets)) for chunk in chunks])
+    values, sizes = [], []
+    for chunk in column.chunks:
+        if not len(chunk):
+            continue
+        numbers = chunk.flatten()
+        if numbers.null_count:
+            return column.to_pylist()
+        values.append(numbers)
+        sizes.extend(np.diff(chunk.offsets))
     return Ragged(concatenated(values), np.cumsum([0, *sizes]))
 
 
@@ -129,9 +137,11 @@ def _as_ragged(values: Sequence[Any]) -> Sequence[Any]:
     values = list(values)
     if not values or not isinstance(values[0], list | np.ndarray):
         return values
-    bounds = np.cumsum([0, *(len(row) for row in values)])
+    bounds = np.cumsum([0, *map(len, values)])
+    numbers = np.zeros(0)
     filled = [np.asarray(row) for row in values if len(row)]
-    numbers = np.concatenate(filled) if filled else np.zeros(0)
+    if filled:
+        numbers = np.concatenate(filled)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iufb":
         return values
     return Ragged(numbers, bounds)

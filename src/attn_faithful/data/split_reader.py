@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import Faults, InputError
-from attn_faithful.data.columns import Columns
+from attn_faithful.data.columns import Columns, list_columns
 from attn_faithful.data.files.raw import Raw
 from attn_faithful.data.label_map import DROPPED, MISSING, LabelMap, label_notes
 from attn_faithful.data.rationales import RATIONALE, SplitTexts, says, word_rationales
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.split_table import SplitTable
-from attn_faithful.data.text_column import Texts, values_at
+from attn_faithful.data.text_column import Texts, column_values, values_at
 
 _FEW = 4  # texts; a few that are empty may be what is asked about
 _ID_COLUMNS = ("example", "id")
@@ -46,8 +46,11 @@ class SplitReader:
         rows = self.raw.splits[split]
         self._check_columns(rows, split)
         texts = _texts(rows, self.columns.text)
-        queries = None if self.columns.query is None else _texts(rows, self.columns.query)
-        candidates = None if self.columns.candidates is None else _column(rows, self.columns.candidates)
+        queries = candidates = None
+        if self.columns.query is not None:
+            queries = _texts(rows, self.columns.query)
+        if self.columns.candidates is not None:
+            candidates = column_values(rows, self.columns.candidates)
         empty = self._empty_rows(texts, queries, candidates)
         labels = self._labels(rows, split, len(texts))
         kept = self._kept(split, labels, empty)
@@ -61,7 +64,8 @@ class SplitReader:
         if queries is not None:
             table.queries = values_at(queries, kept)
         if candidates is not None:
-            table.candidates = self._candidates(rows, split, {row: candidates[row] for row in kept}, labels)
+            candidates_of_kept = {row: candidates[row] for row in kept}
+            table.candidates = self._candidates(rows, split, candidates_of_kept, labels)
         if self.settings.rationale is not None:
             table.rationales = self._rationales(rows, split, texts, labels, table)
         table.lists = self._lists(rows, table)
@@ -81,7 +85,7 @@ class SplitReader:
     def _labels(self, rows: Any, split: str, n: int) -> list[Any]:
         column = self.columns.label
         if column is not None and column in rows.column_names:
-            values = _column(rows, column)
+            values = column_values(rows, column)
             drop_none = self.settings.drop_none
             labels = self.label_map.encode(values, rows.features[column], split, drop_none, self.faults)
             self.raw.notes.extend(label_notes(values, labels, split))
@@ -155,9 +159,9 @@ class SplitReader:
         for name in _ID_COLUMNS:
             if name not in rows.column_names:
                 continue
-            values = _column(rows, name)
-            if all(isinstance(values[row], str | int) for row in kept):
-                ids = [str(values[row]) for row in kept]
+            values = values_at(column_values(rows, name), kept)
+            if all(isinstance(value, str | int) for value in values):
+                ids = list(map(str, values))
                 if len(set(ids)) == len(ids):
                     return ids
             self._note(split, f"the column {name!r} does not tell the texts apart, so they are named by their row.")
@@ -180,38 +184,34 @@ class SplitReader:
             self._note(split, f"nothing says what the rationale {rationale!r} is.")
             return None
         split_texts = SplitTexts(
-            read=lambda name: _column(rows, name),
+            read=lambda name: column_values(rows, name),
             texts=texts,
             examples=dict(zip(table.rows, table.examples, strict=True)),
             labels={row: self._label_name(labels[row]) for row in table.rows},
         )
         rationales = word_rationales(rationale, split_texts)
-        n_bare = sum(not any(marks) for marks in rationales)
+        n_bare = len(rationales) - sum(map(any, rationales))
         if n_bare:
             self._note(split, f"{n_bare} of {len(table)} texts have no word in the rationale {rationale!r}.")
         return rationales
 
     def _label_name(self, label: Any) -> str | None:
         """The class of a text; None where it has no single known one."""
-        return self.label_map.names[label] if isinstance(label, int) and label >= 0 else None
+        if isinstance(label, int) and label >= 0:
+            return self.label_map.names[label]
+        return None
 
     def _lists(self, rows: Any, table: SplitTable) -> dict[str, list[Any]]:
         """The further list columns of the source."""
-        import datasets
-
         taken = {"example", "text", "label", "query", "candidates", self.columns.label}
         if table.rationales is not None:
             taken.add(RATIONALE)
         lists = {}
-        for name, feature in rows.features.items():
-            if isinstance(feature, datasets.List | datasets.LargeList) and name not in taken:
-                values = _column(rows, name)
+        for name in list_columns(rows.features):
+            if name not in taken:
+                values = column_values(rows, name)
                 lists[name] = [values[row] for row in table.rows]
         return lists
-
-
-def _column(rows: Any, name: str) -> list[Any]:
-    return rows.with_format(None).select_columns([name])[:][name]
 
 
 def _texts(rows: Any, name: str) -> Sequence[Any]:
@@ -220,7 +220,9 @@ def _texts(rows: Any, name: str) -> Sequence[Any]:
 
     texts = Texts.of(rows, name)
     kind = texts.column.type
-    return texts if pa.types.is_string(kind) or pa.types.is_large_string(kind) else _column(rows, name)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return texts
+    return column_values(rows, name)
 
 
 def _nulls(values: Sequence[Any]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 from attn_faithful._seeds import generator_for
@@ -20,8 +21,10 @@ def stratified(labels: Sequence[Any], n: int, seed: int, purpose: str, *, spare_
         [1, 0, 5]
     """
     classes = _classes(labels)
-    most = [len(members) - spare_single for members in classes]
-    exact = [n * len(members) / len(labels) for members in classes]
+    exact, most = [], []
+    for members in classes:
+        exact.append(n * len(members) / len(labels))
+        most.append(len(members) - spare_single)
     counts = _rounded(exact, most, n)
     generator = generator_for(seed, purpose)
     chosen: list[int] = []
@@ -35,8 +38,9 @@ def _classes(labels: Sequence[Any]) -> list[list[int]]:
     """The indices of each label, labels in order."""
     indices: dict[Any, list[int]] = {}
     for i, label in enumerate(labels):
-        key = tuple(label) if isinstance(label, list) else label
-        indices.setdefault(key, []).append(i)
+        if isinstance(label, list):
+            label = tuple(label)
+        indices.setdefault(label, []).append(i)
     order = sorted(indices, key=lambda label: (str(type(label)), label))
     return [indices[label] for label in order]
 
@@ -46,9 +50,11 @@ def _rounded(exact: Sequence[float], most: Sequence[int], total: int) -> list[in
     counts = [min(int(share), limit) for share, limit in zip(exact, most, strict=True)]
     # classes without a text first, then by what rounding took from them
     order = sorted(range(len(counts)), key=lambda c: (counts[c] > 0, int(exact[c]) - exact[c]))
-    total = min(total, sum(most))
-    while sum(counts) < total:
-        for c in order:
-            if counts[c] < most[c] and sum(counts) < total:
-                counts[c] += 1
+    missing = min(total, sum(most)) - sum(counts)
+    for c in cycle(order):
+        if missing <= 0:
+            break
+        if counts[c] < most[c]:
+            counts[c] += 1
+            missing -= 1
     return counts

@@ -1,4 +1,4 @@
-"""A column of texts that stays in arrow's memory."""
+"""Columns of a data set: texts that stay in arrow's memory, other values as Python has them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ class Texts(Sequence[str]):
     @classmethod
     def of(cls, dataset: Any, name: str) -> Texts:
         """A column of a datasets.Dataset."""
-        return cls(dataset.select_columns([name]).with_format("arrow")[:].column(name))
+        table = dataset.select_columns([name]).with_format("arrow")[:]
+        return cls(table.column(name))
 
     def __len__(self) -> int:
         return len(self.column)
 
     def __getitem__(self, key: Any) -> Any:
-        return self.column[key].as_py() if isinstance(key, int) else self.column[key].to_pylist()
+        if isinstance(key, int):
+            return self.column[key].as_py()
+        return self.column[key].to_pylist()
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), _BATCH):
@@ -45,17 +48,25 @@ class Texts(Sequence[str]):
         """The texts at ``indices``, in that order."""
         import pyarrow as pa
 
-        if len(indices) == len(self) and list(indices) == list(range(len(self))):
+        all_indices = range(len(self))
+        if len(indices) == len(self) and list(indices) == list(all_indices):
             return self
         if not len(indices):
             return Texts(self.column[:0])
         spill = Spill()
         for start in range(0, len(indices), _BATCH):
-            batch = self.column.take(pa.array(indices[start : start + _BATCH]))
-            spill.add(pa.table({"text": batch}))
+            batch = pa.array(indices[start : start + _BATCH])
+            spill.add(pa.table({"text": self.column.take(batch)}))
         return Texts(spill.table().column(0))
+
+
+def column_values(dataset: Any, name: str) -> list[Any]:
+    """The values of a column of a datasets.Dataset, as Python has them."""
+    return dataset.with_format(None).select_columns([name])[:][name]
 
 
 def values_at(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
     """The values of a column at `indices`, in that order."""
-    return values.take(indices) if isinstance(values, Texts) else [values[i] for i in indices]
+    if isinstance(values, Texts):
+        return values.take(indices)
+    return [values[i] for i in indices]
