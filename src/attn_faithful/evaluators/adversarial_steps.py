@@ -39,10 +39,11 @@ def farther(block: Block, starts: Tensor, eps: float, steps: int = STEPS) -> Ten
         (B, K + 1, S, T), float64; each moves the prediction by eps at most. First where the steps from the model's own
         attention lead, then where those from the farthest of the others lead, then the rest of them.
     """
-    edges = to_the_edge(block, starts.double(), eps)
-    order = _moved(block, edges).argsort(dim=1, descending=True, stable=True)
+    edges = to_the_edge(block, starts.double(), eps)  # (B, K, S, T)
+    moved = _moved(block, edges)  # (B, K)
+    order = moved.argsort(dim=1, descending=True, stable=True)
     edges = edges.gather(1, order[..., None, None].expand_as(edges))
-    own_attention = _own_attention(block)[:, None]
+    own_attention = _own_attention(block)[:, None]  # (B, 1, S, T)
     points = torch.cat([own_attention, edges[:, :_STARTS]], dim=1)  # (B, P, S, T)
     if not block.encoded.multi_label:
         points = _stepped(block, points, eps, steps)
@@ -51,7 +52,7 @@ def farther(block: Block, starts: Tensor, eps: float, steps: int = STEPS) -> Ten
 
 def _stepped(block: Block, points: Tensor, eps: float, steps: int) -> Tensor:
     """Where steps from points (B, P, S, T) lead, as long as they gain."""
-    reached = _moved(block, points)  # (B, P)
+    reached = _moved(block, points)  # (B, P), nats
     for _ in range(steps):
         ends = _tangent_ends(block, points, eps)
         # where the read-out bends the first may be far beyond the limit
@@ -59,7 +60,7 @@ def _stepped(block: Block, points: Tensor, eps: float, steps: int) -> Tensor:
         gained = torch.zeros_like(reached, dtype=torch.bool)
         for tried in (ends, ends_again):
             tried = to_the_edge(block, tried, eps)
-            moved = _moved(block, tried)
+            moved = _moved(block, tried)  # (B, P)
             gains = moved > reached + _GAIN
             points = torch.where(gains[..., None, None], tried, points)
             reached = torch.where(gains, moved, reached)
@@ -74,15 +75,18 @@ def to_the_edge(block: Block, others: Tensor, eps: float) -> Tensor:
     line = Line.through(block, others, eps)
     grid = torch.linspace(0, 1, _GRID, dtype=line.end.dtype, device=line.end.device)
     lengths = line.end[..., None] * grid  # (B, K, grid)
-    excess = line.excess(lengths)
+    excess = line.excess(lengths)  # (B, K, grid)
     places = torch.arange(_GRID, device=others.device)
+    # (B, K, 1) all of these: the last point within the limit, and the one after it
     last = torch.where(excess <= 0, places, 0).amax(-1, keepdim=True)
     after = (last + 1).clamp(max=_GRID - 1)
-    # (B, K, 1) each: within the limit, and beyond it
-    low, low_excess = lengths.gather(-1, last), excess.gather(-1, last).clamp(max=0.0)
-    high, high_excess = lengths.gather(-1, after), excess.gather(-1, after)
+    low = lengths.gather(-1, last)
+    low_excess = excess.gather(-1, last).clamp(max=0.0)
+    high = lengths.gather(-1, after)
+    high_excess = excess.gather(-1, after)
     for _ in range(_SECANTS):
-        share = (-low_excess / (high_excess - low_excess).clamp(min=1e-300)).clamp(0.05, 0.95)
+        between = (high_excess - low_excess).clamp(min=1e-300)
+        share = (-low_excess / between).clamp(0.05, 0.95)  # a side that hardly moves would stop the search
         middle = low + share * (high - low)
         middle_excess = line.excess(middle)
         inside = middle_excess <= 0
@@ -113,46 +117,54 @@ class Line:
 
     @classmethod
     def through(cls, block: Block, others: Tensor, eps: float) -> Line:
-        start = _own_attention(block)[:, None]
+        start = _own_attention(block)[:, None]  # (B, 1, S, T)
+        # (B, K, S, T) all of these
         direction = (others - start) * block.items[:, None]
         falls = direction < 0
         speed = -direction.where(falls, -torch.ones_like(direction))
         empty_at = torch.where(falls, start / speed, torch.inf)
-        end = empty_at.flatten(2).amin(-1)
-        return cls(block, eps, start, direction, torch.where(end.isfinite(), end, 0.0))
+        end = empty_at.flatten(2).amin(-1)  # (B, K)
+        end = torch.where(end.isfinite(), end, 0.0)  # a line along which nothing falls leads nowhere
+        return cls(block, eps, start, direction, end)
 
     def at(self, lengths: Tensor) -> Tensor:
         """The points (B, K, L, S, T) at lengths (B, K, L)."""
-        return self.start[:, :, None] + lengths[..., None, None] * self.direction[:, :, None]
+        moved = lengths[..., None, None] * self.direction[:, :, None]
+        return self.start[:, :, None] + moved
 
     def excess(self, lengths: Tensor) -> Tensor:
         """By how much the change of the prediction exceeds eps (B, K, L) at lengths (B, K, L)."""
-        points = self.at(lengths).flatten(1, 2)
-        return _change(self.block, points).view(lengths.shape) - self.eps
+        points = self.at(lengths).flatten(1, 2)  # (B, K * L, S, T)
+        change = _change(self.block, points)  # (B, K * L)
+        return change.view(lengths.shape) - self.eps
 
 
 def _own_attention(block: Block) -> Tensor:
+    """The model's (B, S, T), float64."""
     return block.encoded.attention.detach().double()
 
 
 def _tangent_ends(block: Block, points: Tensor, eps: float) -> Tensor:
     """Where the steps from points (B, K, S, T) lead by the tangents alone; a point that has no step stays."""
     logits, slopes = _slopes(block, points)
-    observed = _array(block.encoded.logits.detach())
-    own_attention = _array(_own_attention(block))
-    items = block.items.cpu().numpy()
-    ends = points.cpu().clone()
+    observed = _array(block.encoded.logits.detach())  # (B, C)
+    own_attention = _array(_own_attention(block))  # (B, S, T)
+    items = block.items.cpu().numpy()  # (B, S, T)
+    ends = points.cpu().clone()  # (B, K, S, T)
     for row, k in np.ndindex(*points.shape[:2]):
-        mass = (own_attention[row] * items[row]).sum(-1, keepdims=True)
+        mass = (own_attention[row] * items[row]).sum(-1, keepdims=True)  # (S, 1)
         movable = items[row] & (mass > 0)  # (S, T)
-        slot_of_item = np.repeat(np.eye(len(movable)), movable.sum(1), axis=1)
-        slots = slot_of_item[movable.any(1)]  # (slots, items)
-        point = ends[row, k].numpy()
-        known = np.isfinite(observed[row]) & np.isfinite(logits[row, k])
+        slot_of_item = np.repeat(np.eye(len(movable)), movable.sum(1), axis=1)  # (S, items), 0 and 1
+        slots = slot_of_item[movable.any(1)]  # (slots with items, items)
+        point = ends[row, k].numpy()  # (S, T), which shares its memory with the ends
+        # classes that are no candidates have no finite logit
+        known = np.isfinite(observed[row]) & np.isfinite(logits[row, k])  # (C,)
         slopes_here = slopes[row, k][:, movable][known]  # (C, items)
-        if movable.sum() <= len(slots) or not np.isfinite(slopes_here).all():
+        nothing_moves = movable.sum() <= len(slots)  # each slot has one item, which holds all of its weight
+        if nothing_moves or not np.isfinite(slopes_here).all():
             continue
-        logits_here, observed_here = logits[row, k][known], observed[row][known]
+        logits_here = logits[row, k][known]
+        observed_here = observed[row][known]
         region = TvdRegion.around(point[movable], logits_here, slopes_here, observed_here, eps)
         end = tangent_step(own_attention[row][movable], point[movable], region, slots)
         if end is not None:
@@ -165,12 +177,12 @@ def _slopes(block: Block, points: Tensor) -> tuple[np.ndarray, np.ndarray]:
     encoded = block.encoded
     with torch.enable_grad():
         weights = points.to(encoded.attention.dtype, copy=True).requires_grad_()
-        logits = encoded.decode(weights)
+        logits = encoded.decode(weights)  # (B, K, C)
         classes = logits.shape[-1]
-        slopes = [torch.zeros_like(weights)]
+        slopes = [torch.zeros_like(weights)]  # (B, K, S, T) a class
         for c in range(1, classes):
-            ahead = (logits[..., c] - logits[..., 0]).sum()
-            slopes += torch.autograd.grad(ahead, weights, retain_graph=c < classes - 1)
+            ahead_of_first = (logits[..., c] - logits[..., 0]).sum()
+            slopes += torch.autograd.grad(ahead_of_first, weights, retain_graph=c < classes - 1)
     return _array(logits.detach()), _array(torch.stack(slopes, dim=2))
 
 
@@ -189,4 +201,5 @@ def _change(block: Block, others: Tensor) -> Tensor:
 
 def _moved(block: Block, others: Tensor) -> Tensor:
     """JSD (B, K) of other attention from the model's own, averaged over slots."""
-    return block.over_slots(jsd(others, _own_attention(block)[:, None], validate_args=False))
+    by_slot = jsd(others, _own_attention(block)[:, None], validate_args=False)  # (B, K, S)
+    return block.over_slots(by_slot)

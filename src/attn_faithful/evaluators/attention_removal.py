@@ -40,7 +40,8 @@ class Removal:
     """
 
     def __init__(self, block: Block, operator: str) -> None:
-        self.encoded = encoded = block.encoded
+        encoded = block.encoded
+        self.encoded = encoded
         self.slots = encoded.attention.shape[1]
         self.chunk_size = block.chunk_size
         self.items = block.items.any(1)
@@ -79,8 +80,9 @@ class Removal:
         """The class (B,) with everything kept."""
         if self.affine is None:
             return self.encoded.logits.argmax(-1)
+        # the path begins with everything kept, in logits that round as all others of it do
         order = removal_order(torch.zeros_like(self.weights), self.items)
-        logits = self._path(order)[:, 0].nan_to_num(-torch.inf)
+        logits = self._path(order)[:, 0].nan_to_num(-torch.inf)  # (B, C)
         return first_true(logits == logits.amax(-1, keepdim=True)).long()
 
     def first_flip(self, order: Tensor, decision: Tensor) -> Tensor:
@@ -90,20 +92,22 @@ class Removal:
         """
         if self.affine is not None:
             return first_flip(self._path(order), decision)
-        rank = order.argsort(1)
+        rank = order.argsort(1)  # (B, T)
         count = self.items.sum(1, keepdim=True)  # (B, 1)
         size = torch.full((len(order),), torch.nan, dtype=torch.float64, device=order.device)
-        start, steps = 1, min(FIRST, self.chunk_size)
-        sought = size.isnan() & (count[:, 0] >= start)
+        start = 1
+        steps = min(FIRST, self.chunk_size)
+        sought = size.isnan() & (count[:, 0] >= start)  # (B,)
         while bool(sought.any()):
             removed = torch.arange(start, start + steps, device=order.device)  # (K,)
             is_run = sought[:, None] & (removed <= count)  # (B, K)
             # nothing is removed from the others
             stays = rank[:, None] >= removed[:, None]  # (B, K, T)
             keep = stays | ~self.items[:, None] | ~is_run[:, :, None]
-            flips = is_run & flipped(self.after(keep), decision)
+            flips = is_run & flipped(self.after(keep), decision)  # (B, K)
             size = torch.where(sought, start + first_true(flips), size)
-            start, steps = start + steps, min(2 * steps, self.chunk_size)
+            start += steps
+            steps = min(2 * steps, self.chunk_size)
             sought = size.isnan() & (count[:, 0] >= start)
         return size
 
@@ -117,22 +121,25 @@ class Removal:
     def without(self, places: Tensor) -> Tensor:
         """Logits (B, K, C), float64, without each of the items at ``places`` (B, K), one at a time."""
         if self.exact:
-            logits = single_removals(self.log_weights, self.items, *self.readout)
-            return logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
-        keep = torch.arange(self.items.shape[1], device=places.device) != places[..., None]
+            logits = single_removals(self.log_weights, self.items, *self.readout)  # (B, T, C)
+            index = places[..., None].expand(-1, -1, logits.shape[-1])
+            return logits.gather(1, index)
+        every_place = torch.arange(self.items.shape[1], device=places.device)
+        keep = every_place != places[..., None]  # (B, K, T)
         parts = keep.split(self.chunk_size, dim=1)
         return torch.cat([self.after(part) for part in parts], dim=1)
 
     def after(self, keep: Tensor) -> Tensor:
         """Logits (B, K, C), float64, with the items in ``keep`` (B, K, T) alone."""
         encoded = self.encoded
-        keep = (keep | ~self.items[:, None])[:, :, None]
+        keep = (keep | ~self.items[:, None])[:, :, None]  # (B, K, 1, T)
         if self.projects_again or encoded.log_weights is not None:
-            keep = encoded.allowed[:, None] & keep
-            attention = encoded.project(encoded.scores[:, None].expand(keep.shape), keep)
+            keep = encoded.allowed[:, None] & keep  # (B, K, S, T)
+            scores = encoded.scores[:, None].expand(keep.shape)
+            attention = encoded.project(scores, keep)
         else:
             attention = encoded.attention[:, None] * keep
-            mass = attention.sum(-1, keepdim=True)
+            mass = attention.sum(-1, keepdim=True)  # (B, K, S, 1)
             attention = attention / torch.where(mass > 0, mass, 1.0)
         with torch.no_grad():
             return encoded.decode(attention.to(encoded.attention.dtype)).double()

@@ -17,14 +17,15 @@ CONTROLS: Registry[Callable[[Block], Tensor]] = Registry("control")
 @CONTROLS.register("uniform")
 def uniform(block: Block) -> Tensor:
     """Shares (B, S, T) that are equal over the items."""
-    items = block.items.double()
-    return items / items.sum(-1, keepdim=True).clamp(min=1)
+    items = block.items.double()  # (B, S, T)
+    count = items.sum(-1, keepdim=True)  # (B, S, 1)
+    return items / count.clamp(min=1)
 
 
 @CONTROLS.register("random")
 def random(block: Block) -> Tensor:
     """Shares (B, S, T) drawn evenly from the simplex over the items, by seed and text."""
-    items = block.items.cpu()
+    items = block.items.cpu()  # (B, S, T)
     shares = torch.zeros(items.shape, dtype=torch.float64)
     for row, slots in enumerate(items):
         generator = block.generator(row, "random attention")
@@ -32,7 +33,8 @@ def random(block: Block) -> Tensor:
             draws = torch.rand(int(inside.sum()), generator=generator, dtype=torch.float64)
             # exponential draws over their sum: evenly spread over the simplex
             weights = -torch.log1p(-draws)
-            shares[row, slot, inside] = weights / weights.sum().clamp(min=1e-300)
+            total = weights.sum().clamp(min=1e-300)
+            shares[row, slot, inside] = weights / total
     return shares.to(block.items.device)
 
 
@@ -44,16 +46,25 @@ def controlled(block: Block, name: str) -> Block:
     Raises:
         InputError: an unknown control.
     """
-    encoded, items = block.encoded, block.items
-    attention = encoded.attention.double()
-    mass = (attention * items).sum(-1, keepdim=True)
-    attention = torch.where(items, CONTROLS[name](block) * mass, attention).to(encoded.attention.dtype)
+    encoded = block.encoded
+    items = block.items
+    own_attention = encoded.attention.double()  # (B, S, T)
+    mass = (own_attention * items).sum(-1, keepdim=True)  # (B, S, 1)
+    shares = CONTROLS[name](block)  # (B, S, T)
+    attention = torch.where(items, shares * mass, own_attention).to(encoded.attention.dtype)
     with torch.no_grad():
-        logits = encoded.decode(attention[:, None])[:, 0]
+        logits = encoded.decode(attention[:, None])[:, 0]  # (B, C)
     pooled = encoded.pooled
     if pooled is not None:
         # a slot keeps its share of the whole
         slot_share = (pooled[:, None] * encoded.allowed).sum(-1, keepdim=True)  # (B, S, 1)
-        pooled = (attention * slot_share).sum(1)
-    encoded = replace(encoded, attention=attention, logits=logits, scores=None, log_weights=None, pooled=pooled)
+        pooled = (attention * slot_share).sum(1)  # (B, T)
+    encoded = replace(
+        encoded,
+        attention=attention,
+        logits=logits,
+        scores=None,  # no scores lead to a control's attention
+        log_weights=None,
+        pooled=pooled,
+    )
     return replace(block, encoded=encoded, attention=name)

@@ -14,10 +14,11 @@ def predictions_under(block: Block, attention: Tensor) -> tuple[Tensor, Tensor]:
     """Probabilities (B, K, C) under other attention (B, K, S, T), and their distance (B, K) from the prediction."""
     encoded = block.encoded
     with torch.no_grad():
-        logits = encoded.decode(attention.to(encoded.attention.dtype))
-    after = probabilities(logits.double(), encoded.multi_label)
-    before = encoded.probabilities.double()[:, None]
-    return after, output_change(after, before, encoded.multi_label)
+        logits = encoded.decode(attention.to(encoded.attention.dtype))  # (B, K, C)
+    after = probabilities(logits.double(), encoded.multi_label)  # (B, K, C)
+    before = encoded.probabilities.double()[:, None]  # (B, 1, C)
+    change = output_change(after, before, encoded.multi_label)
+    return after, change
 
 
 def output_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:
@@ -28,9 +29,12 @@ def output_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:
 
 def weights_on_items(attention: Tensor, items: Tensor) -> list[list[float]]:
     """The weights of each example's items, from attention (B, ...) and the items (B, ...) bool."""
-    return [weights[inside].tolist() for weights, inside in zip(attention, items, strict=True)]
+    pairs = zip(attention, items, strict=True)
+    return [weights[inside].tolist() for weights, inside in pairs]
 
 
 def variant_name(block: Block, name: str) -> str:
     """What an alternative is called: under a control with the control's name before."""
-    return f"{block.attention} {name}" if block.is_control else name
+    if block.is_control:
+        return f"{block.attention} {name}"
+    return name

@@ -62,10 +62,11 @@ class AdditiveScores(Scorer):
         self.score = nn.Linear(size, 1, bias=False)
 
     def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
-        features = self.token(hidden)
+        features = self.token(hidden)  # (B, T, size)
         if self.query is None:
             return features
-        return features + self.query(query)[:, None]
+        of_query = self.query(query)  # (B, size)
+        return features + of_query[:, None]
 
     def part_of_features(self, hidden: Tensor, query: Tensor | None, columns: slice) -> Tensor:
         return F.linear(hidden, self.token.weight[:, columns])
@@ -82,8 +83,10 @@ class DotScores(Scorer):
         super().__init__()
         self.scale = width**-0.5
         self.vector = None if query_width else nn.Linear(width, 1, bias=False)
-        # a query of another width than the tokens is mapped to theirs
-        self.query = nn.Linear(query_width, width, bias=False) if query_width and query_width != width else None
+        self.query = None
+        if query_width and query_width != width:
+            # a query of another width than the tokens is mapped to theirs
+            self.query = nn.Linear(query_width, width, bias=False)
 
     def features(self, hidden: Tensor, query: Tensor | None) -> Tensor:
         return self.part_of_features(hidden, query, slice(None))
@@ -92,8 +95,8 @@ class DotScores(Scorer):
         if self.vector is not None:
             return F.linear(hidden, self.vector.weight[:, columns])
         if self.query is not None:
-            query = self.query(query)
-        return hidden @ query[:, columns, None]
+            query = self.query(query)  # (B, N)
+        return hidden @ query[:, columns, None]  # (B, T, 1)
 
     def from_features(self, features: Tensor) -> Tensor:
         return features.squeeze(-1) * self.scale
@@ -133,7 +136,9 @@ class Attention(nn.Module):
         self.scorer = SCORERS[config.attention](width, size, query_width)
         self.alpha_logit = None
         if config.projection == "entmax" and config.learn_alpha:
-            start = min(max(config.entmax_alpha, 1.01), 1.99) - 1
+            # the learned alpha lies between 1 and 2, and where it starts the sigmoid still has a slope
+            alpha = min(max(config.entmax_alpha, 1.01), 1.99)
+            start = alpha - 1
             self.alpha_logit = nn.Parameter(torch.logit(torch.tensor(start)))
 
     def project(self, scores: Tensor, allowed: Tensor) -> Tensor:
@@ -148,9 +153,11 @@ class Attention(nn.Module):
         if self.projection != "softmax":
             return None
         temperature = self.parameters_of_projection["temperature"]
-        return (scores.double() / temperature).masked_fill(~allowed, -torch.inf)[:, None]
+        log_weights = (scores.double() / temperature).masked_fill(~allowed, -torch.inf)  # (B, T)
+        return log_weights[:, None]
 
     def forward(self, hidden: Tensor, allowed: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Attention (B, T) over states (B, T, N), and the scores (B, T) that it is made of."""
-        scores = self.scorer(hidden, query)
-        return self.project(scores, allowed), scores
+        scores = self.scorer(hidden, query)  # (B, T)
+        attention = self.project(scores, allowed)  # (B, T)
+        return attention, scores

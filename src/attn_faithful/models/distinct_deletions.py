@@ -43,18 +43,24 @@ class Naming:
     @classmethod
     def of(cls, batch: Mapping[str, Tensor], ordered: bool = True) -> Naming:
         """Of a model's inputs; without order for a model to which a text is a bag of tokens."""
-        shape = batch["inputs_embeds" if "inputs_embeds" in batch else "input_ids"].shape[:2]
+        name = "inputs_embeds" if "inputs_embeds" in batch else "input_ids"
+        shape = batch[name].shape[:2]  # B, T
+        read = np.ones(shape, dtype=bool)
         mask = batch.get("attention_mask")
-        read = np.ones(shape, dtype=bool) if mask is None else mask.bool().cpu().numpy()
+        if mask is not None:
+            read = mask.bool().cpu().numpy()
         codes = _token_codes(batch, read)  # (B, T)
-        order = sentences = None
+        order = None
+        sentences = None
         if batch.get("sentence_ids") is not None:
             numbers = _numbers(batch["sentence_ids"])
-            sentences = np.unique(numbers, return_inverse=True)[1].reshape(shape)
+            _, from_zero = np.unique(numbers, return_inverse=True)
+            sentences = from_zero.reshape(shape)
         elif not ordered:
             order = codes.argsort(axis=1, kind="stable")
             codes = np.take_along_axis(codes, order, axis=1)
-        return cls(codes, order, _text_codes(batch, shape[0]), read, sentences)
+        texts = _text_codes(batch, shape[0])
+        return cls(codes, order, texts, read, sentences)
 
     def names(self, keep: Tensor) -> list[list[bytes]]:
         """A name for each of the texts that ``keep`` (B, K, T) leaves."""
@@ -67,9 +73,13 @@ class Naming:
         if self.sentences is not None:
             sentences = _renumbered(self.sentences, kept, counts)
             codes = np.stack([codes.astype(np.int32), sentences], axis=1)  # (L, 2)
-        parts = iter(_cut(codes, counts.ravel()))
-        alternatives = range(kept.shape[1])
-        return [[text + next(parts) for _ in alternatives] for text in self.texts]
+        left = _cut(codes, counts.ravel())  # of each shortened text, B * K
+        alternatives = kept.shape[1]
+        names = []
+        for row, text in enumerate(self.texts):
+            left_of_text = left[row * alternatives : (row + 1) * alternatives]
+            names.append([text + tokens for tokens in left_of_text])
+        return names
 
 
 def alike(batch: Mapping[str, Tensor]) -> Tensor:
@@ -100,16 +110,19 @@ def first_equal(batch: Mapping[str, Tensor], keep: Tensor, ordered: bool = True)
         >>> first_equal(batch, ~torch.eye(3, dtype=torch.bool)[None])
         tensor([[0, 0, 2]])
     """
+    names = Naming.of(batch, ordered).names(keep)
     seen: dict[bytes, int] = {}
     places: list[int] = []
-    for name in chain.from_iterable(Naming.of(batch, ordered).names(keep)):
+    for name in chain.from_iterable(names):
         places.append(seen.setdefault(name, len(places)))
-    return torch.tensor(places, dtype=torch.long, device=keep.device).view(keep.shape[:2])
+    first = torch.tensor(places, dtype=torch.long, device=keep.device)  # (B * K,)
+    return first.view(keep.shape[:2])
 
 
 def is_first(first: Tensor) -> Tensor:
     """Which of the shortened texts (B, K) are the first of those that are equal to them."""
-    return first == torch.arange(first.numel(), device=first.device).view(first.shape)
+    places = torch.arange(first.numel(), device=first.device)
+    return first == places.view(first.shape)
 
 
 def from_first(logits: Tensor, first: Tensor) -> Tensor:
@@ -119,20 +132,26 @@ def from_first(logits: Tensor, first: Tensor) -> Tensor:
 
 def _token_codes(batch: Mapping[str, Tensor], read: np.ndarray) -> np.ndarray:
     """A number for all that is read of a token, (B, T): equal numbers, equal tokens."""
-    columns = [read.astype(np.int64)]
-    columns += [_numbers(batch[name]) for name in BY_TOKEN if batch.get(name) is not None]
+    columns = [read.astype(np.int64)]  # (B, T) each
+    for name in BY_TOKEN:
+        if batch.get(name) is not None:
+            columns.append(_numbers(batch[name]))
     if batch.get("inputs_embeds") is not None:
         columns.append(_vectors(batch["inputs_embeds"]))
-    rows = np.stack(columns, axis=-1).reshape(-1, len(columns))
+    rows = np.stack(columns, axis=-1).reshape(-1, len(columns))  # (B * T, columns)
     return _codes(rows).reshape(read.shape)
 
 
 def _text_codes(batch: Mapping[str, Tensor], texts: int) -> list[bytes]:
     """For each text what is read of it beside its tokens."""
-    columns = [_numbers(batch[name]).reshape(texts, -1) for name in BY_TEXT if batch.get(name) is not None]
+    columns = []
+    for name in BY_TEXT:
+        if batch.get(name) is not None:
+            columns.append(_numbers(batch[name]).reshape(texts, -1))
     if not columns:
         return [b""] * texts
-    return [code.tobytes() for code in _codes(np.concatenate(columns, axis=1))]
+    rows = np.concatenate(columns, axis=1)  # (B, numbers of a text)
+    return [code.tobytes() for code in _codes(rows)]
 
 
 def _numbers(values: Tensor) -> np.ndarray:
@@ -152,9 +171,10 @@ def _renumbered(sentences: np.ndarray, kept: np.ndarray, counts: np.ndarray) -> 
     texts = np.arange(counts.size, dtype=np.int64)
     old_numbers = np.broadcast_to(sentences[:, None], kept.shape)[kept]  # (L,)
     place = np.repeat(texts * size, counts.ravel()) + old_numbers  # (L,)
-    present = np.zeros((counts.size, size), dtype=bool)
+    present = np.zeros((counts.size, size), dtype=bool)  # (B * K, sentences)
     present.ravel()[place] = True
-    numbers: np.ndarray = present.cumsum(axis=1, dtype=np.int32).ravel()[place]
+    new_numbers = present.cumsum(axis=1, dtype=np.int32)  # (B * K, sentences)
+    numbers: np.ndarray = new_numbers.ravel()[place]
     return numbers
 
 
@@ -166,16 +186,19 @@ def _vectors(values: Tensor) -> np.ndarray:
 
 def _codes(rows: np.ndarray) -> np.ndarray:
     """A number for each row, from 0, equal for equal rows, in the smallest type that holds them."""
+    one_each = np.ones(len(rows), dtype=np.int64)
     seen: dict[bytes, int] = {}
     codes = []
-    for row in _cut(rows, np.ones(len(rows), dtype=np.int64)):
+    for row in _cut(rows, one_each):
         codes.append(seen.setdefault(row, len(seen)))
     return np.asarray(codes, dtype=np.min_scalar_type(len(seen)))
 
 
 def _cut(rows: np.ndarray, counts: np.ndarray) -> list[bytes]:
     """Rows that lie end to end as bytes, so many (N,) for each of N texts."""
-    size = rows.itemsize * int(np.prod(rows.shape[1:]))
+    size = rows.itemsize * int(np.prod(rows.shape[1:]))  # bytes of a row
     ends = (counts.cumsum() * size).tolist()
+    starts = [0, *ends]
     buffer = rows.tobytes()
-    return [buffer[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    # at the last end no text starts
+    return [buffer[start:end] for start, end in zip(starts, ends, strict=False)]

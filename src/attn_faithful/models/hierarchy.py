@@ -38,27 +38,29 @@ class Sentences:
     def present(self) -> Tensor:
         """(B, S) bool: sentences with content."""
         documents, sentences, _ = self.size
-        present = torch.zeros(documents * sentences, dtype=torch.bool, device=self.row.device)
+        present = torch.zeros(documents * sentences, dtype=torch.bool, device=self.row.device)  # (B * S,)
         present[self.row] = True
         return present.view(documents, sentences)
 
     def pack(self, values: Tensor) -> Tensor:
         """(B, T, N) -> (M, L, N), 0 where nothing is read."""
-        packed = values[self.document[:, None], self.token]
+        packed = values[self.document[:, None], self.token]  # (M, L, N)
         return packed * self.read[:, :, None]
 
     def unpack(self, values: Tensor) -> Tensor:
         """(M, L) or (M, L, N) -> (B, T) or (B, T, N), 0 at tokens of no row."""
         documents, _, tokens = self.size
         row, place = self.read.nonzero(as_tuple=True)
-        unpacked = values.new_zeros(documents, tokens, *values.shape[2:])
-        return unpacked.index_put((self.document[row], self.token[row, place]), values[row, place])
+        where = (self.document[row], self.token[row, place])
+        unpacked = values.new_zeros(documents, tokens, *values.shape[2:])  # (B, T) or (B, T, N)
+        return unpacked.index_put(where, values[row, place])
 
     def by_document(self, values: Tensor) -> Tensor:
         """(M, N) -> (B, S, N), 0 for sentences without content."""
         documents, sentences, _ = self.size
-        by_place = values.new_zeros(documents * sentences, values.shape[1])
-        return by_place.index_put((self.row,), values).view(documents, sentences, -1)
+        by_place = values.new_zeros(documents * sentences, values.shape[1])  # (B * S, N)
+        by_place = by_place.index_put((self.row,), values)
+        return by_place.view(documents, sentences, -1)
 
 
 def split_sentences(sentence_ids: Tensor, read: Tensor, content: Tensor) -> Sentences:
@@ -76,29 +78,32 @@ def split_sentences(sentence_ids: Tensor, read: Tensor, content: Tensor) -> Sent
     if sentence_ids.shape != read.shape:
         raise InputError(f"Expected `sentence_ids` of shape {tuple(read.shape)}, but got {tuple(sentence_ids.shape)}.")
     documents, tokens = read.shape
-    ids = torch.where(read, sentence_ids.long(), 0)
+    ids = torch.where(read, sentence_ids.long(), 0)  # (B, T)
     if bool((ids < 0).any()):
         raise InputError("Expected `sentence_ids` of at least 0, one a token.")
     sentences = int(ids.max()) + 1 if ids.numel() else 1
-    first_place = sentences * torch.arange(documents, device=ids.device)
+    first_place = sentences * torch.arange(documents, device=ids.device)  # (B,)
     place = ids + first_place[:, None]  # (B, T), the sentence of each token among those of all documents
-    present = torch.zeros(documents * sentences, dtype=torch.bool, device=ids.device)
+    present = torch.zeros(documents * sentences, dtype=torch.bool, device=ids.device)  # (B * S,)
     present[place[content]] = True
     row = present.nonzero()[:, 0]  # (M,)
     taken = read & present[place]  # (B, T), tokens of sentences with content
 
     # tokens row after row, each with its place within its row
-    number = present.cumsum(0) - 1  # the row of each sentence
+    number = present.cumsum(0) - 1  # (B * S,), the row of each sentence
     row_of_token = number[place[taken]]  # (n,)
     order = torch.argsort(row_of_token, stable=True)
     row_of_token = row_of_token[order]
-    counts = torch.bincount(row_of_token, minlength=len(row))
+    counts = torch.bincount(row_of_token, minlength=len(row))  # (M,), the tokens of each row
     starts = counts.cumsum(0) - counts
-    within = torch.arange(len(row_of_token), device=ids.device) - starts[row_of_token]
+    within = torch.arange(len(row_of_token), device=ids.device) - starts[row_of_token]  # (n,)
 
-    length = max(1, int(counts.max())) if len(counts) else 1
-    position = torch.arange(tokens, device=ids.device).expand(documents, -1)
-    token = torch.zeros(len(row), length, dtype=torch.long, device=ids.device)  # (M, L)
+    length = 1
+    if len(counts):
+        length = max(1, int(counts.max()))
+    position = torch.arange(tokens, device=ids.device).expand(documents, -1)  # (B, T)
+    # (M, L) each
+    token = torch.zeros(len(row), length, dtype=torch.long, device=ids.device)
     token[row_of_token, within] = position[taken][order]
     row_read = torch.zeros(len(row), length, dtype=torch.bool, device=ids.device)
     row_read[row_of_token, within] = True
@@ -115,9 +120,10 @@ def encode_by_length(encoder: Encoder, packed: Tensor, read: Tensor) -> Tensor:
     """
     if encoder.reads_alone or not len(packed):
         return encode_padded(encoder, packed, read)
-    lengths = read.sum(1)
-    group = (lengths.clamp(min=1) - 1).double().clamp(min=0.5).log2().floor()
-    states = packed.new_zeros(*packed.shape[:2], encoder.width)
+    lengths = read.sum(1)  # (M,)
+    less_one = (lengths.clamp(min=1) - 1).double().clamp(min=0.5)
+    group = less_one.log2().floor()
+    states = packed.new_zeros(*packed.shape[:2], encoder.width)  # (M, L, N)
     for key in group.unique():
         rows = (group == key).nonzero()[:, 0]
         longest = int(lengths[rows].max())
@@ -129,5 +135,6 @@ def encode_by_length(encoder: Encoder, packed: Tensor, read: Tensor) -> Tensor:
 
 def at_slots(values: Tensor, sentence_ids: Tensor, slots: int) -> Tensor:
     """Values of tokens (B, T) as (B, S, T): each in its sentence's slot, 0 elsewhere."""
-    in_slot = sentence_ids[:, None] == torch.arange(slots, device=values.device)[:, None]  # (B, S, T)
+    slot = torch.arange(slots, device=values.device)
+    in_slot = sentence_ids[:, None] == slot[:, None]  # (B, S, T)
     return values[:, None] * in_slot

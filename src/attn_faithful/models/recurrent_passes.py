@@ -34,10 +34,13 @@ class RecurrentPass:
         self.column = torch.argsort(token, dim=1)  # (B, T), the column that reads each token
         self.size = token.shape[1]
         self.inputs = self.cell.inputs(take_tokens(embedded, token).transpose(0, 1).contiguous())  # (T, B, G)
+        state: list[Tensor] = []  # (B, n) each
+        self.own: list[Tensor] = []  # (T + 1, B, n) each, the text's own states before each column
+        for _ in range(self.cell.parts):
+            part = embedded.new_zeros(len(token), net.hidden_size)
+            state.append(part)
+            self.own.append(part.new_zeros(self.size + 1, *part.shape))
         order = torch.argsort(first)
-        state = [embedded.new_zeros(len(token), net.hidden_size) for _ in range(self.cell.parts)]
-        # the text's own states before each column, (T + 1, B, n)
-        self.own = [part.new_zeros(self.size + 1, *part.shape) for part in state]
         for column, _, high in self._steps(state, order, first[order], whole=True):
             for own, part in zip(self.own, state, strict=True):
                 own[column + 1, order[:high]] = part[:high]
@@ -45,7 +48,8 @@ class RecurrentPass:
     @property
     def states(self) -> Tensor:
         """Of the whole texts, by token, (B, T, n)."""
-        return take_tokens(self.own[0][1:].transpose(0, 1), self.column)
+        after_columns = self.own[0][1:]  # (T, B, n)
+        return take_tokens(after_columns.transpose(0, 1), self.column)
 
     def changed(self, text: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The states behind the token at each place, without it.
@@ -57,23 +61,25 @@ class RecurrentPass:
         Returns:
             states (P, n), and the row of ``text`` and the token (P,) that each belongs to.
         """
-        deleted = self.column[text, place]
+        deleted = self.column[text, place]  # (R,), the column of the deleted token
         order = torch.argsort(deleted, stable=True)
         text = text[order]
         deleted = deleted[order]
-        state = [own[deleted, text] for own in self.own]
+        state = [own[deleted, text] for own in self.own]  # (R, n) each
         behind = int((self.size - 1 - deleted).sum())  # states behind the tokens, at most to be read again
         states = state[0].new_empty(behind, state[0].shape[1])
         spans = []  # a column, how far its first row is from the first of its states, how many states it has
         done = 0
         for column, low, high in self._steps(state, text, deleted + 1):
-            states[done : done + high - low] = state[0][low:high]
-            spans.append((column, low - done, high - low))
-            done += high - low
+            count = high - low
+            states[done : done + count] = state[0][low:high]
+            spans.append((column, low - done, count))
+            done += count
         table = torch.tensor(spans, dtype=torch.long, device=text.device).reshape(-1, 3)
-        column, shift, count = table.unbind(1)
-        rank = torch.arange(done, device=text.device) + shift.repeat_interleave(count)
-        token = self.token[text[rank], column.repeat_interleave(count)]
+        columns, shifts, counts = table.unbind(1)
+        rank = torch.arange(done, device=text.device) + shifts.repeat_interleave(counts)  # (P,)
+        column_of_state = columns.repeat_interleave(counts)  # (P,)
+        token = self.token[text[rank], column_of_state]
         return states[:done], order[rank], token
 
     def _steps(
@@ -97,18 +103,22 @@ class RecurrentPass:
             current = [part[low:high] for part in state]
             self.cell.step(self.inputs[column], text[low:high], current)
             yield column, low, high
-            if not whole and column % PERIOD == 0 and column >= 2 * PERIOD:
+            is_due = column % PERIOD == 0 and column >= 2 * PERIOD
+            if is_due and not whole:
                 old = max(0, begun[column - 2 * PERIOD] - low)
-                low += self._come_back(column, [part[:old] for part in current], text[low : low + old])
+                old_states = [part[:old] for part in current]
+                low += self._come_back(column, old_states, text[low : low + old])
 
     def _come_back(self, column: int, state: list[Tensor], text: Tensor) -> int:
         """How many rows have come back, counted from the first to one that has not."""
         back = torch.ones_like(text, dtype=torch.bool)
         for own, part in zip(self.own, state, strict=True):
-            whole = own[column + 1].index_select(0, text)
-            near = ROUNDING * torch.finfo(part.dtype).eps * whole.abs().clamp_(min=1)
+            whole = own[column + 1].index_select(0, text)  # (R, n)
+            tolerance = ROUNDING * torch.finfo(part.dtype).eps
+            near = tolerance * whole.abs().clamp_(min=1)
             back &= ((part - whole).abs_() <= near).all(1)
-        return int(back.int().cumprod(0).sum())
+        until_first_that_has_not = back.int().cumprod(0)
+        return int(until_first_that_has_not.sum())
 
 
 class Cell:
@@ -122,6 +132,7 @@ class Cell:
         self._buffer = torch.empty(0)
 
     def inputs(self, embedded: Tensor) -> Tensor:
+        """What the embeddings (T, B, E) add to the gates, (T, B, G)."""
         return F.linear(embedded, self.weight, self.bias)
 
     def gathered(self, inputs: Tensor, text: Tensor) -> Tensor:
@@ -166,7 +177,9 @@ class GRUCell(Cell):
         size = net.hidden_size
         self.size = size
         self.weight = net.weight_ih_l0
-        self.bias = net.bias_ih_l0 + F.pad(net.bias_hh_l0[: 2 * size], (0, size))
+        # the candidate's hidden bias is added apart, since the reset gate scales it
+        bias_of_gates = net.bias_hh_l0[: 2 * size]
+        self.bias = net.bias_ih_l0 + F.pad(bias_of_gates, (0, size))
         self.hidden = net.weight_hh_l0.T.contiguous()
         self.hidden_bias = net.bias_hh_l0[2 * size :]
 
@@ -184,6 +197,7 @@ class GRUCell(Cell):
 
 def take_tokens(values: Tensor, index: Tensor) -> Tensor:
     """``values`` (B, T, N) at the positions ``index`` (B, T) of each text."""
-    starts = torch.arange(len(index), device=index.device) * values.shape[1]
-    flat = index + starts[:, None]
-    return values.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, index.shape)
+    starts = torch.arange(len(index), device=index.device) * values.shape[1]  # (B,)
+    flat = index + starts[:, None]  # (B, T), among the tokens of all texts
+    taken = values.flatten(0, 1).index_select(0, flat.flatten())  # (B * T, N)
+    return taken.unflatten(0, index.shape)

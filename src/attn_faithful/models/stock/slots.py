@@ -48,25 +48,29 @@ class Slots:
         self.projection = projection
         self.size = call.attention.shape[1]  # heads of the layer
         attention = self._to_text(call.attention)  # (B, H, Q, T)
-        allowed = self._to_text(call.allowed).expand_as(attention)
+        allowed = self._to_text(call.allowed).expand_as(attention)  # (B, H, Q, T)
+        is_read = rows[:, None, :, None]  # (B, 1, Q, 1)
         if reading == "token":
             text = torch.arange(len(rows), device=rows.device)
-            place = rows.int().argmax(1)
+            place = rows.int().argmax(1)  # (B,)
+            # of the one row that is read
             self.own = attention[text, :, place]  # (B, H, T)
             self.attention = self.own[:, self.heads]
             self.allowed = allowed[text, :, place][:, self.heads]
             self.scores = self._to_text(call.scores)[text, :, place][:, self.heads]
         elif reading == "mean":
             self.attention = self._mean(attention[:, self.heads])
-            self.allowed = (allowed & rows[:, None, :, None]).any(2)[:, self.heads]
+            self.allowed = (allowed & is_read).any(2)[:, self.heads]
             self.scores = None
         else:
-            read = rows[:, None, :, None]
-            self.attention = (attention * read)[:, self.heads].flatten(1, 2)
-            self.allowed = (allowed & read)[:, self.heads].flatten(1, 2)
+            # (B, S, T) each, S being heads times rows
+            self.attention = (attention * is_read)[:, self.heads].flatten(1, 2)
+            self.allowed = (allowed & is_read)[:, self.heads].flatten(1, 2)
             self.scores = self._to_text(call.scores)[:, self.heads].flatten(1, 2)
         self.count = self.attention.shape[1]
-        by_head = self._mean(attention[:, self.heads]) if reading == "all" else self.attention  # (B, H, T)
+        by_head = self.attention  # (B, H, T)
+        if reading == "all":
+            by_head = self._mean(attention[:, self.heads])
         self.pooled = by_head.mean(1)
 
     def project(self, scores: Tensor, allowed: Tensor) -> Tensor:
@@ -74,21 +78,23 @@ class Slots:
         return project(self.projection, scores, allowed, **self.parameters)
 
     def _mean(self, attention: Tensor) -> Tensor:
-        rows = self.rows[:, None, :, None].to(attention.dtype)
-        return (attention * rows).sum(2) / rows.sum(2).clamp(min=1)
+        """(B, H, Q, T) -> (B, H, T), over the rows that are read."""
+        rows = self.rows[:, None, :, None].to(attention.dtype)  # (B, 1, Q, 1)
+        total = (attention * rows).sum(2)
+        return total / rows.sum(2).clamp(min=1)
 
     def _to_text(self, values: Tensor) -> Tensor:
         """(B, H, Q, T) by key -> by position in the text."""
         if self.keys is None:
             return values
-        keys = self.keys[:, None, None].expand_as(values)
+        keys = self.keys[:, None, None].expand_as(values)  # (B, H, Q, T)
         return values.gather(-1, keys)
 
     def _to_layer(self, values: Tensor, texts: Tensor) -> Tensor:
         """(R, H, T) by position in some texts (R,) -> by key."""
         if self.keys is None:
             return values
-        keys = self.keys[texts][:, None].expand_as(values)
+        keys = self.keys[texts][:, None].expand_as(values)  # (R, H, T)
         return torch.zeros_like(values).scatter(-1, keys, values)
 
     def whole(self, weights: Tensor, texts: Tensor) -> Tensor:
@@ -96,23 +102,26 @@ class Slots:
         weights = torch.where(self.allowed[texts], weights.to(self.own.dtype), 0.0)
         if len(self.heads) == self.size:
             return self._to_layer(weights, texts)
-        return self._to_layer(self.own[texts].index_copy(1, self.heads, weights), texts)
+        of_all_heads = self.own[texts].index_copy(1, self.heads, weights)  # (R, H, T)
+        return self._to_layer(of_all_heads, texts)
 
     def altered(self, weights: Tensor, texts: Tensor) -> Alter:
         """What becomes of the layer's weights under those of the slots (R, S, T), for some texts (R,)."""
-        weights = self._to_layer(weights, texts)
+        weights = self._to_layer(weights, texts)  # (R, S, T), by key
         rows = self.rows[texts][:, None, :, None]  # (R, 1, Q, 1)
 
         def alter(own: Tensor, allowed: Tensor) -> Tensor:
-            chosen = own[:, self.heads]  # (R, S, Q, T)
+            chosen = own[:, self.heads]  # (R, heads, Q, T)
             new = weights.to(own.dtype)
+            # to (R, heads, Q, T) as well
             if self.reading == "token":
                 new = new[:, :, None].expand_as(chosen)
             elif self.reading == "all":
                 new = new.view(len(new), -1, *chosen.shape[2:])
             else:
-                mean = self._to_layer(self.attention[texts], texts)
+                mean = self._to_layer(self.attention[texts], texts)  # (R, heads, T)
                 new = self._dealt(chosen, new[:, :, None], mean[:, :, None], allowed)
+            # rows that are not read stay
             return own.index_copy(1, self.heads, torch.where(rows, new, chosen))
 
         return alter
@@ -124,10 +133,15 @@ class Slots:
         mean: Tensor,
         allowed: Tensor,
     ) -> Tensor:
-        """Rows (R, H, Q, T) of which each weight changes in the proportion in which its mean does."""
+        """Rows (R, H, Q, T) of which each weight changes in the proportion in which its mean (R, H, 1, T) does.
+
+        A weight whose mean is 0 has no proportion: every row that may have it gets the new mean.
+        """
         positive = mean > 0
-        rows = own * torch.where(positive, new / torch.where(positive, mean, 1.0), 1.0)
-        rows = rows + torch.where(positive, 0.0, new) * allowed
+        proportion = torch.where(positive, new / torch.where(positive, mean, 1.0), 1.0)  # (R, H, 1, T)
+        without_mean = torch.where(positive, 0.0, new)  # (R, H, 1, T)
+        rows = own * proportion
+        rows = rows + without_mean * allowed
         total = rows.sum(-1, keepdim=True)
         return rows / torch.where(total > 0, total, 1.0)
 
@@ -142,6 +156,7 @@ def keys_of_text(rows: Tensor) -> Tensor:
         >>> keys_of_text(torch.tensor([[True, True, True, False]]))
         tensor([[1, 2, 0, 3]])
     """
-    place = torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
-    last = (place * rows).amax(1, keepdim=True)
-    return torch.where(place < last, place + 1, torch.where(place == last, 0, place))
+    place = torch.arange(rows.shape[1], device=rows.device).expand_as(rows)  # (B, T)
+    last = (place * rows).amax(1, keepdim=True)  # (B, 1)
+    at_or_behind_last = torch.where(place == last, 0, place)
+    return torch.where(place < last, place + 1, at_or_behind_last)
