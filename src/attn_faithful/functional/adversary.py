@@ -160,9 +160,11 @@ def _bounds_within(eps: float, observed: Tensor) -> tuple[Tensor, Tensor]:
     """Between which margins (B,) the probability of class 1 lies within eps of that at the observed margins (B,)."""
     if eps == 0:
         return observed, observed
-    up, down = observed.sigmoid(), (-observed).sigmoid()
+    up = observed.sigmoid()
+    down = (-observed).sigmoid()
     unbounded = torch.full_like(observed, math.inf)
-    least_up, least_down = (up - eps).clamp(min=0), (down - eps).clamp(min=0)
+    least_up = (up - eps).clamp(min=0)
+    least_down = (down - eps).clamp(min=0)
     log_odds_low = least_up.log() - (down + eps).log()
     log_odds_high = (up + eps).log() - least_down.log()
     low = torch.where(up > eps, log_odds_low, -unbounded)
@@ -190,11 +192,12 @@ def _farthest(
         free = free & ~(alternative > 0)
     attention = torch.stack(alternatives, 1)  # (B, k, T)
     jsd = torch.stack(distances, 1)  # (B, k)
+    reachable = largest_jsd(weights, allowed)
     return Adversary(
         attention=attention,
         jsd=jsd,
         margin=(attention * margins[:, None]).sum(-1),
-        reachable=torch.where(defined, largest_jsd(weights, allowed), math.nan),
+        reachable=torch.where(defined, reachable, math.nan),
         found=(~jsd.isnan()).sum(1),
         reason=reasons,
     )

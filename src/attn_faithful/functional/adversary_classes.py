@@ -20,7 +20,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.functional.adversary import vertex_between
 from attn_faithful.functional.adversary_bounds import NODES, Farthest, farthest
-from attn_faithful.functional.adversary_region import DecisionRegion, Region, TvdRegion
+from attn_faithful.functional.adversary_region import Array, DecisionRegion, Region, TvdRegion
 from attn_faithful.functional.divergences import jsd
 from attn_faithful.functional.readout import as_distributions, checked_readout, decided, defined_rows
 from attn_faithful.functional.reasons import Reasons
@@ -89,8 +89,8 @@ def adversary_interval(
 
     def region(row: int, tokens: NDArray[np.bool_], classes: NDArray[np.bool_]) -> Region:
         observed = checked.weights[row].numpy()[tokens]
-        logits = checked.logits[row].numpy()[np.ix_(tokens, classes)]
-        return TvdRegion.of(observed, logits, checked.bias[row].numpy()[classes], eps)
+        logits, bias = checked.readout_of(row, tokens, classes)
+        return TvdRegion.of(observed, logits, bias, eps)
 
     return _searched(checked, upper, nodes, region)
 
@@ -131,9 +131,9 @@ def decision_keeping_interval(
     upper = _least_over_others(checked, decision)
 
     def region(row: int, tokens: NDArray[np.bool_], classes: NDArray[np.bool_]) -> Region:
-        logits = checked.logits[row].numpy()[np.ix_(tokens, classes)]
+        logits, bias = checked.readout_of(row, tokens, classes)
         place = int(classes[: decision[row]].sum())
-        return DecisionRegion.of(logits, checked.bias[row].numpy()[classes], place)
+        return DecisionRegion.of(logits, bias, place)
 
     return _searched(checked, upper, nodes, region)
 
@@ -164,6 +164,12 @@ class _Checked:
         """The largest JSD (B,) with the mean margin between two bounds (B,)."""
         return vertex_between(self.weights, self.allowed, margins, low, high, self.reasons)
 
+    def readout_of(self, row: int, tokens: NDArray[np.bool_], classes: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Logits (T, C) and bias (C,) of one example, of some tokens and classes alone."""
+        logits = self.logits[row].numpy()
+        bias = self.bias[row].numpy()
+        return logits[np.ix_(tokens, classes)], bias[classes]
+
 
 def _checked(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor) -> _Checked:
     weights, logits, bias, reasons = checked_readout(attention, allowed, token_logits, bias)
@@ -174,26 +180,31 @@ def _checked(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Ten
 def _least_over_pairs(checked: _Checked, eps: float) -> Tensor:
     """The least (B,) of the two-class answers over all pairs of classes, each with a TVD of at most eps."""
     logits, bias = checked.logits, checked.bias
-    observed_logits = (checked.weights[:, :, None] * logits).sum(1) + bias
-    observed = observed_logits.softmax(-1)  # (B, C)
+    context_logits = (checked.weights[:, :, None] * logits).sum(1)
+    observed = (context_logits + bias).softmax(-1)  # (B, C)
     least = torch.full((len(bias),), math.inf, dtype=torch.float64)
     for c, d in combinations(range(logits.shape[-1]), 2):  # (d, c) bounds the same form
         both = bias[:, c].isfinite() & bias[:, d].isfinite()
         shift = torch.where(both, bias[:, c] - bias[:, d], 0.0)
-        margins = logits[..., c] - logits[..., d] + shift[:, None]
+        margins = logits[..., c] - logits[..., d]  # (B, T)
+        margins = margins + shift[:, None]
         low = _log_ratio(observed[:, c] - eps, observed[:, d] + eps)
         high = _log_ratio(observed[:, c] + eps, observed[:, d] - eps)
-        jsd_of_pair = checked.farthest_between(margins, low, high)
-        least = torch.where(both & ~(jsd_of_pair > least), jsd_of_pair, least)
+        jsd_of_pair = checked.farthest_between(margins, low, high)  # (B,)
+        lower = ~(jsd_of_pair > least)  # True for NaN
+        least = torch.where(both & lower, jsd_of_pair, least)
+    # where one class is left nothing binds
     infinite = torch.full_like(least, math.inf)
-    unbounded = checked.farthest_between(torch.zeros_like(checked.weights), -infinite, infinite)
-    return torch.where(least.isinf(), unbounded, least)  # one class is left: nothing binds
+    no_margins = torch.zeros_like(checked.weights)
+    unbounded = checked.farthest_between(no_margins, -infinite, infinite)
+    return torch.where(least.isinf(), unbounded, least)
 
 
 def _log_ratio(above: Tensor, below: Tensor) -> Tensor:
     """``ln(above / below)``; -inf where nothing bounds from below, inf where nothing bounds from above."""
-    value = above.clamp(min=1e-300).log() - below.clamp(min=1e-300).log()
-    value = torch.where(above > 0, value, -math.inf)
+    log_above = above.clamp(min=1e-300).log()
+    log_below = below.clamp(min=1e-300).log()
+    value = torch.where(above > 0, log_above - log_below, -math.inf)
     return torch.where(below > 0, value, math.inf)
 
 
@@ -204,13 +215,17 @@ def _least_over_others(checked: _Checked, decision: Tensor) -> Tensor:
     decision_logits = logits[row, :, decision]  # (B, T)
     decision_bias = bias[row, decision]
     infinite = torch.full_like(decision_bias, math.inf)
+    zero = torch.zeros_like(infinite)
     least = infinite.clone()
     for c in range(logits.shape[-1]):
         other = (decision != c) & bias[:, c].isfinite()
         other_bias = torch.where(other, bias[:, c], 0.0)
-        margins = decision_logits - logits[..., c] + (decision_bias - other_bias)[:, None]
-        jsd_of_pair = checked.farthest_between(margins, torch.zeros_like(infinite), infinite)
-        least = torch.where(other & ~(jsd_of_pair > least), jsd_of_pair, least)
+        shift = decision_bias - other_bias
+        margins = decision_logits - logits[..., c]  # (B, T)
+        margins = margins + shift[:, None]
+        jsd_of_pair = checked.farthest_between(margins, zero, infinite)  # (B,)
+        lower = ~(jsd_of_pair > least)  # True for NaN
+        least = torch.where(other & lower, jsd_of_pair, least)
     unbounded = checked.farthest_between(decision_logits, -infinite, infinite)
     return torch.where(least.isinf(), unbounded, least)
 
@@ -223,8 +238,8 @@ def _searched(checked: _Checked, pairs: Tensor, nodes: int, region: RegionOf) ->
     for row, reason in enumerate(checked.reasons):
         if nodes == 0 or reason is not None:
             continue
-        tokens = checked.allowed[row].numpy()
-        classes = checked.bias[row].isfinite().numpy()
+        tokens = checked.allowed[row].numpy()  # (T,), bool
+        classes = checked.bias[row].isfinite().numpy()  # (C,), bool
         observed = weights[row].numpy()[tokens]
         best = Farthest(observed, 0.0, 0.0)
         if len(observed) > 1:

@@ -46,12 +46,14 @@ class DecisionRegion:
     def of(cls, token_logits: Array, bias: Array, decision: int) -> DecisionRegion:
         """From logits (T, C) and bias (C,), all finite."""
         others = [c for c in range(len(bias)) if c != decision]
-        matrix = (token_logits[:, others] - token_logits[:, [decision]]).T  # (C - 1, T)
-        return cls(_scaled(matrix, bias[decision] - bias[others]))
+        leads = token_logits[:, others] - token_logits[:, [decision]]  # (T, C - 1)
+        limits = bias[decision] - bias[others]
+        return cls(_scaled(leads.T, limits))
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
         matrix, limits = self.outer
-        return np.asarray((points @ matrix.T <= limits + ROUNDING).all(axis=1))
+        kept: NDArray[np.bool_] = points @ matrix.T <= limits + ROUNDING  # (K, R)
+        return np.asarray(kept.all(axis=1))
 
     def near(self, point: Array) -> Rows:
         return self.outer
@@ -90,8 +92,10 @@ class TvdRegion:
     @classmethod
     def of(cls, own: Array, token_logits: Array, bias: Array, eps: float) -> TvdRegion:
         """From the observed attention (T,), logits (T, C) and bias (C,), all finite."""
-        observed = own @ token_logits
-        return cls(_log_softmax(observed + bias), (token_logits - observed).T, eps)
+        observed = own @ token_logits  # (C,)
+        before = _log_softmax(observed + bias)
+        shift = (token_logits - observed).T
+        return cls(before, shift, eps)
 
     @classmethod
     def around(
@@ -104,13 +108,15 @@ class TvdRegion:
     ) -> TvdRegion:
         """By a read-out's tangent at a point (T,): the logits (C,) there, their slopes (C, T), and the model's own."""
         before = _log_softmax(observed)
-        intercept = _log_softmax(logits) - before - slopes @ point
-        return cls(before, slopes + intercept[:, None] / point.sum(), eps)
+        intercept = _log_softmax(logits) - before - slopes @ point  # (C,)
+        # as a linear form, over weights of a constant sum
+        shift = slopes + intercept[:, None] / point.sum()
+        return cls(before, shift, eps)
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
-        after = np.exp(self._after(points))
-        change = np.abs(after - np.exp(self.before)).sum(axis=1) / 2
-        within: NDArray[np.bool_] = change <= max(self.eps, ROUNDING)
+        after = np.exp(self._after(points))  # (K, C)
+        tvd = np.abs(after - np.exp(self.before)).sum(axis=1) / 2
+        within: NDArray[np.bool_] = tvd <= max(self.eps, ROUNDING)
         return within
 
     def near(self, point: Array) -> Rows:
@@ -122,31 +128,32 @@ class TvdRegion:
         classes = len(self.before)
         if classes <= EVERY_SUBSET:
             return _scaled(matrix, limits)
-        after = np.exp(self._after(point[None])[0])
+        log_after = self._after(point[None])[0]
+        after = np.exp(log_after)  # (C,)
         slopes = after[:, None] * (self.shift - after @ self.shift)  # (C, T)
         gain_limits = np.exp(self.before) - after + slopes @ point
-        forms = np.block(
-            [
-                [matrix, np.zeros((len(matrix), classes))],
-                [slopes, -np.eye(classes)],
-                [np.zeros((1, matrix.shape[1])), np.ones((1, classes))],
-            ]
-        )
-        return _scaled(forms, np.concatenate([limits, gain_limits, [self.eps]]))
+        no_gains = np.zeros((len(matrix), classes))
+        no_tokens = np.zeros((1, matrix.shape[1]))
+        sum_of_gains = np.ones((1, classes))
+        forms = np.block([[matrix, no_gains], [slopes, -np.eye(classes)], [no_tokens, sum_of_gains]])
+        all_limits = np.concatenate([limits, gain_limits, [self.eps]])
+        return _scaled(forms, all_limits)
 
     def _odds(self, point: Array) -> Rows:
         """Of each set that can reach a limit: its log-odds as a linear form of the attention, and the limit."""
-        log_p = self._after(point[None])[0]
-        most = np.exp(_log_mass(self.before, self.sets)) + self.eps
+        log_p = self._after(point[None])[0]  # (C,)
+        most = np.exp(_log_mass(self.before, self.sets)) + self.eps  # (R,)
         binding = most < 1
         sets, most = self.sets[binding], most[binding]
         log_inside = _log_mass(log_p, sets)
         log_outside = _log_mass(log_p, ~sets)
-        slopes = np.exp(np.where(sets, log_p - log_inside[:, None], -np.inf))
-        slopes -= np.exp(np.where(sets, -np.inf, log_p - log_outside[:, None]))  # (R, C)
-        matrix = slopes @ self.shift
-        limits = np.log(most) - np.log1p(-most) - (log_inside - log_outside) + matrix @ point
-        return matrix, limits
+        log_share_inside = np.where(sets, log_p - log_inside[:, None], -np.inf)  # (R, C)
+        log_share_outside = np.where(sets, -np.inf, log_p - log_outside[:, None])
+        slopes = np.exp(log_share_inside) - np.exp(log_share_outside)
+        matrix = slopes @ self.shift  # (R, T)
+        log_odds = log_inside - log_outside
+        largest_log_odds = np.log(most) - np.log1p(-most)
+        return matrix, largest_log_odds - log_odds + matrix @ point
 
     def _after(self, points: Array) -> Array:
         """ln p (K, C) under attentions (K, T)."""
@@ -167,8 +174,8 @@ class TvdRegion:
             share_of_loses = self._shares(loses)
             forms.append(share_of_gains - share_of_loses)
             limits.append(self._limit(gains, q[loses], share_of_loses[loses]))
-        matrix = np.array(forms).reshape(-1, len(q)) @ self.shift
-        return _scaled(matrix, np.array(limits))
+        forms_of_classes = np.array(forms).reshape(-1, len(q))  # (R, C)
+        return _scaled(forms_of_classes @ self.shift, np.array(limits))
 
     def _limit(self, gains: NDArray[np.bool_], q: Array, shares: Array) -> float:
         """The most that a form reaches: what some classes gain in log-mass, and others of q and shares lose."""
@@ -190,18 +197,21 @@ def _sets(classes: int) -> NDArray[np.bool_]:
     sizes: Iterable[int] = range(1, classes)
     if classes > EVERY_SUBSET:
         sizes = sorted({1, classes - 1})
-    chosen = [list(members) for size in sizes for members in combinations(range(classes), size)]
-    rows = np.zeros((len(chosen), classes), dtype=bool)
-    for row, members in enumerate(chosen):
-        rows[row, members] = True
-    return rows
+    rows = []
+    for size in sizes:
+        for members in combinations(range(classes), size):
+            row = np.zeros(classes, dtype=bool)
+            row[list(members)] = True
+            rows.append(row)
+    return np.array(rows, dtype=bool).reshape(len(rows), classes)
 
 
 def _scaled(matrix: Array, limits: Array) -> Rows:
     """The same rows with a largest coefficient of 1, so that a solver's tolerance means the same for each."""
-    largest = np.abs(matrix).max(axis=1, initial=0.0)
+    largest = np.abs(matrix).max(axis=1, initial=0.0)  # (R,)
     some = largest > 0  # a form that no token moves is kept by all
-    return matrix[some] / largest[some, None], limits[some] / largest[some]
+    scale = largest[some]
+    return matrix[some] / scale[:, None], limits[some] / scale
 
 
 def _log_softmax(logits: Array) -> Array:

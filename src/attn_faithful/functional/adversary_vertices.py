@@ -61,7 +61,8 @@ def best_vertex(weights: Tensor, free: Tensor, margins: Tensor, bounds: tuple[Te
     """
     size, length = weights.shape
     best = _best_token(weights, free, margins, bounds)
-    step = max(1, _CELLS // max(1, length**2))
+    pairs_of_text = max(1, length**2)
+    step = max(1, _CELLS // pairs_of_text)
     for bound in bounds:
         for start in range(0, size, step):
             part = slice(start, start + step)
@@ -97,8 +98,9 @@ def _best_token(weights: Tensor, free: Tensor, margins: Tensor, bounds: tuple[Te
         slack = (_SLACK * largest_margin).clamp(min=_NOTHING)
     above_low = margins >= low[:, None] - slack
     below_high = margins <= high[:, None] + slack
+    within = free & above_low & below_high  # (B, T)
     distances = _jsd_of_token(torch.ones_like(weights), weights)
-    distances = torch.where(free & above_low & below_high, distances, -math.inf)
+    distances = torch.where(within, distances, -math.inf)
     best, place = _first_largest(distances)
     return _Vertices(jsd=best, first=place, second=place.clone(), share=torch.ones_like(best))
 
@@ -110,30 +112,35 @@ def _best_pair(weights: Tensor, free: Tensor, margins: Tensor, bound: Tensor) ->
     above = free & finite & (margins > bound[:, None])
     lower, is_lower = _places(below)  # (B, I)
     upper, is_upper = _places(above)  # (B, J)
+    n_upper = upper.shape[1]
     nowhere = weights.new_full((len(weights),), -math.inf)
     no_place = lower.new_zeros(len(weights))
     best = _Vertices(nowhere, no_place, no_place.clone(), torch.ones_like(nowhere))
-    if not lower.shape[1] or not upper.shape[1]:
+    if not lower.shape[1] or not n_upper:
         return best
 
     every = slice(0, len(weights))
-    step = max(1, _CELLS // (len(weights) * upper.shape[1]))
-    upper_margins = margins.gather(1, upper)[:, None]
+    step = max(1, _CELLS // (len(weights) * n_upper))
+    upper_margins = margins.gather(1, upper)[:, None]  # (B, 1, J)
     upper_weights = weights.gather(1, upper)[:, None]
-    target = torch.where(finite, bound[:, None], 0.0)[:, :, None]
+    target = torch.where(finite, bound[:, None], 0.0)
+    upper_leads = upper_margins - target[:, :, None]
     for start in range(0, lower.shape[1], step):
-        chunk = lower[:, start : start + step]
-        lower_margins = margins.gather(1, chunk)[:, :, None]
+        part = slice(start, start + step)
+        chunk = lower[:, part]
+        lower_margins = margins.gather(1, chunk)[:, :, None]  # (B, i, 1)
         lower_weights = weights.gather(1, chunk)[:, :, None]
-        x = ((upper_margins - target) / (upper_margins - lower_margins)).clamp(0.0, 1.0)  # on the lower one
-        distances = _jsd_of_pair(x, lower_weights, 1 - x, upper_weights)  # (B, i, J)
-        exists = is_lower[:, start : start + step, None] & is_upper[:, None]
+        # the weight on the lower token, with which the mean margin is on the bound
+        x = upper_leads / (upper_margins - lower_margins)  # (B, i, J)
+        x = x.clamp(0.0, 1.0)
+        distances = _jsd_of_pair(x, lower_weights, 1 - x, upper_weights)
+        exists = is_lower[:, part, None] & is_upper[:, None]
         distances = distances.masked_fill(~exists, -math.inf)
         distance, place = _first_largest(distances.flatten(1))
         of_chunk = _Vertices(
             jsd=distance,
-            first=_at(chunk, place // upper.shape[1]),
-            second=_at(upper, place % upper.shape[1]),
+            first=_at(chunk, place // n_upper),
+            second=_at(upper, place % n_upper),
             share=_at(x.flatten(1), place),
         )
         best.replace_where_better(every, of_chunk)
@@ -161,25 +168,28 @@ def _first_largest(values: Tensor) -> tuple[Tensor, Tensor]:
     largest = values.amax(1)
     is_largest = values == largest[:, None]
     place = torch.arange(values.shape[1], device=values.device)
-    first = torch.where(is_largest, place, values.shape[1] - 1).amin(1)
-    return largest, first
+    place = torch.where(is_largest, place, values.shape[1] - 1)
+    return largest, place.amin(1)
 
 
 def _jsd_of_token(x: Tensor, a: Tensor) -> Tensor:
     """JSD from the observed attention of a distribution with weight x on one token, where the observed is a."""
-    return 0.5 * (LN2 * (1 - a) + _touched(x, a))
+    twice_jsd = LN2 * (1 - a) + _touched(x, a)
+    return 0.5 * twice_jsd
 
 
 def _jsd_of_pair(x: Tensor, a: Tensor, other_x: Tensor, other_a: Tensor) -> Tensor:
     """As :func:`_jsd_of_token`, with weight on a second token too."""
-    first = LN2 * (1 - a) + _touched(x, a)
-    return 0.5 * (first - LN2 * other_a + _touched(other_x, other_a))
+    twice_jsd = LN2 * (1 - a) + _touched(x, a)
+    twice_jsd = twice_jsd - LN2 * other_a + _touched(other_x, other_a)
+    return 0.5 * twice_jsd
 
 
 def _touched(x: Tensor, a: Tensor) -> Tensor:
     """``x ln(2x / (x + a)) + a ln(2a / (x + a))``."""
     both = x + a
-    return _x_log(x) + _x_log(a) - _x_log(both) + both * LN2
+    apart = _x_log(x) + _x_log(a)
+    return apart - _x_log(both) + both * LN2
 
 
 def _x_log(x: Tensor) -> Tensor:

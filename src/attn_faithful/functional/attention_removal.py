@@ -50,7 +50,8 @@ def removal_order(importance: Tensor, items: Tensor) -> Tensor:
     ranked = torch.where(known, importance.detach().double(), -math.inf)
     order = ranked.argsort(dim=1, descending=True, stable=True)
     group = torch.where(items, (~known).long(), 2)  # 0 ranked items, 1 items without importance, 2 no items
-    by_group = group.gather(1, order).argsort(dim=1, stable=True)
+    group_in_order = group.gather(1, order)
+    by_group = group_in_order.argsort(dim=1, stable=True)
     return order.gather(1, by_group)
 
 
@@ -94,13 +95,15 @@ def prefix_logits(
     """
     w, z, b, reasons = checked_weights(log_weights, items, token_logits, bias)
     _check_order(order, items)
-    last_first = order.to(w.device).flip(1)
+    last_first = order.to(w.device).flip(1)  # (B, T)
     row_start = torch.arange(len(w), device=w.device)[:, None] * w.shape[1]
+    places = last_first + row_start
     values = _with_mass(z, b).flatten(0, 1)  # (B T, C + 1)
-    values_last_first = values.index_select(0, (last_first + row_start).flatten())
-    values_last_first = values_last_first.reshape(*w.shape, b.shape[1] + 1)
-    sums, _ = running_sums(w.gather(1, last_first), values_last_first)
-    return _only_prefixes(_renormalized(sums.flip(1), b), items, reasons)
+    values = values.index_select(0, places.flatten())
+    values = values.reshape(*w.shape, b.shape[1] + 1)
+    sums, _ = running_sums(w.gather(1, last_first), values)
+    logits = _renormalized(sums.flip(1), b)  # (B, T + 1, C)
+    return _only_prefixes(logits, items, reasons)
 
 
 def recompute_prefix_logits(
@@ -149,16 +152,18 @@ def recompute_prefix_logits(
     _check_order(order, items)
     if chunk < 1:
         raise InputError(f"Expected `chunk` of at least 1, but got {chunk}.")
-    rank = order.to(s.device).argsort(1)
+    rank = order.to(s.device).argsort(1)  # (B, T), of each position
     scored = s > -math.inf
     s = torch.where(scored, s, 0.0)
-    prefixes = s.shape[1] + 1
+    prefixes = torch.arange(s.shape[1] + 1, device=s.device)
     logits = []
-    for start in range(0, prefixes, chunk):
-        k = torch.arange(start, min(start + chunk, prefixes), device=s.device)
-        allowed = scored[:, None] & (rank[:, None] >= k[:, None])  # (B, K, T)
+    for start in range(0, len(prefixes), chunk):
+        k = prefixes[start : start + chunk]
+        kept = rank[:, None] >= k[:, None]  # (B, K, T)
+        allowed = scored[:, None] & kept
         attention = project(s[:, None].expand_as(allowed), allowed)
-        logits.append(attention.detach().double() @ z + b[:, None])
+        context_logits = attention.detach().double() @ z  # (B, K, C)
+        logits.append(context_logits + b[:, None])
     return _only_prefixes(torch.cat(logits, 1), items, reasons)
 
 
@@ -225,11 +230,13 @@ def removed_mass(log_weights: Tensor, order: Tensor, items: Tensor, size: Tensor
             f"but got {size.tolist()}."
         )
     w = torch.where(items, log_weights.detach().double(), -math.inf)
-    weights = relative_weights(w.gather(1, order))
-    mass = F.pad(weights.cumsum(1), (1, 0))  # (B, T + 1)
+    w_in_order = w.gather(1, order)
+    weights = relative_weights(w_in_order)
+    mass = F.pad(weights.cumsum(1), (1, 0))  # (B, T + 1), of the first k
     n_removed = size.double().nan_to_num().long()
     mass_of_first = mass.gather(1, n_removed[:, None])[:, 0]
-    return torch.where(size.isnan(), math.nan, mass_of_first / mass[:, -1])
+    share = mass_of_first / mass[:, -1]
+    return torch.where(size.isnan(), math.nan, share)
 
 
 def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
@@ -260,7 +267,7 @@ def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bi
         tensor([0.7311, 5.0000, 5.0000], dtype=torch.float64)
     """
     w, z, b, reasons = checked_weights(log_weights, items, token_logits, bias)
-    values = _with_mass(z, b)
+    values = _with_mass(z, b)  # (B, T, C + 1)
     sums_before, tops_before = running_sums(w, values)
     sums_behind, tops_behind = running_sums(w.flip(1), values.flip(1))
     before = sums_before[:, :-1]
@@ -268,12 +275,14 @@ def single_removals(log_weights: Tensor, items: Tensor, token_logits: Tensor, bi
     behind = sums_behind[:, :-1].flip(1)
     top_behind = tops_behind[:, :-1].flip(1)
     top = torch.maximum(top_before, top_behind)
-    origin = torch.where(top > -math.inf, top, 0.0)
-    scale_before = (top_before - origin).exp()[..., None]
-    scale_behind = (top_behind - origin).exp()[..., None]
-    sums = before * scale_before + behind * scale_behind
-    single = items & ~_with_nan(reasons, w)[:, None]
-    return torch.where(single[..., None], _renormalized(sums, b), math.nan)
+    origin = torch.where(top > -math.inf, top, 0.0)  # (B, T)
+    scale_before = (top_before - origin).exp()
+    scale_behind = (top_behind - origin).exp()
+    sums = before * scale_before[..., None] + behind * scale_behind[..., None]
+    logits = _renormalized(sums, b)  # (B, T, C)
+    with_nan = _with_nan(reasons, w)
+    single = items & ~with_nan[:, None]
+    return torch.where(single[..., None], logits, math.nan)
 
 
 def _with_mass(token_logits: Tensor, bias: Tensor) -> Tensor:
@@ -286,8 +295,10 @@ def _with_mass(token_logits: Tensor, bias: Tensor) -> Tensor:
 def _renormalized(sums: Tensor, bias: Tensor) -> Tensor:
     """Logits (B, K, C) from sums (B, K, C + 1) whose last column is the mass."""
     mass = sums[..., -1:]
-    some = (mass > 0) & (bias > -math.inf)[:, None]
-    renormalized = sums[..., :-1] / torch.where(mass > 0, mass, 1.0)
+    divisor = torch.where(mass > 0, mass, 1.0)
+    renormalized = sums[..., :-1] / divisor
+    counts = bias > -math.inf  # (B, C)
+    some = (mass > 0) & counts[:, None]
     return torch.where(some, renormalized, bias[:, None])
 
 
@@ -295,13 +306,15 @@ def _only_prefixes(logits: Tensor, items: Tensor, reasons: Reasons) -> Tensor:
     """NaN for k > n, and for all k where the scores are not finite."""
     k = torch.arange(logits.shape[1], device=logits.device)
     exists = k <= items.sum(1, keepdim=True)  # (B, T + 1)
-    exists = exists & ~_with_nan(reasons, logits)[:, None]
+    with_nan = _with_nan(reasons, logits)
+    exists = exists & ~with_nan[:, None]
     return torch.where(exists[..., None], logits, math.nan)
 
 
 def _with_nan(reasons: Reasons, like: Tensor) -> Tensor:
     """Which examples (B,) have scores that are not finite."""
-    return torch.tensor([reason == NAN_SCORES for reason in reasons], dtype=torch.bool, device=like.device)
+    with_nan = [reason == NAN_SCORES for reason in reasons]
+    return torch.tensor(with_nan, dtype=torch.bool, device=like.device)
 
 
 def _check_order(order: Tensor, items: Tensor) -> None:

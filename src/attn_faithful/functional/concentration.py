@@ -40,13 +40,14 @@ def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
             f"Expected `scores` (B, T) and bool `allowed` of the same shape, but got {tuple(scores.shape)} and "
             f"{tuple(allowed.shape)} of {allowed.dtype}."
         )
-    magnitude = torch.where(allowed, scores.double().abs(), 0.0)
+    magnitude = torch.where(allowed, scores.double().abs(), 0.0)  # (B, T)
     mass = magnitude.sum(-1)
     empty = ~allowed.any(-1)
     reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: ~mass.isfinite(), NO_MASS: mass == 0})
-    defined = defined_rows(reasons, scores)[:, None]
-    shares = magnitude / torch.where(defined, mass[:, None], 1.0)
-    return torch.where(defined, shares, math.nan), reasons
+    defined = defined_rows(reasons, scores)
+    divisor = torch.where(defined, mass, 1.0)
+    shares = magnitude / divisor[:, None]
+    return torch.where(defined[:, None], shares, math.nan), reasons
 
 
 def entropy(shares: Tensor) -> Tensor:
@@ -71,8 +72,8 @@ def entropy(shares: Tensor) -> Tensor:
     if not shares.shape[-1]:
         return shares.double().sum(-1) * math.nan
     check_distributions("shares", shares)
-    nats: Tensor = -torch.special.xlogy(shares, shares).sum(-1) + 0.0  # -0.0 becomes 0.0
-    return nats
+    terms: Tensor = torch.special.xlogy(shares, shares)  # (..., T)
+    return -terms.sum(-1) + 0.0  # -0.0 becomes 0.0
 
 
 def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
@@ -101,7 +102,8 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons
     counts = allowed.sum(-1)
     reasons = first_reasons({NO_TOKEN: counts == 0, TOO_SHORT: counts < 2})
     largest = counts.clamp(min=2).double().log()
-    value = (entropy(shares) / largest).clamp(max=1.0)
+    share_of_largest = entropy(shares) / largest
+    value = share_of_largest.clamp(max=1.0)
     return torch.where(counts > 1, value, math.nan), reasons
 
 
@@ -119,7 +121,8 @@ def support_size(shares: Tensor) -> Tensor:
     size = (shares > 0).sum(-1).double()
     if not shares.shape[-1]:
         return torch.full_like(size, math.nan)
-    return torch.where(shares.isnan().any(-1), math.nan, size)
+    with_nan = shares.isnan().any(-1)
+    return torch.where(with_nan, math.nan, size)
 
 
 def gini(shares: Tensor, allowed: Tensor) -> Tensor:
@@ -142,13 +145,15 @@ def gini(shares: Tensor, allowed: Tensor) -> Tensor:
     _check_shares(shares, allowed)
     n = allowed.sum(-1).double()
     allowed_first = torch.where(allowed, shares.double(), -1.0)
-    descending = allowed_first.sort(-1, descending=True).values.clamp(min=0.0)
+    descending = allowed_first.sort(-1, descending=True).values
+    descending = descending.clamp(min=0.0)
     rank = torch.arange(1, shares.shape[-1] + 1, device=shares.device, dtype=torch.float64)
     # of values in descending order: sum_i (n + 1 - 2 i) p_i / n
-    factor = n[:, None] + 1 - 2 * rank
+    factor = n[:, None] + 1 - 2 * rank  # (B, T)
     value = (factor * descending).sum(-1) / n.clamp(min=1)
-    with_nan = torch.where(allowed, shares, 0.0).isnan().any(-1)
-    return torch.where((n == 0) | with_nan, math.nan, value.clamp(min=0.0))
+    value = value.clamp(min=0.0)
+    with_nan = (shares.isnan() & allowed).any(-1)
+    return torch.where((n == 0) | with_nan, math.nan, value)
 
 
 def _check_shares(shares: Tensor, allowed: Tensor) -> None:

@@ -37,7 +37,8 @@ def _pair(p: Tensor, q: Tensor, double: bool) -> tuple[Tensor, Tensor]:
         ) from None
     dtype = torch.float64
     if not double:
-        dtype = torch.promote_types(torch.promote_types(p.dtype, q.dtype), torch.float32)
+        of_both = torch.promote_types(p.dtype, q.dtype)
+        dtype = torch.promote_types(of_both, torch.float32)
     return p.to(dtype), q.to(dtype)
 
 
@@ -56,7 +57,8 @@ def _check_zeros(p: Tensor, q: Tensor) -> None:
     p_empty = (p == 0).all(-1)
     q_empty = (q == 0).all(-1)
     undefined = p.isnan().any(-1) | q.isnan().any(-1)
-    if bool(((p_empty != q_empty) & ~undefined).any()):
+    wrong = (p_empty != q_empty) & ~undefined
+    if bool(wrong.any()):
         raise InputError(
             "Expected two distributions (at least 0, sum 1), or zeros in both for a text without items, but a row of "
             "one is zeros and of the other is not; leave undefined rows out."
@@ -150,7 +152,8 @@ def kl(p: Tensor, q: Tensor, eps: float = 0.0, validate_args: bool = True) -> Te
     _check_eps(eps)
     p, q = _checked(p, q, eps == 0, validate_args)
     if eps > 0:
-        return (p * (torch.log(p + eps) - torch.log(q + eps))).sum(-1)
+        log_ratio = torch.log(p + eps) - torch.log(q + eps)
+        return (p * log_ratio).sum(-1)
     # xlogy keeps NaN, which a comparison with 0 would hide; adding 0.0 turns -0.0 into 0.0.
     terms: Tensor = torch.special.xlogy(p, p) - torch.special.xlogy(p, q)
     return terms.sum(-1).clamp(min=0.0) + 0.0
@@ -250,10 +253,11 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
     weights = torch.where(allowed, attention.double(), math.inf)  # broadcasts the two
     if weights.shape[-1] == 0:
         return weights.sum(-1) * math.nan
-    mass = torch.where(allowed, weights, 0.0).sum(-1)
+    mass = torch.where(allowed, weights, 0.0).sum(-1)  # (...)
     least = torch.where(allowed.any(-1), weights.amin(-1), math.nan)
     both = torch.where(mass > 0, mass + least, 1.0)
     of_mass = torch.special.xlogy(mass, 2 * mass / both)
     of_least = torch.special.xlogy(least, 2 * least / both)
-    largest: Tensor = 0.5 * (of_mass + of_least + (mass - least) * LN2)
+    twice_jsd: Tensor = of_mass + of_least + (mass - least) * LN2
+    largest = 0.5 * twice_jsd
     return largest.clamp(min=0.0, max=LN2) + 0.0

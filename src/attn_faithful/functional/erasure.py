@@ -43,7 +43,7 @@ def erasure_counts(n: Tensor, shares: Sequence[float] = SHARES) -> Tensor:
     if not shares or not all(0 < share <= 1 for share in shares):
         raise InputError(f"Expected `shares` above 0 and at most 1, but got {tuple(shares)}; 0.05 is 5%.")
     fractions = torch.tensor(shares, dtype=torch.float64, device=n.device)
-    exact = n.double()[:, None] * fractions
+    exact = n.double()[:, None] * fractions  # (B, K)
     return (exact - _EXACT).ceil().long()
 
 
@@ -84,15 +84,17 @@ def top_masks(importance: Tensor, content: Tensor, counts: Tensor) -> tuple[Tens
         )
     if bool((counts < 0).any()):
         raise InputError(f"Expected `counts` of at least 0, but got {counts.tolist()}.")
+    empty = ~content.any(-1)
     with_nan = (importance.isnan() & content).any(-1)
-    reasons = first_reasons({NO_TOKEN: ~content.any(-1), NAN_SCORES: with_nan})
+    reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: with_nan})
     # content tokens first, the most important of them ahead; both sorts are stable
     ranked = torch.where(content, importance, 0)
-    order = content_first(ranked.argsort(dim=-1, descending=True, stable=True), content)
+    by_importance = ranked.argsort(dim=-1, descending=True, stable=True)
+    order = content_first(by_importance, content)
     place = order.argsort(-1)  # (B, T)
+    is_top = place[:, None] < counts[:, :, None]  # (B, K, T)
     selectable = content & ~with_nan[:, None]
-    masks = (place[:, None] < counts[:, :, None]) & selectable[:, None]  # (B, K, T)
-    return masks, reasons
+    return is_top & selectable[:, None], reasons
 
 
 def content_first(order: Tensor, content: Tensor) -> Tensor:
@@ -103,7 +105,8 @@ def content_first(order: Tensor, content: Tensor) -> Tensor:
         [[0, 1, 2]]
     """
     behind = ~content.gather(-1, order)
-    return order.gather(-1, behind.byte().argsort(dim=-1, stable=True))
+    by_content = behind.byte().argsort(dim=-1, stable=True)
+    return order.gather(-1, by_content)
 
 
 def comprehensiveness(p_full: Tensor, p_without: Tensor) -> Tensor:

@@ -112,7 +112,8 @@ def flip_distance(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
     distances[rows, classes] = jsd(ties, attention[rows], validate_args=False)
 
     flips = distances.isfinite().any(-1)
-    farther = distances > distances.amin(-1, keepdim=True) + _SAME
+    least_distance = distances.amin(-1, keepdim=True)
+    farther = distances > least_distance + _SAME  # (B, C)
     nearest = first_least(farther.double())  # (B,)
     nearest_distance = distances.gather(1, nearest[:, None])[:, 0]
     nearest_tie = torch.where(allowed, math.nan, torch.zeros_like(attention))  # (B, T)
@@ -167,7 +168,8 @@ def attention_proof(token_logits: Tensor, bias: Tensor, allowed: Tensor, decisio
 
 def _least_margins(margins: Tensor, allowed: Tensor) -> Tensor:
     """The smallest margin of each class (B, C), infinite where nothing is allowed."""
-    return min_or_infinity(torch.where(allowed[:, None], margins, math.inf))
+    allowed_margins = torch.where(allowed[:, None], margins, math.inf)
+    return min_or_infinity(allowed_margins)
 
 
 def _nearest_ties(attention: Tensor, margins: Tensor, allowed: Tensor, depth: Tensor) -> Tensor:
@@ -177,16 +179,19 @@ def _nearest_ties(attention: Tensor, margins: Tensor, allowed: Tensor, depth: Te
     """
     if not attention.numel():
         return attention
-    d = torch.where(allowed, (margins + depth[:, None]) / depth[:, None], math.inf)
+    depth = depth[:, None]
+    d = (margins + depth) / depth  # (P, T)
+    d = torch.where(allowed, d, math.inf)
     lowest = F.one_hot(first_least(d), d.shape[1])
     attended = allowed & (attention > _NO_WEIGHT)
     weights = torch.where(attended, attention, 0.0)
     d = torch.where(attended, d, 1.0).clamp(max=_WIDEST)
-    mean = (weights * d).sum(-1)
+    mean = (weights * d).sum(-1)  # (P,)
 
     ratio, at_bound = _search(weights, d, mean)
     tie = weights * ratio
-    rest = torch.where(at_bound, 1 - tie.sum(-1), 0.0).clamp(min=0.0)
+    missing = torch.where(at_bound, 1 - tie.sum(-1), 0.0)
+    rest = missing.clamp(min=0.0)
     tie = tie + rest[:, None] * lowest
     tie = tie / tie.sum(-1, keepdim=True)
     return torch.where(mean[:, None] > 1, tie, attention)
@@ -199,26 +204,25 @@ def _search(weights: Tensor, d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     ``e = 2`` of the smallest margin. Newton's steps are taken on the logarithm of the mean, which is almost straight;
     where one leaves the bracket or the last gained too little, the bracket is halved in the logarithm of lambda.
     """
-    floor = torch.where(d == 0, weights, 0.0).sum(-1)
-    # lambda is the slope of the distance: by convexity at least JSD / (start - 1), where JSD is at least TVD^2 / 2
-    # (Pinsker) and TVD at least (start - 1) / max d. With any y >= 0 the mean is at most 1 / (2 lambda).
-    widest = d.amax(-1).clamp(min=1.0)
-    low = (start - 1) / (2 * widest**2)
-    high = torch.full_like(start, 0.5)
+    floor = torch.where(d == 0, weights, 0.0).sum(-1)  # (P,)
+    low, high = _bracket(d, start)
     spread = (weights * (d - start[:, None]) ** 2).sum(-1)
     first = start * start.log() / (4 * spread)  # Newton's step from lambda = 0
-    done = start <= 1
     within = (first > low) & (first < high)
-    lam = torch.where(within, first, (low * high).sqrt()).where(~done, high)
+    lam = torch.where(within, first, (low * high).sqrt())
+    done = start <= 1
+    lam = torch.where(done, high, lam)
 
     y = torch.ones_like(start)
     error_before = torch.full_like(start, math.inf)
     for _ in range(_OUTER_STEPS):
-        w = torch.exp(-2 * lam[:, None] * d)
-        b = -torch.expm1(-2 * lam[:, None] * d)
-        y = _unit_mass(weights * w, b, floor, y)
+        exponent = -2 * lam[:, None] * d  # (P, T)
+        w = torch.exp(exponent)
+        b = -torch.expm1(exponent)
+        weighted = weights * w
+        y = _unit_mass(weighted, b, floor, y)  # (P,)
         q = 1 / (y[:, None] + b)
-        part = weights * w * q
+        part = weighted * q
         mean = (part * d).sum(-1)
         error = mean.log()
         low = torch.where(error > 0, lam, low)
@@ -242,6 +246,17 @@ def _search(weights: Tensor, d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     return w * q, y == 0
 
 
+def _bracket(d: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the largest lambda (P,) that can bring the mean of ``d`` from ``start`` to 1.
+
+    Lambda is the slope of the distance: by convexity at least JSD / (start - 1), where JSD is at least TVD^2 / 2
+    (Pinsker) and TVD at least (start - 1) / max d. With any y >= 0 the mean is at most 1 / (2 lambda).
+    """
+    widest = d.amax(-1).clamp(min=1.0)
+    low = (start - 1) / (2 * widest**2)
+    return low, torch.full_like(start, 0.5)
+
+
 def _unit_mass(weights: Tensor, b: Tensor, floor: Tensor, y: Tensor) -> Tensor:
     """The y (P,) at which ``sum_t weights_t / (y + b_t)`` is 1, or ``floor`` if the sum is below 1 there.
 
@@ -252,7 +267,8 @@ def _unit_mass(weights: Tensor, b: Tensor, floor: Tensor, y: Tensor) -> Tensor:
         q = 1 / (y[:, None] + b)
         part = weights * q
         mass = part.sum(-1)
-        step = y + mass * (mass - 1) / (part * q).sum(-1)
+        pull = (part * q).sum(-1)  # how the mass falls with y
+        step = y + mass * (mass - 1) / pull
         step = torch.where(mass > 0, step, floor).maximum(floor)  # every w may have come to 0
         done = done | ((mass - 1).abs() <= _INNER) | (step == y)
         if bool(done.all()):

@@ -21,6 +21,7 @@ from attn_faithful.functional.readout import (
     check_decision,
     decided,
     defined_rows,
+    first_least,
     first_true,
     flipped,
     leads,
@@ -94,16 +95,18 @@ def smallest_flip_set(log_weights: Tensor, items: Tensor, token_logits: Tensor, 
     size = torch.where(size.isinf() & bias_flips, n_weighted.double(), size)
     flips = defined_rows(reasons, w) & size.isfinite()
 
-    first_class = first_true(sizes == sizes.amin(1, keepdim=True)).long()
+    first_class = first_least(sizes)
     every_token = first_class[:, None, None].expand(-1, 1, w.shape[1])
-    rank = order.gather(1, every_token)[:, 0].argsort(1)
+    order_of_class = order.gather(1, every_token)[:, 0]  # (B, T)
+    rank = order_of_class.argsort(1)
     removed = weighted & (rank < size[:, None]) & flips[:, None]
 
     # Another class may lead the one that overtakes first.
-    weights_left = relative_weights(w.masked_fill(removed, -math.inf))
-    lead_over = total(weights_left[..., None] * margins.transpose(1, 2))
+    log_weights_left = w.masked_fill(removed, -math.inf)
+    weights_left = relative_weights(log_weights_left)
+    lead_over = total(weights_left[..., None] * margins.transpose(1, 2))  # (B, C)
     lead_over = torch.where(others, lead_over, math.inf)
-    winner = first_true(lead_over == lead_over.amin(1, keepdim=True)).long()
+    winner = first_least(lead_over)
     winner = torch.where(size < n_weighted, winner, decided_by_bias)
     return FlipSet(
         size=torch.where(flips, size, math.nan),
@@ -126,7 +129,8 @@ def _sizes_by_class(sums: Tensor, others: Tensor, decision: Tensor, n_weighted: 
     wins_ties = classes < decision[:, None]  # (B, C)
     k = torch.arange(sums.shape[-1], device=sums.device)
     overtakes = (sums < 0) | ((sums == 0) & wins_ties[..., None])  # (B, C, T + 1)
-    overtakes &= others[..., None] & (k >= 1) & (k < n_weighted[:, None, None])
+    some_is_left = (k >= 1) & (k < n_weighted[:, None, None])
+    overtakes &= others[..., None] & some_is_left
     return first_true(overtakes).nan_to_num(math.inf)
 
 
@@ -171,14 +175,16 @@ def greedy_flip_size(
     removed = torch.zeros_like(items)
     searching = items.any(1)  # (B,)
     flips = torch.zeros_like(searching)  # (B,)
-    for _ in range(t if limit is None else min(limit, t)):
-        candidates = items & ~removed & searching[:, None]
+    steps = t if limit is None else min(limit, t)
+    for _ in range(steps):
+        candidates = items & ~removed & searching[:, None]  # (B, T)
         lead_without, changes = _without_one_more(after, items, removed, candidates, decision)
-        lead_without = torch.where(candidates & ~lead_without.isnan(), lead_without, math.inf)
-        searching = searching & (candidates & (lead_without < math.inf)).any(1)
+        known = candidates & ~lead_without.isnan()
+        lead_without = torch.where(known, lead_without, math.inf)
+        searching = searching & (lead_without < math.inf).any(1)
         if not bool(searching.any()):
             break
-        place = first_true(lead_without == lead_without.amin(1, keepdim=True)).long()
+        place = first_least(lead_without)
         removed[rows[searching], place[searching]] = True
         flips_now = searching & changes[rows, place]
         flips = flips | flips_now
@@ -215,7 +221,7 @@ def _without_one_more(
 
 def _lead(logits: Tensor, decision: Tensor) -> Tensor:
     """By how much the decision leads the best other class (B, K); NaN without another class."""
-    is_decision = F.one_hot(decision, logits.shape[-1])[:, None].bool()
+    is_decision = F.one_hot(decision, logits.shape[-1])[:, None].bool()  # (B, 1, C)
     of_decision = torch.where(is_decision, logits, 0.0).sum(-1)
     of_best_other = torch.where(is_decision, -math.inf, logits).amax(-1)
     return of_decision - of_best_other
@@ -225,7 +231,8 @@ def _decided(log_weights: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
     """The class decided with everything kept; without a division, which could break ties."""
     some_weight = (log_weights > -math.inf).any(1, keepdim=True)
     in_logits = some_weight & (bias > -math.inf)  # (B, C)
-    logits_with_bias = token_logits + torch.where(in_logits, bias, 0.0)[:, None]
+    bias_in_logits = torch.where(in_logits, bias, 0.0)
+    logits_with_bias = token_logits + bias_in_logits[:, None]  # (B, T, C)
     bias_apart = torch.where(in_logits, 0.0, bias)
     return decided(relative_weights(log_weights), logits_with_bias, bias_apart)
 
@@ -236,8 +243,10 @@ def _largest_first(log_weights: Tensor, margins: Tensor) -> tuple[Tensor, Tensor
     """
     weighted = (log_weights > -math.inf)[:, None]
     counts = weighted & (margins != 0)
-    size = torch.where(counts, log_weights[:, None] + margins.abs().log(), math.inf)
-    size = size - min_or_infinity(size)[..., None] + 1
+    size = log_weights[:, None] + margins.abs().log()  # (B, C, T)
+    size = torch.where(counts, size, math.inf)
+    smallest = min_or_infinity(size)
+    size = size - smallest[..., None] + 1
     signed_size = torch.where(counts, margins.sign() * size, 0.0)
     key = torch.where(weighted, signed_size, -math.inf)
     order = key.argsort(dim=-1, descending=True, stable=True)

@@ -59,10 +59,11 @@ def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
             f"Expected `attention` (B, L, T, T), `start` (B, T) and bool `sinks` (B, T), but got "
             f"{tuple(attention.shape)}, {tuple(start.shape)} and {tuple(sinks.shape)} of {sinks.dtype}."
         )
-    if bool(((start < 0) | (start > 1 + _ROUNDING)).any()) or bool((attention < 0).any()):
+    outside = (start < 0) | (start > 1 + _ROUNDING)
+    if bool(outside.any()) or bool((attention < 0).any()):
         raise InputError("Expected `start` of shares, 0 to 1, and `attention` of at least 0, but got others.")
     layers = with_residual(attention).cpu().numpy()  # (B, L, T, T)
-    shares = start.double().cpu().numpy()
+    shares = start.double().cpu().numpy()  # (B, T)
     finite = np.isfinite(layers).all((1, 2, 3)) & np.isfinite(shares).all(1)
     flows = torch.full(sinks.shape, math.nan, dtype=torch.float64)
     for row in np.flatnonzero(finite).tolist():
@@ -91,19 +92,23 @@ class _Network:
             capacities.append(layers[below][upper, lower])
             reached = np.isin(np.arange(self.size), lower)
         edges = (np.concatenate(tails), np.concatenate(heads))
-        whole_capacities = np.rint(np.concatenate(capacities) * UNIT).astype(np.int32)
-        self.graph = csr_matrix((whole_capacities, edges), shape=(self.source + 1, self.source + 1))
+        units = np.concatenate(capacities) * UNIT
+        whole_units = np.rint(units).astype(np.int32)
+        nodes = self.source + 1
+        self.graph = csr_matrix((whole_units, edges), shape=(nodes, nodes))
 
     def into(self, token: int) -> float:
         """The maximum flow to a token before the first layer."""
         flow = maximum_flow(self.graph, self.source, token, method="dinic").flow
         residual = self.graph - flow
         residual.eliminate_zeros()
+        reachable = breadth_first_order(residual, self.source, return_predecessors=False)
         reached = np.zeros(self.source + 1, dtype=bool)
-        reached[breadth_first_order(residual, self.source, return_predecessors=False)] = True
+        reached[reachable] = True
         # the flow is as large as the cut between what the source still reaches and the rest
         reached_by_level = reached[:-1].reshape(-1, self.size)  # (L + 1, T)
         cut = self.start @ ~reached_by_level[-1]
         for below, capacities in enumerate(self.layers):
-            cut += reached_by_level[below + 1] @ capacities @ ~reached_by_level[below]
+            from_reached = reached_by_level[below + 1] @ capacities
+            cut += from_reached @ ~reached_by_level[below]
         return float(cut)

@@ -50,10 +50,10 @@ def content_attention(attention: Tensor, content: Tensor) -> Tensor:
         )
     if bool((attention.detach() < 0).any()):
         raise InputError("Expected `attention` of weights of at least 0, but one is below; pass attention, not scores.")
-    on_content = attention * content[:, None, None]
+    on_content: Tensor = attention * content[:, None, None]  # (B, H, Q, T)
     mass = on_content.sum(-1, keepdim=True)
-    renormalized: Tensor = on_content / torch.where(mass > 0, mass, 1.0)
-    return renormalized
+    divisor = torch.where(mass > 0, mass, 1.0)
+    return on_content / divisor
 
 
 def head_distances(twin: Tensor, base: Tensor, rows: Tensor) -> Tensor:
@@ -90,29 +90,34 @@ def head_distances(twin: Tensor, base: Tensor, rows: Tensor) -> Tensor:
     h, t = p.shape[1:]
     total = torch.zeros(len(rows), h, h, dtype=torch.float64, device=twin.device)
     count = torch.zeros_like(total)
-    step = max(1, _CELLS // max(1, h * h * t))
+    terms_of_row = max(1, h * h * t)
+    step = max(1, _CELLS // terms_of_row)
     for start in range(0, len(p), step):
         part = slice(start, start + step)
-        distances, defined = _all_pairs(p[part], q[part])
-        total.index_add_(0, example_of_row[part], torch.where(defined, distances, 0.0))
-        count.index_add_(0, example_of_row[part], defined.double())
+        examples = example_of_row[part]
+        distances, defined = _all_pairs(p[part], q[part])  # (R, H, H)
+        distances = torch.where(defined, distances, 0.0)
+        total.index_add_(0, examples, distances)
+        count.index_add_(0, examples, defined.double())
     return torch.where(count > 0, total / count, torch.nan)
 
 
 def _all_pairs(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """JSD (R, H, H) between every two heads of rows (R, H, T), and where both have mass."""
-    p_mass = p.sum(-1)[:, :, None]
-    q_mass = q.sum(-1)[:, None]
+    p_mass = p.sum(-1)[:, :, None]  # (R, H, 1)
+    q_mass = q.sum(-1)[:, None]  # (R, 1, H)
     both = p[:, :, None] + q[:, None]  # (R, H, H, T), twice the middle
-    alone = _log_sum(p)[:, :, None] + _log_sum(q)[:, None]
-    distances = 0.5 * (alone - _log_sum(both) + LN2 * (p_mass + q_mass))
-    return distances.clamp(0.0, LN2), (p_mass > 0) & (q_mass > 0)
+    alone = _log_sum(p)[:, :, None] + _log_sum(q)[:, None]  # (R, H, H)
+    twice_jsd = alone - _log_sum(both) + LN2 * (p_mass + q_mass)
+    distances = (0.5 * twice_jsd).clamp(0.0, LN2)
+    return distances, (p_mass > 0) & (q_mass > 0)
 
 
 def _log_sum(weights: Tensor) -> Tensor:
     """``sum over t of w_t ln w_t``, with 0 for weights of 0; three times as fast as xlogy."""
     smallest = torch.finfo(weights.dtype).tiny
-    return (weights.clamp(min=smallest).log_() * weights).sum(-1)
+    logs = weights.clamp(min=smallest).log_()
+    return (logs * weights).sum(-1)
 
 
 def match_heads(distances: Tensor) -> NDArray[np.int64]:
@@ -146,8 +151,9 @@ def match_heads(distances: Tensor) -> NDArray[np.int64]:
     mean = distances.double()
     if distances.ndim == 3:
         mean = mean.nanmean(0)
-    costs = torch.where(mean.isnan(), LN2, mean).cpu().numpy()
-    base_heads: NDArray[np.int64] = linear_sum_assignment(costs)[1]
+    costs = torch.where(mean.isnan(), LN2, mean)  # (H, H)
+    base_heads: NDArray[np.int64]
+    _, base_heads = linear_sum_assignment(costs.cpu().numpy())
     return base_heads
 
 
@@ -220,13 +226,15 @@ def matched_jsd(
     p = twin.transpose(1, 2)[rows]  # (R, H, T)
     q = base[:, base_heads].transpose(1, 2)[rows]
     defined = (p.sum(-1) > 0) & (q.sum(-1) > 0)  # (R, H)
-    distances = torch.where(defined, jsd(p, q, eps, validate_args=False), 0.0)
+    distances = jsd(p, q, eps, validate_args=False)
+    distances = torch.where(defined, distances, 0.0)
     zeros = distances.new_zeros(len(rows), twin.shape[1])
     total = zeros.index_add(0, example_of_row, distances)  # (B, H)
     count = zeros.index_add(0, example_of_row, defined.to(distances.dtype))
     means = total / count.clamp(min=1)
-    n_heads = (count > 0).sum(1)
-    return torch.where(n_heads > 0, means.sum(1) / n_heads.clamp(min=1), torch.nan)
+    n_heads = (count > 0).sum(1)  # (B,)
+    mean_over_heads = means.sum(1) / n_heads.clamp(min=1)
+    return torch.where(n_heads > 0, mean_over_heads, torch.nan)
 
 
 def _check_pair(twin: Tensor, base: Tensor, rows: Tensor) -> None:
@@ -244,8 +252,9 @@ def _check_pair(twin: Tensor, base: Tensor, rows: Tensor) -> None:
 
 def _check_rows(twin: Tensor, base: Tensor, rows: Tensor) -> None:
     """Raise unless the real rows of all heads are distributions, or zeros."""
-    check_distributions("twin", twin.detach().transpose(1, 2)[rows], zero_rows=True)
-    check_distributions("base", base.detach().transpose(1, 2)[rows], zero_rows=True)
+    for name, attention in (("twin", twin), ("base", base)):
+        by_row = attention.detach().transpose(1, 2)  # (B, Q, H, T)
+        check_distributions(name, by_row[rows], zero_rows=True)
 
 
 def _checked(assignment: Sequence[int] | NDArray[np.int64], heads: int) -> Tensor:

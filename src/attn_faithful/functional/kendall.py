@@ -37,8 +37,9 @@ def tau_b(x: Ranks, y: Ranks) -> tuple[float, float]:
     if n > _PAIRS:
         result = stats.kendalltau(x, y)
         return float(result.statistic), float(result.pvalue)
-    signs = np.sign(x[:, None] - x) * np.sign(y[:, None] - y)
-    score = int(signs.sum()) // 2  # C - D
+    x_order = np.sign(x[:, None] - x)  # (n, n)
+    y_order = np.sign(y[:, None] - y)
+    score = int((x_order * y_order).sum()) // 2  # C - D
     pairs = n * (n - 1) // 2
     x_tied, x0, x1 = _ties(x)
     y_tied, y0, y1 = _ties(y)
@@ -57,8 +58,11 @@ def _ties(ranks: Ranks) -> tuple[int, int, int]:
     """Tied pairs, and what the variance needs of the sizes t of ties: sums of t (t-1) (t-2) and t (t-1) (2t+5)."""
     t = np.bincount(ranks)
     t = t[t > 1]
-    pairs = t * (t - 1)
-    return int(pairs.sum()) // 2, int((pairs * (t - 2)).sum()), int((pairs * (2 * t + 5)).sum())
+    twice_pairs = t * (t - 1)
+    pairs = int(twice_pairs.sum()) // 2
+    x0 = int((twice_pairs * (t - 2)).sum())
+    x1 = int((twice_pairs * (2 * t + 5)).sum())
+    return pairs, x0, x1
 
 
 def _exact(n: int, against: int) -> float:

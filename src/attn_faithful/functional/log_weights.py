@@ -34,11 +34,12 @@ def running_sums(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         ([0.0, 1.0, 1.0], [-inf, -2000.0, 0.0])
     """
     weighted = log_weights > -math.inf
+    finite_weights = torch.where(weighted, log_weights, math.inf)
+    lowest = min_or_infinity(finite_weights)[:, None]
     top = max_or_infinity(log_weights)[:, None]
-    lowest = min_or_infinity(torch.where(weighted, log_weights, math.inf))[:, None]
     weights = torch.where(weighted, (log_weights - top).exp(), 0.0)
-    terms = weights[:, :, None] * values
-    sums = F.pad(terms.cumsum(1), (0, 0, 1, 0))
+    terms = weights[:, :, None] * values  # (B, T, N)
+    sums = F.pad(terms.cumsum(1), (0, 0, 1, 0))  # (B, T + 1, N)
     scale = top.expand(-1, log_weights.shape[1] + 1)
     wide = (top - lowest > _SPREAD)[:, 0]
     if bool(wide.any()):

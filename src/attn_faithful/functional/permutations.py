@@ -53,11 +53,11 @@ def permutable(attention: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
     weights, undefined = _checked("attention", attention, allowed)
     weights = _sorted(weights, allowed)
     low, high = weights[:, :-1], weights[:, 1:]  # behind the allowed ones are zeros, which no weight is below
-    differ = high - low > TIE_TOLERANCE * torch.maximum(low.abs(), high.abs())
+    larger = torch.maximum(low.abs(), high.abs())
+    differ = high - low > TIE_TOLERANCE * larger  # (B, T - 1)
+    constant = ~differ.any(1)
     n = allowed.sum(1)
-    reasons = first_reasons(
-        {NO_TOKEN: n == 0, TOO_SHORT: n == 1, NAN_SCORES: undefined, CONSTANT_ATTENTION: ~differ.any(1)}
-    )
+    reasons = first_reasons({NO_TOKEN: n == 0, TOO_SHORT: n == 1, NAN_SCORES: undefined, CONSTANT_ATTENTION: constant})
     return defined_rows(reasons, weights), reasons
 
 
@@ -92,7 +92,7 @@ def permutation_extremes(attention: Tensor, allowed: Tensor, margins: Tensor) ->
     weights = _sorted(weights, allowed)
     if values.dim() == 3:
         weights = weights[:, :, None]
-    smallest = -total(weights * _sorted(-values, allowed))
+    smallest = -total(weights * _sorted(-values, allowed))  # (B,) or (B, C)
     largest = total(weights * _sorted(values, allowed))
     return smallest.masked_fill(undefined, math.nan), largest.masked_fill(undefined, math.nan)
 
@@ -134,7 +134,8 @@ def permutation_certificate(attention: Tensor, allowed: Tensor, token_logits: Te
     margins = logits_of(token_logits, decision) - token_logits  # (B, T, C)
     smallest, _ = permutation_extremes(attention, allowed, margins)  # (B, C)
     decision = decision[:, None]
-    smallest_lead = smallest + bias.gather(1, decision) - bias
+    decision_bias = bias.gather(1, decision)
+    smallest_lead = smallest + decision_bias - bias  # (B, C)
     classes = torch.arange(bias.shape[1], device=bias.device)
     wins_tie = (smallest_lead == 0) & (classes > decision)
     never_counts = (classes == decision) | (bias == -math.inf)
@@ -172,8 +173,9 @@ def permutation_moments(attention: Tensor, allowed: Tensor, margins: Tensor) -> 
     if values.dim() == 3:
         weights, allowed = weights[:, :, None], allowed[:, :, None]
     n = allowed.sum(1)
+    mass = weights.sum(1)
     mean_value = values.sum(1) / n.clamp(min=1)
-    mean = weights.sum(1) * mean_value
+    mean = mass * mean_value
     spread = _spread(weights, allowed, n) * _spread(values, allowed, n)
     variance = spread / (n - 1).clamp(min=1)
     return mean.masked_fill(undefined, math.nan), variance.masked_fill(undefined, math.nan)
@@ -247,9 +249,10 @@ def joint_permutations(
     _check_draws(counts, k, generators)
     if identity:
         return _drawn_orders(counts, k, generators)
-    few = all(n <= ENUMERATED for n in counts)
-    if few and math.prod(math.factorial(n) for n in counts) <= math.factorial(ENUMERATED):
-        return _all_but_identity(counts)
+    if max(counts, default=0) <= ENUMERATED:
+        n_orders = math.prod(map(math.factorial, counts))
+        if n_orders <= math.factorial(ENUMERATED):
+            return _all_but_identity(counts)
     return _drawn_without_identity(counts, k, generators)
 
 
@@ -272,8 +275,9 @@ def _all_but_identity(counts: Sequence[int]) -> list[Tensor]:
     joint = list(itertools.product(*orders_of_slots))[1:]  # in lexicographic order the identity comes first
     by_slot = []
     for slot, n in enumerate(counts):
-        orders = torch.tensor([order_of_slots[slot] for order_of_slots in joint], dtype=torch.int64)
-        by_slot.append(orders.view(len(joint), n))
+        orders = [order_of_slots[slot] for order_of_slots in joint]
+        tensor = torch.tensor(orders, dtype=torch.int64)
+        by_slot.append(tensor.view(len(joint), n))
     return by_slot
 
 
@@ -282,7 +286,8 @@ def _drawn_without_identity(counts: Sequence[int], k: int, generators: Sequence[
     while True:
         is_identity = torch.ones(k, dtype=torch.bool)  # (K,), whether nothing moves in any slot
         for n, order in zip(counts, orders, strict=True):
-            is_identity &= (order == torch.arange(n)).all(1)
+            in_place = order == torch.arange(n)  # (K, n)
+            is_identity &= in_place.all(1)
         again = is_identity.nonzero()[:, 0]
         if not len(again):
             return orders
@@ -313,8 +318,8 @@ def _checked(name: str, values: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor
     counts = _over_classes(allowed, values)
     values = torch.where(counts, values.double(), 0.0)
     finite = values.isfinite()
-    undefined = ~(finite.all(1) & counts.any(1))
-    return torch.where(finite, values, 0.0), undefined
+    defined = finite.all(1) & counts.any(1)
+    return torch.where(finite, values, 0.0), ~defined
 
 
 def _both(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -331,8 +336,9 @@ def _both(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, 
 
 def _sorted(values: Tensor, allowed: Tensor) -> Tensor:
     """Finite values ascending along the tokens, the allowed ones first, 0 behind them."""
-    counted = torch.where(_over_classes(allowed, values), values, math.inf)
-    ascending = counted.sort(dim=1).values
+    counts = _over_classes(allowed, values)
+    allowed_first = torch.where(counts, values, math.inf)
+    ascending = allowed_first.sort(dim=1).values
     return torch.where(ascending.isfinite(), ascending, 0.0)
 
 

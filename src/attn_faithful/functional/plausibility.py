@@ -71,16 +71,20 @@ def auprc(importance: Tensor, rationale: Tensor, content: Tensor) -> tuple[Tenso
     """
     _check_masks(importance, rationale=rationale, content=content)
     positive = rationale & content
+    empty = ~content.any(-1)
     with_nan = (importance.isnan() & content).any(-1)
-    reasons = first_reasons({NO_TOKEN: ~content.any(-1), NAN_SCORES: with_nan, NO_RATIONALE: ~positive.any(-1)})
-    order = content_first(importance.argsort(-1, descending=True), content)
-    ranked = importance.gather(-1, order)
+    without_rationale = ~positive.any(-1)
+    reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: with_nan, NO_RATIONALE: without_rationale})
+    by_importance = importance.argsort(-1, descending=True)
+    order = content_first(by_importance, content)
+    ranked = importance.gather(-1, order)  # (B, T)
     is_content = content.gather(-1, order)
     hits = positive.gather(-1, order)
 
     place = torch.arange(content.shape[-1], device=content.device)
     precision_at = hits.cumsum(-1) / (place + 1.0).double()  # (B, T), of the tokens up to each place
-    precision = precision_at.gather(-1, _ends_of_ties(ranked, is_content))
+    ends = _ends_of_ties(ranked, is_content)
+    precision = precision_at.gather(-1, ends)
     n_positive = positive.sum(-1).clamp(min=1)
     value = (precision * hits).sum(-1) / n_positive
     return torch.where(defined_rows(reasons, value), value, math.nan), reasons
@@ -126,7 +130,8 @@ def random_auprc(rationale: Tensor, content: Tensor) -> tuple[Tensor, Reasons]:
     share, reasons = rationale_share(rationale, content)
     n = content.sum(-1).double()
     m = (rationale & content).sum(-1).double()
-    harmonic = torch.digamma(n + 1) - torch.digamma(torch.ones_like(n))
+    one = torch.ones_like(n)
+    harmonic = torch.digamma(n + 1) - torch.digamma(one)
     numerator = (m - 1) + (n - m) * harmonic / n
     value = numerator / (n - 1).clamp(min=1)
     value = torch.where(n == 1, share, value)
@@ -212,7 +217,9 @@ def token_f1(selected: Tensor, rationale: Tensor) -> Agreement:
     """
     _check_masks(selected, selected=selected, rationale=rationale)
     hits = (selected & rationale).sum(-1)
-    return _agreement(hits, selected.sum(-1), rationale.sum(-1))
+    n_selected = selected.sum(-1)
+    n_rationale = rationale.sum(-1)
+    return _agreement(hits, n_selected, n_rationale)
 
 
 def iou_f1(selected: Tensor, rationale: Tensor, threshold: float = 0.5) -> Agreement:
@@ -249,13 +256,14 @@ def iou_f1(selected: Tensor, rationale: Tensor, threshold: float = 0.5) -> Agree
     rationale_spans = _Spans.of(rationale)
     # what two spans share is one run, and belongs to no other two
     shared = _Spans.of(selected & rationale)
-    sizes = selected_spans.sizes[selected_spans.number[shared.first]]
-    rationale_sizes = rationale_spans.sizes[rationale_spans.number[shared.first]]
-    union = sizes + rationale_sizes - shared.sizes
+    size_of_both = selected_spans.sizes_at(shared.first) + rationale_spans.sizes_at(shared.first)
+    union = size_of_both - shared.sizes
     overlap = torch.zeros(selected.shape, dtype=torch.float64, device=selected.device)
     overlap[shared.first] = shared.sizes / union.double()
     hits = (overlap >= threshold).sum(-1)
-    return _agreement(hits, selected_spans.first.sum(-1), rationale_spans.first.sum(-1))
+    n_selected = selected_spans.first.sum(-1)
+    n_rationale = rationale_spans.first.sum(-1)
+    return _agreement(hits, n_selected, n_rationale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +284,14 @@ class _Spans:
     def of(cls, mask: Tensor) -> _Spans:
         first = mask.clone()
         first[:, 1:] &= ~mask[:, :-1]
-        number = (first.flatten().cumsum(0) - 1).view(mask.shape)
-        number = torch.where(mask, number, -1)
-        return cls(number, first, torch.bincount(number[number >= 0]))
+        number = first.flatten().cumsum(0) - 1
+        number = torch.where(mask, number.view(mask.shape), -1)
+        sizes = torch.bincount(number[mask])
+        return cls(number, first, sizes)
+
+    def sizes_at(self, tokens: Tensor) -> Tensor:
+        """The sizes of the spans that hold the marked tokens, in the order of the tokens."""
+        return self.sizes[self.number[tokens]]
 
 
 def _agreement(hits: Tensor, selected: Tensor, marked: Tensor) -> Agreement:

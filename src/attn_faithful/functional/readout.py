@@ -46,10 +46,13 @@ def checked_readout(
     token_logits = torch.where(in_logits, token_logits.detach().double(), 0.0)
     bias = bias.detach().double()
 
-    finite = attention.isfinite().all(-1)
-    finite &= (token_logits.abs() <= LARGEST).all(-1).all(-1)
-    finite &= ((bias.abs() <= LARGEST) | ~counts).all(-1)
-    reasons = first_reasons({NO_TOKEN: ~allowed.any(-1), NAN_SCORES: ~finite})
+    small_logits = token_logits.abs() <= LARGEST  # False for NaN
+    small_bias = (bias.abs() <= LARGEST) | ~counts
+    finite = attention.isfinite().all(-1)  # (B,)
+    finite &= small_logits.all(-1).all(-1)
+    finite &= small_bias.all(-1)
+    empty = ~allowed.any(-1)
+    reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: ~finite})
 
     attention = torch.where(finite[:, None], attention, 0.0)
     token_logits = torch.where(finite[:, None, None], token_logits, 0.0)
@@ -80,7 +83,8 @@ def defined_rows(reasons: Reasons, like: Tensor) -> Tensor:
         >>> defined_rows([None, "n<2"], torch.zeros(2))
         tensor([ True, False])
     """
-    return torch.tensor([reason is None for reason in reasons], dtype=torch.bool, device=like.device)
+    defined = [reason is None for reason in reasons]
+    return torch.tensor(defined, dtype=torch.bool, device=like.device)
 
 
 def as_distributions(attention: Tensor, defined: Tensor) -> Tensor:
@@ -96,16 +100,17 @@ def as_distributions(attention: Tensor, defined: Tensor) -> Tensor:
     mass = attention.sum(-1)
     off = (mass - 1).abs() > _MASS_TOLERANCE
     negative = (attention < 0).any(-1)
-    wrong_rows = (defined & (off | negative)).nonzero()[:, 0].tolist()
-    if wrong_rows:
-        row = wrong_rows[0]
+    wrong = defined & (off | negative)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
         raise InputError(
             f"Expected `attention` of at least 0 that sums to 1 over `allowed`, but example {row} sums to "
             f"{mass[row]:.6g} and has a smallest weight of {attention[row].min():.6g}; put what other "
             "positions keep into the bias."
         )
-    mass = total(attention)[:, None]
-    return attention / torch.where(mass > 0, mass, 1.0)
+    mass = total(attention)
+    divisor = torch.where(mass > 0, mass, 1.0)
+    return attention / divisor[:, None]
 
 
 def decided(attention: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
@@ -116,7 +121,8 @@ def decided(attention: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
         tensor([1])
     """
     # A matrix product may round each column in its own way, which would break ties.
-    logits = total(attention[:, :, None] * token_logits) + bias
+    context_logits = total(attention[:, :, None] * token_logits)  # (B, C)
+    logits = context_logits + bias
     return first_least(-logits)
 
 
@@ -127,11 +133,13 @@ def flipped(logits: Tensor, decision: Tensor) -> Tensor:
         >>> flipped(torch.tensor([[[1.0, 1.0], [0.0, 1.0]]]), torch.tensor([1]))
         tensor([[ True, False]])
     """
+    b, k, c = logits.shape
     decision = decision[:, None, None]
-    of_decision = logits.gather(-1, decision.expand(*logits.shape[:2], 1))
-    classes = torch.arange(logits.shape[-1], device=logits.device)
+    of_decision = logits.gather(-1, decision.expand(b, k, 1))  # (B, K, 1)
+    classes = torch.arange(c, device=logits.device)
     wins_tie = (classes < decision) & (logits == of_decision)
-    return ((logits > of_decision) | wins_tie).any(-1)
+    overtakes = (logits > of_decision) | wins_tie  # (B, K, C)
+    return overtakes.any(-1)
 
 
 def logits_of(token_logits: Tensor, decision: Tensor) -> Tensor:
@@ -164,9 +172,11 @@ def leads(token_logits: Tensor, bias: Tensor, decision: Tensor, filler: float) -
     """
     decision_column = decision[:, None]
     classes = torch.arange(bias.shape[1], device=bias.device)
-    others = (bias > -math.inf) & (classes != decision_column)
-    bias_lead = torch.where(others, bias.gather(1, decision_column) - bias, 0.0)
-    margins = logits_of(token_logits, decision) - token_logits + bias_lead[:, None]
+    others = (bias > -math.inf) & (classes != decision_column)  # (B, C)
+    decision_bias = bias.gather(1, decision_column)
+    bias_lead = torch.where(others, decision_bias - bias, 0.0)
+    margins = logits_of(token_logits, decision) - token_logits  # (B, T, C)
+    margins = margins + bias_lead[:, None]
     margins = torch.where(others[:, None], margins, filler)
     return margins.transpose(1, 2), others
 
@@ -190,7 +200,8 @@ def total(values: Tensor) -> Tensor:
     """
     if not values.shape[1]:
         return values.sum(1)
-    return values.cumsum(1)[:, -1]
+    running = values.cumsum(1)
+    return running[:, -1]
 
 
 def first_least(values: Tensor) -> Tensor:
@@ -201,8 +212,9 @@ def first_least(values: Tensor) -> Tensor:
         tensor(1)
     """
     index = torch.arange(values.shape[-1], device=values.device)
-    least = values == values.amin(-1, keepdim=True)
-    return torch.where(least, index, values.shape[-1]).amin(-1)
+    is_least = values == values.amin(-1, keepdim=True)
+    place = torch.where(is_least, index, values.shape[-1])
+    return place.amin(-1)
 
 
 def first_true(values: Tensor) -> Tensor:
@@ -213,7 +225,8 @@ def first_true(values: Tensor) -> Tensor:
         tensor([1., nan], dtype=torch.float64)
     """
     index = torch.arange(values.shape[-1], device=values.device, dtype=torch.float64)
-    first = min_or_infinity(torch.where(values, index, math.inf))
+    place = torch.where(values, index, math.inf)
+    first = min_or_infinity(place)
     return torch.where(first < math.inf, first, math.nan)
 
 

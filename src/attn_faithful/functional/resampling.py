@@ -48,7 +48,8 @@ def resampled_means(
     for columns in seeds:
         if columns.ndim != 2:
             raise InputError(f"Expected for each seed values of shape (B,), but got {columns.shape[1:]}.")
-    columns_by_seed, defined_by_seed = _by_text(seeds, _places(seeds, examples_by_seed))
+    places = _places(seeds, examples_by_seed)
+    columns_by_seed, defined_by_seed = _by_text(seeds, places)
     means = [np.full((len(columns), n_resamples), np.nan) for columns in columns_by_seed]
     n = len(defined_by_seed[0]) if defined_by_seed else 0
     if n == 0:
@@ -57,12 +58,13 @@ def resampled_means(
     step = max(1, _CHUNK // n)
     for start in range(0, n_resamples, step):
         stop = min(start + step, n_resamples)
-        picks = generator.integers(0, n, size=(stop - start, n))
+        picks = generator.integers(0, n, size=(stop - start, n))  # texts, the same for all seeds
         for columns, defined, out in zip(columns_by_seed, defined_by_seed, means, strict=True):
             counts = defined[picks].sum(-1, dtype=np.float64)
             for column, column_means in zip(columns, out, strict=True):
-                with np.errstate(invalid="ignore"):
-                    column_means[start:stop] = column[picks].sum(-1) / counts  # 0 / 0 where no defined text was drawn
+                sums = column[picks].sum(-1)
+                with np.errstate(invalid="ignore"):  # 0 / 0 where no defined text was drawn
+                    column_means[start:stop] = sums / counts
     return means
 
 
@@ -93,7 +95,8 @@ def _by_text(seeds: list[Array], places: list[NDArray[np.int64]]) -> tuple[list[
 
     Texts without a value in any seed are no texts: nothing is drawn for them.
     """
-    n = max((int(place.max(initial=-1)) + 1 for place in places), default=0)
+    largest = [int(place.max(initial=-1)) for place in places]
+    n = max(largest, default=-1) + 1
     columns_by_seed, defined_by_seed = [], []
     for columns, place in zip(seeds, places, strict=True):
         known = ~np.isnan(columns).any(0)
@@ -120,7 +123,8 @@ def percentiles(by_seed: list[Array], level: float) -> tuple[float, float]:
     defined = ~np.isnan(values)
     counts = defined.sum(0)
     some = counts > 0
-    means = np.where(defined, values, 0.0).sum(0)[some] / counts[some]
+    sums = np.where(defined, values, 0.0).sum(0)
+    means = sums[some] / counts[some]
     if means.size == 0:
         return math.nan, math.nan
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
