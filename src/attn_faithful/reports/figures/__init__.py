@@ -8,9 +8,8 @@ from attn_faithful.reports.figures.meister import FIGURES as MEISTER
 from attn_faithful.reports.figures.serrano_smith import FIGURES as SERRANO_SMITH
 from attn_faithful.reports.figures.style import style
 
-FIGURES: dict[str, Figure] = {
-    figure.name: figure for paper in (JAIN_WALLACE, SERRANO_SMITH, AMINI_KOSSEIM, MEISTER) for figure in paper
-}
+_ALL = (*JAIN_WALLACE, *SERRANO_SMITH, *AMINI_KOSSEIM, *MEISTER)
+FIGURES: dict[str, Figure] = {figure.name: figure for figure in _ALL}
 
 __all__ = [
     "FIGURES",

@@ -12,6 +12,7 @@ from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, dis
 from attn_faithful.reports.figures.distributions import Group, violins
 from attn_faithful.reports.figures.means import Twin, tradeoff
 from attn_faithful.reports.groups import TwinGroup
+from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.palette import hue_of
 
 PAPER = "Amini and Kosseim"
@@ -41,16 +42,17 @@ def _attefa(cells: Sequence[Cell]) -> list[Panel]:
 
 def _attefa_values(cell: Cell, variant: str) -> np.ndarray:
     """AtteFa of every text by every twin of a kind."""
-    parts = [np.zeros(0)]
+    values = [np.zeros(0)]
     for run in cell.runs:
-        names = [name for name, twin in run.summary.twins.items() if twin.variant == variant]
-        parts += [run.scores(ATTEFA, name).to_numpy() for name in names]
-    return np.concatenate(parts)
+        for name, twin in run.summary.twins.items():
+            if twin.variant == variant:
+                values.append(run.scores(ATTEFA, name).to_numpy())  # (B,)
+    return np.concatenate(values)
 
 
 def _row(name: str, values: np.ndarray, twins: TwinGroup) -> Group:
     n = len(twins.by_seed)
-    note = "1 twin" if n == 1 else f"{n} twins"
+    note = counted(n, "twin")
     if twins.collapsed:
         note += f", {twins.collapsed} collapsed"
     hue = hue_of("adversarial").light
@@ -60,10 +62,10 @@ def _row(name: str, values: np.ndarray, twins: TwinGroup) -> Group:
 def _tradeoff(cells: Sequence[Cell]) -> list[Panel]:
     panels = []
     for cell in cells:
-        twins = _points(cell)
-        if twins:
+        points = _points(cell)
+        if points:
             constants = [twins.constant_tvd.mean for twins in cell.group.twins.values()]
-            data = {"twins": twins, "bases": _base_pairs(cell), "constant": float(np.mean(constants))}
+            data = {"twins": points, "bases": _base_pairs(cell), "constant": float(np.mean(constants))}
             panels.append(Panel(cell.name, data))
     if not panels and any(cell.group.twins for cell in cells):
         raise Missing("undefined in all twins: no text has both a TVD and a JSD")
@@ -85,8 +87,11 @@ def _points(cell: Cell) -> list[Twin]:
 
 def _base_pairs(cell: Cell) -> list[tuple[float, float]]:
     """JSD and TVD of every pair of bases that differ in their seed."""
-    pairs = cell.group.base_pairs.pairs
-    return [(jsd, tvd) for tvd, jsd in pairs if math.isfinite(tvd) and math.isfinite(jsd)]
+    pairs = []
+    for tvd, jsd in cell.group.base_pairs.pairs:
+        if math.isfinite(tvd) and math.isfinite(jsd):
+            pairs.append((jsd, tvd))
+    return pairs
 
 
 def _kind(variant: str) -> tuple[str, float]:
@@ -100,7 +105,9 @@ def _kind(variant: str) -> tuple[str, float]:
     if match is None:
         return variant, math.nan
     weight, start = match[1] or "1", match[2]
-    words = f"weight {weight}, {start}" if start else f"weight {weight}"
+    words = f"weight {weight}"
+    if start:
+        words += f", {start}"
     return words, float(weight)
 
 

@@ -60,12 +60,17 @@ class Cell:
 
     def sites(self, metric: str) -> list[str]:
         """Where in the model the metric was computed."""
-        return list(dict.fromkeys(record.site for record in self.group.tests if record.metric == metric))
+        sites = [record.site for record in self.group.tests if record.metric == metric]
+        return list(dict.fromkeys(sites))
 
     def sources(self, metric: str, site: str) -> list[str]:
         """The sources of a metric at a site, without the controls."""
-        records = [record for record in self.group.tests if (record.metric, record.site) == (metric, site)]
-        return list(dict.fromkeys(record.source for record in records if not is_control(record.source)))
+        sources = []
+        for record in self.group.tests:
+            is_here = record.metric == metric and record.site == site
+            if is_here and not is_control(record.source):
+                sources.append(record.source)
+        return list(dict.fromkeys(sources))
 
     def summary(self, metric: str, source: str, site: str) -> ScoreRecord | None:
         """The record over all texts."""
@@ -89,7 +94,8 @@ class Cell:
     def panel_title(self, metric: str, site: str, *more: str) -> str:
         """What sets a panel apart: the cell's name, the site where the metric has several, and whatever else."""
         site_name = site if len(self.sites(metric)) > 1 else ""
-        return ", ".join(part for part in (self.name, site_name, *more) if part)
+        parts = (self.name, site_name, *more)
+        return ", ".join(filter(None, parts))
 
 
 def cells(groups: Sequence[Group]) -> list[Cell]:
@@ -105,7 +111,11 @@ def cells(groups: Sequence[Group]) -> list[Cell]:
 def common_title(cells: Sequence[Cell]) -> str:
     """The labels that all cells share, and how many seeds stand behind each."""
     groups = [cell.group for cell in cells]
-    parts = [labels[0] for labels in _labels(groups).values() if len(set(labels)) == 1 and labels[0]]
+    parts = []
+    for labels in _labels(groups).values():
+        is_shared = len(set(labels)) == 1
+        if is_shared and labels[0]:
+            parts.append(labels[0])
     seeds = max(len(group.runs) for group in groups)
     if seeds > 1:
         parts.append(f"{seeds} seeds")
@@ -114,8 +124,10 @@ def common_title(cells: Sequence[Cell]) -> str:
 
 def _labels(groups: Sequence[Group]) -> dict[str, list[str]]:
     """Axis -> the label of each group, "" where it has none."""
-    axes = distinct(group.axes for group in groups)
-    return {axis: [group.axes.get(axis, "") for group in groups] for axis in axes}
+    labels = {}
+    for axis in distinct(group.axes for group in groups):
+        labels[axis] = [group.axes.get(axis, "") for group in groups]
+    return labels
 
 
 def distinct(lists: Iterable[Iterable[str]]) -> list[str]:
@@ -216,7 +228,9 @@ def by_source(
                 panel = build(cell, source, site)
                 if panel is not None:
                     panels.append(panel)
-                elif why := cell.why(metric, source, site):
+                    continue
+                why = cell.why(metric, source, site)
+                if why:
                     reasons.append(f"{cell.title}, {title_of(source)}: {why}")
     if not panels and reasons:
         raise Missing(f"undefined in all texts: {reasons[0]}")
@@ -242,7 +256,8 @@ def by_site(
         for site in cell.sites(metric):
             panel = build(cell, site)
             if panel is None:
-                reasons.append(f"{cell.title}: {cell.why(metric, 'attention', site) or 'undefined'}")
+                why = cell.why(metric, "attention", site) or "undefined"
+                reasons.append(f"{cell.title}: {why}")
             else:
                 panels.append(panel)
     if not panels and reasons:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -29,11 +30,12 @@ _TITLE_LINE, _SUBTITLE_LINE, _FOOT = 0.19, 0.17, 0.2  # inches
 
 def columns_of(panels: Sequence[Panel]) -> int:
     """How many panels stand beside one another; where every cell has several, each gets a row of its own."""
-    sizes = set(Counter(panel.group for panel in panels).values())
-    widest = max(sizes)
-    if panels[0].group and len(sizes) == 1 and 1 < widest <= _MOST_COLUMNS:
-        return widest
-    if panels[0].rows or len(panels) == 4:
+    group_sizes = set(Counter(panel.group for panel in panels).values())
+    largest = max(group_sizes)
+    first = panels[0]
+    if first.group and len(group_sizes) == 1 and 1 < largest <= _MOST_COLUMNS:
+        return largest
+    if first.rows or len(panels) == 4:
         return min(2, len(panels))
     return min(_COLUMNS, len(panels))
 
@@ -56,7 +58,8 @@ def draw(figure: Figure, panels: Sequence[Panel], subtitle: str = "") -> Any:
     page.get_layout_engine().set(w_pad=_GAP / 2, h_pad=_GAP / 2, wspace=0, hspace=0)
     renderer = FigureCanvasAgg(page).get_renderer()
     columns = columns_of(panels)
-    grid = page.add_gridspec(-(-len(panels) // columns), columns)
+    rows = math.ceil(len(panels) / columns)
+    grid = page.add_gridspec(rows, columns)
     for i, panel in enumerate(panels):
         width, height = figure.size_of(panel)
         ax = page.add_axes((0.3, 0.3, width / _DESK, height / _DESK))
@@ -72,9 +75,10 @@ def draw(figure: Figure, panels: Sequence[Panel], subtitle: str = "") -> Any:
 def _draw_panel(ax: Any, figure: Figure, panel: Panel) -> None:
     figure.draw(ax, **panel.data)
     if panel.title:
-        room = figure.size[0] if panel.rows else figure.size[0] - _CORNER
-        letters = max(int(room * _LETTERS_AN_INCH), 16)
-        ax.set_title(textwrap.fill(safe(panel.title, _LONG), letters, max_lines=3, placeholder="…"))
+        width = figure.size[0] if panel.rows else figure.size[0] - _CORNER
+        letters = max(int(width * _LETTERS_AN_INCH), 16)
+        title = safe(panel.title, _LONG)
+        ax.set_title(textwrap.fill(title, letters, max_lines=3, placeholder="…"))
     few_ticks(ax)
 
 
@@ -83,10 +87,7 @@ def _shrink(page: Any, figure: Figure, panels: Sequence[Panel], subtitle: str) -
     columns = columns_of(panels)
     boxes = [ax.get_position() for ax in page.axes]  # all of one size, in shares of the page
     spare_width = boxes[0].width * _DESK - figure.size[0]  # of each column
-    spare_heights = []  # of each row, from the top
-    for start in range(0, len(panels), columns):
-        tallest = max(figure.size_of(panel)[1] for panel in panels[start : start + columns])
-        spare_heights.append(boxes[0].height * _DESK - tallest)
+    spare_heights = _spare_heights(figure, panels, boxes[0].height * _DESK)
     page_width = max(_NARROWEST, _DESK - columns * spare_width)
     title = textwrap.wrap(figure.title, int(page_width * _HEAD_LETTERS_AN_INCH))
     head = _RIM + _TITLE_LINE * len(title)
@@ -96,19 +97,30 @@ def _shrink(page: Any, figure: Figure, panels: Sequence[Panel], subtitle: str) -
     page.set_size_inches(page_width, page_height)
     for i, (ax, box, panel) in enumerate(zip(page.axes, boxes, panels, strict=True)):
         row, column = divmod(i, columns)
-        width, height = figure.size_of(panel)
         left = box.x0 * _DESK - column * spare_width
         top = _FOOT + box.y1 * _DESK - sum(spare_heights[row:])  # the rows below and this one are lower now
+        width, height = figure.size_of(panel)
         ax.set_position((left / page_width, (top - height) / page_height, width / page_width, height / page_height))
     _write(page, _RIM, page_height - _RIM, "\n".join(title), va="top", fontsize=11, fontweight="bold")
     _write(page, _RIM, page_height - head - 0.02, subtitle, va="top", fontsize=8.5, color=MUTED)
     _write(page, page_width - _RIM, 0.06, figure.paper, ha="right", va="bottom", fontsize=7, color=MUTED)
 
 
+def _spare_heights(figure: Figure, panels: Sequence[Panel], height: float) -> list[float]:
+    """What each row of axes, from the top, has above the height of its tallest panel, in inches."""
+    columns = columns_of(panels)
+    heights = [figure.size_of(panel)[1] for panel in panels]
+    spare_heights = []
+    for start in range(0, len(heights), columns):
+        tallest = max(heights[start : start + columns])
+        spare_heights.append(height - tallest)
+    return spare_heights
+
+
 def _write(page: Any, x: float, y: float, text: str, **style: Any) -> None:
     """Write a text at a place of the page in inches."""
-    width, height = page.get_size_inches()
     if text:
+        width, height = page.get_size_inches()
         page.text(x / width, y / height, text, **style)
 
 
@@ -124,12 +136,13 @@ def write(figure: Figure, panels: Sequence[Panel], folder: Path, stem: str, cell
     """Write a figure's pages as png and svg; returns the png of each."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = sheets(panels)
+    subtitle = common_title(cells)
     paths = []
     with style(letters(cells)):
         for number, panels_of_page in enumerate(pages, 1):
             name = stem if len(pages) == 1 else f"{stem}-{number}"
             path = folder / f"{name}.png"
-            page = draw(figure, panels_of_page, common_title(cells))
+            page = draw(figure, panels_of_page, subtitle)
             page.savefig(path, metadata={"Software": None})
             page.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
             paths.append(path)

@@ -75,8 +75,10 @@ class Figures(Mapping[str, bytes]):
 
         parts = [figure_html(FIGURES[name], self[name]) for name in self]
         if self.missing:
-            reasons = [f"<li>{escape(FIGURES[name].title)} {escape(why)}</li>" for name, why in self.missing.items()]
-            parts += ["<p>Not drawn:</p>", "<ul>", *reasons, "</ul>"]
+            parts += ["<p>Not drawn:</p>", "<ul>"]
+            for name, why in self.missing.items():
+                parts.append(f"<li>{escape(FIGURES[name].title)} {escape(why)}</li>")
+            parts.append("</ul>")
         return "\n".join(parts)
 
 
@@ -84,5 +86,6 @@ def figure_html(figure: Any, png: bytes) -> str:
     """A figure as HTML: the picture, and how to read it."""
     title = escape(figure.title)
     caption = f"{title} {escape(figure.reading)} ({escape(figure.paper)})"
-    picture = f'<img alt="{title}" src="data:image/png;base64,{b64encode(png).decode()}">'
+    content = b64encode(png).decode()
+    picture = f'<img alt="{title}" src="data:image/png;base64,{content}">'
     return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"

@@ -69,17 +69,18 @@ def histogram_by_class(
     shares = np.linspace(1.0, lightest, len(groups))
     handles, labels = [], []
     for (name, members), share, line_style in zip(groups, shares, _LINE_STYLES, strict=False):
-        outline = _outline(ax, values[members], edges, tint(hue, share), line_style)
-        handles.append(outline)
-        if members.any():
-            labels.append(f"{safe(name)}: mean {values[members].mean():.2f}, n = {members.sum():,}")
-        else:
-            labels.append(f"{safe(name)}: no text")
+        of_class = values[members]
+        handles.append(_outline(ax, of_class, edges, tint(hue, share), line_style))
+        summary = "no text"
+        if len(of_class):
+            summary = f"mean {of_class.mean():.2f}, n = {len(of_class):,}"
+        labels.append(f"{safe(name)}: {summary}")
     ax.set_xlim(*limits)
     ax.set_xlabel(label)
     ax.set_ylabel("texts of the class, %" if len(groups) > 1 else "texts, %")
     beneath(ax, handles, labels)
-    corner(ax, counted(int(known.sum()), int((~known).sum())))
+    n = int(known.sum())
+    corner(ax, counted(n, len(values) - n))
     return ax
 
 
@@ -172,8 +173,15 @@ def violins(ax: Any, groups: Sequence[Group], *, limits: tuple[float, float], la
 def _violin(ax: Any, row: int, group: Group, limits: tuple[float, float]) -> None:
     values, hue = group.defined, group.hue
     grid = np.linspace(*limits, 201)
-    height = _density(values, grid)
-    body = ax.fill_between(grid, row - height, row + height, facecolor=tint(hue, 0.35), linewidth=0.8, edgecolor=hue)
+    height = _density(values, grid)  # (201,)
+    body = ax.fill_between(
+        grid,
+        row - height,
+        row + height,
+        facecolor=tint(hue, 0.35),
+        edgecolor=hue,
+        linewidth=0.8,
+    )
     if group.pale:
         body.set_hatch("////")
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
@@ -186,12 +194,15 @@ def _density(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
     quartile_distance = np.quantile(values, 0.75) - np.quantile(values, 0.25)
     deviation = values.std()
     spread = min(deviation, quartile_distance / 1.34 or deviation)
-    bandwidth = max(0.9 * spread * len(values) ** -0.2, (grid[-1] - grid[0]) / 200)
-    counts, edges = np.histogram(values, np.linspace(grid[0], grid[-1], 402))
-    middles = (edges[1:] + edges[:-1]) / 2
+    silverman = 0.9 * spread * len(values) ** -0.2
+    low, high = grid[0], grid[-1]
+    bandwidth = max(silverman, (high - low) / 200)
+    counts, edges = np.histogram(values, np.linspace(low, high, 402))
+    middles = (edges[1:] + edges[:-1]) / 2  # (401,) of the bins
     density = np.zeros(len(grid))
-    for centre in (middles, 2 * grid[0] - middles, 2 * grid[-1] - middles):
-        density += np.exp(-0.5 * ((grid[:, None] - centre) / bandwidth) ** 2) @ counts
+    for centres in (middles, 2 * low - middles, 2 * high - middles):
+        distances = (grid[:, None] - centres) / bandwidth  # (points, bins)
+        density += np.exp(-0.5 * distances**2) @ counts
     return 0.42 * density / density.max()
 
 
@@ -215,21 +226,28 @@ def stacked(
         label: what the shares are of.
     """
     shares = np.asarray(shares, dtype=float)
-    starts = np.cumsum(shares, 1) - shares
+    starts = np.cumsum(shares, 1) - shares  # (rows, parts)
+    rows = range(len(names))
     handles = []
     for i, (_, hue) in enumerate(parts):
-        handles.append(ax.barh(range(len(names)), shares[:, i], 0.56, starts[:, i], color=hue, edgecolor="white"))
-        is_dark = sum(channels(hue)) < 3 * 0x90
-        ink = "white" if is_dark else INK
-        for row, (start, share) in enumerate(zip(starts[:, i], shares[:, i], strict=True)):
-            if share >= _LEAST_TOLD:
-                middle = start + share / 2
-                ax.text(middle, row, f"{share:.0f}", ha="center", va="center", fontsize=7, color=ink)
+        bars = ax.barh(rows, shares[:, i], 0.56, starts[:, i], color=hue, edgecolor="white")
+        handles.append(bars)
+        _write_shares(ax, starts[:, i], shares[:, i], hue)
     for row, note in enumerate(notes):
         row_note(ax, row, note)
     _rows(ax, names, (0.0, 100.0), label)
     beneath(ax, handles, [name for name, _ in parts])
     return ax
+
+
+def _write_shares(ax: Any, starts: np.ndarray, shares: np.ndarray, hue: str) -> None:
+    """How much a part is of each row, where it has room for a number."""
+    is_dark = sum(channels(hue)) < 3 * 0x90
+    ink = "white" if is_dark else INK
+    for row, (start, share) in enumerate(zip(starts, shares, strict=True)):
+        if share >= _LEAST_TOLD:
+            middle = start + share / 2
+            ax.text(middle, row, f"{share:.0f}", ha="center", va="center", fontsize=7, color=ink)
 
 
 def _points(ax: Any, row: int, values: np.ndarray, hue: str) -> None:
@@ -244,7 +262,9 @@ def _mark(ax: Any, row: int, group: Group) -> None:
 def _end(ax: Any, row: int, group: Group) -> None:
     """The note at a row's end."""
     n = len(group.defined)
-    counts = counted(n, len(group.values) - n) if n else "no defined text"
+    counts = "no defined text"
+    if n:
+        counts = counted(n, len(group.values) - n)
     row_note(ax, row, group.note or counts)
 
 

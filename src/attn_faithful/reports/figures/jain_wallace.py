@@ -43,7 +43,9 @@ def _adversaries(cells: Sequence[Cell]) -> list[Panel]:
 def _adversary(cell: Cell, source: str, site: str) -> Panel | None:
     values = cell.values(ADVERSARY, source, site)
     data = _histogram(cell, values, "adversarial", (0.0, LN2), "largest JSD, nats (at most 0.693)")
-    return None if data is None else Panel(cell.panel_title(ADVERSARY, site), data)
+    if data is None:
+        return None
+    return Panel(cell.panel_title(ADVERSARY, site), data)
 
 
 def _histogram(
@@ -67,7 +69,8 @@ def _against_largest(
     """A metric of every text against its largest weight, a panel a cell and site."""
 
     def build(cell: Cell, source: str, site: str) -> Panel | None:
-        x, y = largest_attention(cell, site), cell.values(metric, source, site)
+        x = largest_attention(cell, site)
+        y = cell.values(metric, source, site)
         if not (np.isfinite(x) & np.isfinite(y)).any():
             return None
         data = {
@@ -99,11 +102,12 @@ def _largest(run: Run, site: str) -> np.ndarray:
     """The largest weight of every text of a run (B,), NaN where its attention was not stored."""
     if not run.has("tokens"):
         return np.full(len(run.ids), np.nan)
-    table = run.read("tokens", ["example", "site", "attention"]).to_pydict()
+    table = run.read("tokens", ["example", "site", "attention"])
     largest = {}
-    for example, site_of_row, weights in zip(table["example"], table["site"], table["attention"], strict=True):
-        if site_of_row == site and weights:
-            largest[example] = max(weights)
+    for row in table.to_pylist():
+        weights = row["attention"]
+        if row["site"] == site and weights:
+            largest[row["example"]] = max(weights)
     return np.array([largest.get(example, np.nan) for example in run.ids])
 
 
@@ -112,7 +116,7 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
     sites = distinct(cell.sites(DIFFERENCE) for cell in cells)
     panels = []
     for site in sites:
-        for source in distinct([cell.sources(DIFFERENCE, site) for cell in cells]):
+        for source in distinct(cell.sources(DIFFERENCE, site) for cell in cells):
             panel = _difference(cells, source, site, len(sites) > 1)
             if panel is not None:
                 panels.append(panel)
@@ -131,12 +135,14 @@ def _difference(cells: Sequence[Cell], source: str, site: str, several_sites: bo
     rows = []
     for cell in cells:
         if source in cell.sources(DIFFERENCE, site):
-            values, mean = cell.values(DIFFERENCE, source, site), cell.mean(DIFFERENCE, source, site)
+            values = cell.values(DIFFERENCE, source, site)
+            mean = cell.mean(DIFFERENCE, source, site)
             rows.append(Group(cell.name_or_title, values, hue_of(other).light, mark=mean))
     if not any(len(row.defined) for row in rows):
         return None
-    label = f"tau({title_of(other)}, {title_of(reference)})\nminus tau(attention, {title_of(reference)})"
-    title = f"{title_of(other)} and {title_of(reference)}"
+    first, second = title_of(other), title_of(reference)
+    label = f"tau({first}, {second})\nminus tau(attention, {second})"
+    title = f"{first} and {second}"
     if several_sites:
         title += f", {site}"
     return Panel(title, {"groups": rows, "limits": None, "label": label, "zero": True}, len(rows))
@@ -152,11 +158,13 @@ def _by_model(cells: Sequence[Cell]) -> list[Panel]:
         parts = [site] if several_sites else []
         if len(cells) > 1:
             parts.append(importance)
+        title = ", ".join(parts)
         for cell in cells:
             if source in cell.sources(TAU, site):
-                values, mean = cell.values(TAU, source, site), cell.mean(TAU, source, site)
+                values = cell.values(TAU, source, site)
+                mean = cell.mean(TAU, source, site)
                 row = Group(cell.name or importance, values, hue_of(source).light, mark=mean)
-                rows.setdefault(", ".join(parts), []).append(row)
+                rows.setdefault(title, []).append(row)
     panels = []
     for title, groups in rows.items():
         if any(len(group.defined) for group in groups):
@@ -173,7 +181,9 @@ def _comparisons(cells: Sequence[Cell]) -> list[tuple[str, str]]:
     comparisons = []
     for cell in cells:
         for site in cell.sites(TAU):
-            comparisons += [(site, source) for source in cell.sources(TAU, site) if source.startswith(_PAIRED)]
+            for source in cell.sources(TAU, site):
+                if source.startswith(_PAIRED):
+                    comparisons.append((site, source))
     return list(dict.fromkeys(comparisons))
 
 

@@ -37,8 +37,11 @@ class Classes:
         """
         if not 2 <= len(self.names) <= _MOST_CLASSES:
             return [(name_of_all, known)]
-        predicted = np.asarray(self.predicted)
-        return [(name, known & (predicted == c)) for c, name in enumerate(self.names)]
+        members = []
+        for index, name in enumerate(self.names):
+            of_class = np.asarray(self.predicted) == index  # (B,)
+            members.append((name, known & of_class))
+        return members
 
 
 def counted(n: int, undefined: int = 0) -> str:
@@ -48,18 +51,22 @@ def counted(n: int, undefined: int = 0) -> str:
         >>> counted(1641, 6), counted(3)
         ('n = 1,641 (6 undefined)', 'n = 3')
     """
-    return f"n = {n:,} ({undefined:,} undefined)" if undefined else f"n = {n:,}"
+    if undefined:
+        return f"n = {n:,} ({undefined:,} undefined)"
+    return f"n = {n:,}"
 
 
 def corner(ax: Any, text: str) -> None:
     """A short note above the right end of the axes: how many texts they show."""
-    _note(ax, text, (1.0, 1.0), (0, 3), xycoords="axes fraction", ha="right", va="bottom", fontsize=7.5)
+    top_right = (1.0, 1.0)
+    _note(ax, text, top_right, (0, 3), xycoords="axes fraction", ha="right", va="bottom", fontsize=7.5)
 
 
 def row_note(ax: Any, row: int, text: str) -> None:
     """A short note at the right end of a row of boxes."""
+    right_end = (1.0, row)  # x in shares of the axes, y in rows
     place = ax.get_yaxis_transform()
-    _note(ax, text, (1.0, row), (4, 0), xycoords=place, va="center", fontsize=7.5, annotation_clip=False)
+    _note(ax, text, right_end, (4, 0), xycoords=place, va="center", fontsize=7.5, annotation_clip=False)
 
 
 def above(ax: Any, text: str, point: tuple[float, float], **style: Any) -> None:
@@ -68,6 +75,7 @@ def above(ax: Any, text: str, point: tuple[float, float], **style: Any) -> None:
 
 
 def _note(ax: Any, text: str, point: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
+    """A text that lies an offset in points away from a point."""
     ax.annotate(text, point, xytext=offset, textcoords="offset points", color=MUTED, **style)
 
 
@@ -76,15 +84,17 @@ def few_ticks(ax: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for axis in (ax.xaxis, ax.yaxis):
-        if isinstance(axis.get_major_locator(), MaxNLocator):
-            axis.get_major_locator().set_params(nbins=6)
+        locator = axis.get_major_locator()
+        if isinstance(locator, MaxNLocator):
+            locator.set_params(nbins=6)
 
 
 def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
     """A legend below the axis, where it hides nothing; `below_axis` moves it once ticks and name are known."""
-    width = ax.get_position().width * ax.figure.get_figwidth()
-    entry_width = max(map(len, labels)) * _LETTER + 0.4
-    side_by_side = len(labels) > 1 and 2 * entry_width < width
+    axes_width = ax.get_position().width * ax.figure.get_figwidth()  # inches
+    longest = max(len(label) for label in labels)
+    entry_width = longest * _LETTER + 0.4
+    side_by_side = len(labels) > 1 and 2 * entry_width < axes_width
     legend = ax.legend(
         handles,
         labels,
@@ -104,11 +114,13 @@ def below_axis(ax: Any, renderer: Any) -> None:
     """Move the legend right below the ticks and the name of the axis."""
     legend = ax.get_legend()
     if legend is not None:
-        used = ax.xaxis.get_tightbbox(renderer)
-        _anchor(ax, legend, (ax.bbox.y0 - used.y0) / ax.figure.dpi + 0.07)
+        axis_box = ax.xaxis.get_tightbbox(renderer)
+        axis_height = (ax.bbox.y0 - axis_box.y0) / ax.figure.dpi  # inches
+        _anchor(ax, legend, axis_height + 0.07)
 
 
 def _anchor(ax: Any, legend: Any, inches: float) -> None:
+    """Set a legend so far below the axes."""
     from matplotlib.transforms import ScaledTranslation
 
     down = ScaledTranslation(0, -inches, ax.figure.dpi_scale_trans)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from attn_faithful.reports.figures.marks import DASHED, MARKERS, above, beneath, corner
 from attn_faithful.reports.figures.relations import LN2
 from attn_faithful.reports.figures.style import safe
+from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.palette import RULE, hue_of, tint
 
 _LINE_STYLES = ("-", "--", "-.", ":")
@@ -46,10 +48,7 @@ def tradeoff(
         bases: (JSD, TVD) between two bases that differ in their seed alone, a pair each: what chance does.
         constant: TVD of the best constant prediction.
     """
-    largest = max([0.1, *(twin.tvd for twin in twins), *(tvd for _, tvd in bases)])
-    if math.isfinite(constant):
-        largest = max(largest, constant)
-    top = min(1.0, 1.12 * largest)
+    top = _top(twins, bases, constant)
     for attefa in (0.1, 0.3, 1.0):
         _attefa_line(ax, attefa, top)
     if math.isfinite(constant):
@@ -64,45 +63,74 @@ def tradeoff(
     ax.set_xlabel("attention moved by: mean JSD, nats (at most 0.693)")
     ax.set_ylabel("predictions moved by: mean TVD")
     beneath(ax, *ax.get_legend_handles_labels())
-    corner(ax, f"{len(twins)} twins" if len(twins) != 1 else "1 twin")
+    corner(ax, counted(len(twins), "twin"))
     return ax
+
+
+def _top(twins: Sequence[Twin], bases: Sequence[tuple[float, float]], constant: float) -> float:
+    """The largest TVD that is shown."""
+    distances = [0.1, *(twin.tvd for twin in twins)]
+    distances += [tvd for _, tvd in bases]
+    if math.isfinite(constant):
+        distances.append(constant)
+    return min(1.0, 1.12 * max(distances))
 
 
 def _attefa_line(ax: Any, attefa: float, top: float) -> None:
     """All points of the same AtteFa, up to the largest TVD that is shown."""
     jsd = min(LN2, top / attefa * LN2)
-    end = (jsd, attefa * jsd / LN2)
-    ax.plot([0, end[0]], [0, end[1]], color=RULE, linewidth=0.9, zorder=0)
-    above(ax, f"AtteFa {attefa:g}", end, ha="right" if jsd == LN2 else "center", fontsize=6.5, zorder=0)
+    tvd = attefa * jsd / LN2
+    ax.plot([0, jsd], [0, tvd], color=RULE, linewidth=0.9, zorder=0)
+    place = "right" if jsd == LN2 else "center"
+    above(ax, f"AtteFa {attefa:g}", (jsd, tvd), ha=place, fontsize=6.5, zorder=0)
 
 
 def _draw_twins(ax: Any, twins: Sequence[Twin]) -> None:
     """A marker a kind, and lines that join the weights of one path."""
     hue = hue_of("adversarial").light
     for path in dict.fromkeys(twin.path for twin in twins):
-        points = sorted((t.weight, t.jsd, t.tvd) for t in twins if t.path == path and math.isfinite(t.weight))
-        if points:
-            _, jsd, tvd = zip(*points, strict=True)
-            ax.plot(jsd, tvd, color=tint(hue, 0.45), linewidth=1, zorder=1)
-    for i, kind in enumerate(dict.fromkeys(twin.kind for twin in twins)):
-        marker = MARKERS[i % len(MARKERS)]
+        _draw_path(ax, [twin for twin in twins if twin.path == path], tint(hue, 0.45))
+    kinds = dict.fromkeys(twin.kind for twin in twins)
+    for kind, marker in zip(kinds, cycle(MARKERS), strict=False):
         for twin in twins:
             if twin.kind == kind:
                 fill = "white" if twin.collapsed else hue
                 ax.plot(twin.jsd, twin.tvd, marker, color=fill, markeredgecolor=hue, markersize=6, zorder=3)
-        ax.plot([], [], marker, color=hue, markersize=6, linestyle="none", label=safe(kind))
+        _legend_entry(ax, marker, safe(kind), color=hue, markersize=6)
     if any(twin.collapsed for twin in twins):
-        ax.plot([], [], "o", color="white", markeredgecolor=hue, linestyle="none", label="hollow: collapsed")
+        _legend_entry(ax, "o", "hollow: collapsed", color="white", markeredgecolor=hue)
+
+
+def _draw_path(ax: Any, twins: Sequence[Twin], colour: str) -> None:
+    """A line through the twins of one path, in the order of their weights."""
+    points = [(twin.weight, twin.jsd, twin.tvd) for twin in twins if math.isfinite(twin.weight)]
+    if points:
+        _, jsd, tvd = zip(*sorted(points), strict=True)
+        ax.plot(jsd, tvd, color=colour, linewidth=1, zorder=1)
+
+
+def _legend_entry(ax: Any, marker: str, label: str, **style: Any) -> None:
+    """A marker that is in the legend alone."""
+    ax.plot([], [], marker, linestyle="none", label=label, **style)
 
 
 def _draw_bases(ax: Any, bases: Sequence[tuple[float, float]]) -> None:
     """The pairs of bases, and a cross at their mean."""
     hue = hue_of("attention").light
-    jsd, tvd = np.array(bases).T
-    mean, deviation = (jsd.mean(), tvd.mean()), (jsd.std(), tvd.std())
-    ax.errorbar(*mean, deviation[1], deviation[0], fmt="P", color=hue, markersize=7, capsize=3, zorder=4)
+    jsd, tvd = np.array(bases).T  # (pairs,) each
+    ax.errorbar(
+        jsd.mean(),
+        tvd.mean(),
+        yerr=tvd.std(),
+        xerr=jsd.std(),
+        fmt="P",
+        color=hue,
+        markersize=7,
+        capsize=3,
+        zorder=4,
+    )
     pairs = f"mean ± sd of {len(bases)} pairs" if len(bases) > 1 else "one pair"
-    ax.plot([], [], "P", color=hue, markersize=7, label=f"bases of other seeds, {pairs}")
+    _legend_entry(ax, "P", f"bases of other seeds, {pairs}", color=hue, markersize=7)
     ax.plot(jsd, tvd, ".", color=tint(hue, 0.6), markersize=4, zorder=2)
 
 
@@ -129,26 +157,13 @@ def curves(
         limits: of y.
     """
     settings = np.asarray(x, dtype=float)
-    for i, line in enumerate(lines):
-        means = np.asarray(line.values, dtype=float)
-        low, high = np.asarray(line.low, dtype=float), np.asarray(line.high, dtype=float)
-        known = np.isfinite(means)
-        errors = np.nan_to_num(np.stack([means - low, high - means])[:, known]).clip(min=0)
-        ax.errorbar(
-            settings[known],
-            means[known],
-            errors,
-            color=hue_of(line.source).light,
-            marker=MARKERS[i % len(MARKERS)],
-            markersize=4.5,
-            capsize=2,
-            label=safe(line.title),
-            linestyle=_LINE_STYLES[i % len(_LINE_STYLES)],
-        )
+    for line, marker, line_style in zip(lines, cycle(MARKERS), cycle(_LINE_STYLES), strict=False):
+        _draw_line(ax, settings, line, marker=marker, linestyle=line_style)
     if settings.min() < -1 or settings.max() > 10:
         ax.set_xscale("symlog", linthresh=1, linscale=1.6)
     ticks = sorted(set(settings.tolist()))
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], rotation=45 if len(ticks) > 5 else 0)
+    rotation = 45 if len(ticks) > 5 else 0
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], rotation=rotation)
     ax.minorticks_off()
     ax.set_ylim(*limits)
     ax.grid(axis="y", color=RULE)
@@ -157,3 +172,22 @@ def curves(
     beneath(ax, *ax.get_legend_handles_labels())
     corner(ax, f"{len(ticks)} models")
     return ax
+
+
+def _draw_line(ax: Any, settings: np.ndarray, line: Line, **style: Any) -> None:
+    """The defined means of a line with their intervals."""
+    means = np.asarray(line.values, dtype=float)  # (settings,)
+    below = means - np.asarray(line.low, dtype=float)
+    beyond = np.asarray(line.high, dtype=float) - means
+    known = np.isfinite(means)
+    errors = np.stack([below[known], beyond[known]])  # (2, known settings)
+    ax.errorbar(
+        settings[known],
+        means[known],
+        np.nan_to_num(errors).clip(min=0),  # no interval where it is undefined
+        color=hue_of(line.source).light,
+        markersize=4.5,
+        capsize=2,
+        label=safe(line.title),
+        **style,
+    )

@@ -33,7 +33,7 @@ def _against_setting(
     """
 
     def panels(cells: Sequence[Cell]) -> list[Panel]:
-        swept = [family for family in families([cell.group for cell in cells]) if len(set(family.x)) >= FEW]
+        swept = _swept(cells)
         panels = []
         for family in swept:
             members = [Cell(group) for group in family.groups]
@@ -57,15 +57,23 @@ def _against_setting(
     return panels
 
 
+def _swept(cells: Sequence[Cell]) -> list[Family]:
+    """The families with enough settings for a line."""
+    groups = [cell.group for cell in cells]
+    return [family for family in families(groups) if len(set(family.x)) >= FEW]
+
+
 def _lines(cells: Sequence[Cell], metric: str, site: str, only: str) -> list[Line]:
+    """A line a source of which a mean is defined."""
     lines = []
     for source in distinct(cell.sources(metric, site) for cell in cells):
         if not source.startswith(only):
             continue
         numbers = [_mean_and_interval(cell.summary(metric, source, site)) for cell in cells]
         means, low, high = zip(*numbers, strict=True)
+        title = title_of(source.removeprefix(_PAIRED))
         if any(math.isfinite(mean) for mean in means):
-            lines.append(Line(source, title_of(source.removeprefix(_PAIRED)), means, low, high))
+            lines.append(Line(source, title, means, low, high))
     return lines
 
 
@@ -77,7 +85,8 @@ def _mean_and_interval(record: ScoreRecord | None) -> tuple[float, float, float]
 
 def _setting(family: Family) -> str:
     """What the number is called: the last word of the family is the projection's name."""
-    return _SETTINGS.get(family.name.split(" ")[-1], family.axis)
+    projection = family.name.split(" ")[-1]
+    return _SETTINGS.get(projection, family.axis)
 
 
 FIGURES = (

@@ -50,14 +50,15 @@ def scatter_by_class(
     ax.set_ylim(*y_limits)
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
-    corner(ax, counted(int(known.sum()), int((~known).sum())))
+    n = int(known.sum())
+    corner(ax, counted(n, len(known) - n))
     return ax
 
 
 def _points(ax: Any, x: np.ndarray, y: np.ndarray, groups: Sequence[tuple[str, np.ndarray]], hue: str) -> None:
     """The texts of each group, and a legend where they are several."""
     n = sum(int(members.sum()) for _, members in groups)
-    size = float(np.clip(2400 / max(n, 1), 3, 26))
+    size = float(np.clip(2400 / max(n, 1), 3, 26))  # smaller where there are more
     shares = np.linspace(1.0, 0.5, len(groups))
     handles, labels = [], []
     for (name, members), share, marker in zip(groups, shares, MARKERS, strict=False):
@@ -72,7 +73,10 @@ def _points(ax: Any, x: np.ndarray, y: np.ndarray, groups: Sequence[tuple[str, n
             rasterized=True,
         )
         handles.append(points)
-        labels.append(f"{safe(name)}, n = {members.sum():,}" if members.any() else f"{safe(name)}: no text")
+        if members.any():
+            labels.append(f"{safe(name)}, n = {members.sum():,}")
+        else:
+            labels.append(f"{safe(name)}: no text")
     if len(groups) == 1:
         return
     legend = beneath(ax, handles, labels)
@@ -94,7 +98,16 @@ def _medians(ax: Any, x: np.ndarray, y: np.ndarray, highest: float) -> None:
         return
     low, median, high = np.array(quartiles).T
     errors = [median - low, high - median]
-    ax.errorbar(middles, median, errors, fmt="o-", color=INK, markersize=3.5, linewidth=1.1, elinewidth=1)
+    ax.errorbar(
+        middles,
+        median,
+        errors,
+        fmt="o-",
+        color=INK,
+        markersize=3.5,
+        linewidth=1.1,
+        elinewidth=1,
+    )
 
 
 def counts_by_bin(
@@ -117,11 +130,13 @@ def counts_by_bin(
         labels: of the two axes, with their units.
     """
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    bars = ax.bar(low, counts, high - low, align="edge", color=tint(hue, 0.7), edgecolor="white")
+    widths = high - low
+    bars = ax.bar(low, counts, widths, align="edge", color=tint(hue, 0.7), edgecolor="white")
     for bar, count, total in zip(bars, counts, totals, strict=True):
         middle = bar.get_x() + bar.get_width() / 2
         above(ax, f"{count} of\n{total:,}", (middle, bar.get_height()), ha="center", fontsize=7)
-    ax.set_ylim(0, max([*counts, 1]) * 1.25)
+    largest = max([*counts, 1])
+    ax.set_ylim(0, 1.25 * largest)  # room for the numbers above the bars
     ax.set_xlim(min(0.0, low.min(initial=0)), max(1.0, high.max(initial=1)))
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel(labels[0])

@@ -34,7 +34,8 @@ def _differences(cells: Sequence[Cell]) -> list[Panel]:
 
 
 def _difference(cell: Cell, source: str, site: str) -> Panel | None:
-    x, y = cell.values(GAP, source, site), cell.values(CHANGE, source, site)
+    x = cell.values(GAP, source, site)
+    y = cell.values(CHANGE, source, site)
     known = np.isfinite(x) & np.isfinite(y)
     if not known.any():
         return None
@@ -53,7 +54,7 @@ def _difference(cell: Cell, source: str, site: str) -> Panel | None:
 
 
 def _negative_differences(cells: Sequence[Cell]) -> list[Panel]:
-    panels = list(chain.from_iterable(map(_negative_of, cells)))
+    panels = list(chain.from_iterable(_negative_of(cell) for cell in cells))
     if not panels and any(cell.sites(CHANGE) for cell in cells):
         raise Missing("the run holds no counts of it: no text has two items, or an older version wrote the run")
     return panels
@@ -61,8 +62,12 @@ def _negative_differences(cells: Sequence[Cell]) -> list[Panel]:
 
 def _negative_of(cell: Cell) -> list[Panel]:
     """One panel a site and seed of a cell."""
-    facts = [fact for fact in cell.group.facts if isinstance(fact, NegativeJS) and fact.n]
-    facts = [fact for fact in facts if fact.source.split(",")[0] == "attention"]  # ", seed 3" where several
+    facts = []
+    for fact in cell.group.facts:
+        if isinstance(fact, NegativeJS) and fact.n:
+            ranking = fact.source.split(",")[0]  # without ", seed 3", where there are several
+            if ranking == "attention":
+                facts.append(fact)
     several_sites = len({fact.site for fact in facts}) > 1
     panels = []
     for fact in facts:
@@ -76,7 +81,8 @@ def _negative_of(cell: Cell) -> list[Panel]:
         }
         site = fact.site if several_sites else ""
         seed = fact.source.removeprefix("attention").removeprefix(", ")
-        panels.append(Panel(", ".join(part for part in (cell.name, site, seed) if part), data))
+        title = ", ".join(filter(None, (cell.name, site, seed)))
+        panels.append(Panel(title, data))
     return panels
 
 
@@ -124,8 +130,9 @@ def _row(cell: Cell, metric: str, source: str, site: str) -> Group:
     n = int(np.isfinite(values).sum())
     note = "no text flips"
     if n:
-        note = f"median {number(float(np.nanmedian(values)), 2)}, n = {n:,}"
+        median = float(np.nanmedian(values))
         never = int(np.nansum(cell.values(NEVER, source, site)))
+        note = f"median {number(median, 2)}, n = {n:,}"
         if never:
             note += f"\nnever flips: {never:,}"
     return Group(title_of(source), values, hue_of(source).light, note)

@@ -84,6 +84,7 @@ def safe(text: object, letters: int = _LETTERS) -> str:
 
 
 def _escaped(letter: str) -> str:
+    """The code of a letter; "" for a format character, which is not seen anyway."""
     if unicodedata.category(letter) == "Cf":
         return ""
     return letter.encode("unicode_escape").decode()
@@ -94,11 +95,15 @@ def _letters(family: str) -> frozenset[int]:
     """Code points that an installed font has; none where there is no such font."""
     from matplotlib import font_manager, ft2font
 
-    fonts = [font for font in font_manager.fontManager.ttflist if font.name == family and font.style == "normal"]
+    fonts = []
+    for font in font_manager.fontManager.ttflist:
+        if font.name == family and font.style == "normal":
+            fonts.append(font)
     if not fonts:
         return frozenset()
+    regular = min(fonts, key=_boldness)
     try:
-        return frozenset(ft2font.FT2Font(min(fonts, key=_boldness).fname).get_charmap())
+        return frozenset(ft2font.FT2Font(regular.fname).get_charmap())
     except (OSError, RuntimeError):  # a font that was removed, or is none
         return frozenset()
 
