@@ -39,7 +39,7 @@ def read_importance(
     table = rows.with_format(None)[:]
     file = _ImportanceFile(
         path=path,
-        ids=[str(example) for example in table["example"]],
+        ids=list(map(str, table["example"])),
         values=table[column],
         column=column,
         tokens=dict(zip(examples, tokens, strict=True)),
@@ -103,7 +103,8 @@ class _ImportanceFile:
         """
         scores: dict[str, list[float]] = {}
         for row, example in enumerate(self.ids):
-            values = [self._number(example, value) for value in self._list(example, self.values[row])]
+            row_values = self._list(example, self.values[row])
+            values = [self._number(example, value) for value in row_values]
             if example in scores:
                 raise InputError(f"{self.path} holds the example {example!r} twice.")
             check_same_length(("tokens of the data set", self.column), (self.tokens[example], values), example)

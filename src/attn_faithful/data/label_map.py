@@ -53,6 +53,7 @@ class LabelMap:
         faults = faults or Faults()
         index = self._index()
         stated = feature_names(feature) or self.source_names
+        encode = self._encode_several if self.multi_label else self._encode_one
         encoded = []
         for row, value in enumerate(values):
             if value is None or value == "" or value != value:  # NaN
@@ -65,7 +66,6 @@ class LabelMap:
                 encoded.append(MISSING)
                 continue
             try:
-                encode = self._encode_several if self.multi_label else self._encode_one
                 encoded.append(encode(value, stated, index, split, row))
             except InputError as error:
                 faults.add(error, f"label {value!r:.200} {split}")
@@ -113,7 +113,7 @@ class LabelMap:
                     f"Expected 0 or 1 for each of the {n_classes} classes, but row {row} of split {split!r} has "
                     f"{value!r:.60}."
                 )
-            return [int(v) for v in value]
+            return list(map(int, value))
         labels = [0] * n_classes
         for item in value:
             name = self.name_of(item, stated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,8 @@ class LabelChoice:
     def of(cls, settings: DataSettings) -> LabelChoice:
         """The choice in the settings."""
         renamed = {cleaned(name): cleaned(new) for name, new in (settings.label_map or {}).items()}
-        keep = [cleaned(name) for name in settings.keep or ()]
-        drop = [cleaned(name) for name in settings.drop or ()]
+        keep = list(map(cleaned, settings.keep or ()))
+        drop = list(map(cleaned, settings.drop or ()))
         return cls(renamed, keep, drop)
 
     def leaves_out(self, name: str) -> bool:
@@ -84,7 +84,7 @@ def fit_labels(
     if settings.multi_label and (choice.renamed or choice.keep or choice.drop):
         faults.add(InputError("Expected no keep, drop or label_map where texts may have several labels (multi_label)."))
     choice.check_renamed(known, faults)
-    merged = _different(choice.renamed.get(name, name) for name in known)
+    merged = _different(_renamed(known, choice.renamed))
     if names is None:
         _check_spelling(merged, faults)
     else:
@@ -96,7 +96,10 @@ def fit_labels(
     labels.left_out = {name for name in merged if choice.leaves_out(name)}
     if UNLABELLED in choice.drop:
         labels.left_out.add(UNLABELLED)
-    labels.names = list(names) if names is not None else [name for name in merged if name not in labels.left_out]
+    if names is None:
+        labels.names = [name for name in merged if name not in labels.left_out]
+    else:
+        labels.names = list(names)
     return labels
 
 
@@ -131,6 +134,11 @@ def _different(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _renamed(names: Iterable[str], new_names: Mapping[str, str]) -> list[str]:
+    """Each name, or the new one where it has one."""
+    return [new_names.get(name, name) for name in names]
+
+
 def _check_spelling(names: Sequence[str], faults: Faults) -> None:
     for first, other in one_in_two_ways(names):
         faults.add(
@@ -149,10 +157,10 @@ def _number(
     left_out = set(choice.drop)
     if set(choice.keep) & set(merged):
         left_out |= set(merged) - set(choice.keep)
-    labels.numbered, note = by_number([name for name in merged if name not in left_out], names)
+    in_use = [name for name in merged if name not in left_out]
+    labels.numbered, note = by_number(in_use, names)
     if note:
         notes.append(note)
-    numbered = labels.numbered
-    choice.keep = [numbered.get(name, name) for name in choice.keep]
-    choice.drop = [numbered.get(name, name) for name in choice.drop]
-    return [numbered.get(name, name) for name in merged]
+    choice.keep = _renamed(choice.keep, labels.numbered)
+    choice.drop = _renamed(choice.drop, labels.numbered)
+    return _renamed(merged, labels.numbered)

@@ -22,7 +22,8 @@ def by_number(known: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str
         >>> by_number(["1", "2"], ["1 star", "2 stars", "3 stars"])[0]
         {'1': '1 star', '2': '2 stars'}
     """
-    if set(known) <= set(names) or not known or not all(name.isascii() and name.isdigit() for name in known):
+    are_numbers = all(name.isascii() and name.isdigit() for name in known)
+    if not known or not are_numbers or set(known) <= set(names):
         return {}, None
     meanings = _meanings(known, names)
     if not meanings:
@@ -42,8 +43,9 @@ def _meanings(known: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     if numbers is not None:
         if set(known) <= set(numbers):
             return {number: numbers[number] for number in known}
-        all_indices = set(known) == set(indices) and not any(name.isdigit() for name in names)
-        return indices if all_indices else {}
+        if set(known) == set(indices) and not any(map(str.isdigit, names)):
+            return indices
+        return {}
     counted_from_one = "0" not in known and str(len(names)) in known
     if counted_from_one or not set(known) <= set(indices):
         return {}

@@ -24,8 +24,14 @@ STRONG_VALENCE = 2.0  # on the VADER scale, which runs from -4 to 4
 _LARGEST_LIST = 2**26  # bytes; VADER's has 4e5
 LABEL_NAMES = ["negative", "positive"]
 PAPER_SETS: dict[str, int | float] = {
-    **{f"mock-{n}": n for n in (1, 2, 5, 10)},
-    **{f"mock-{quarter}q": quarter / 4 for quarter in (1, 2, 3, 4)},
+    "mock-1": 1,
+    "mock-2": 2,
+    "mock-5": 5,
+    "mock-10": 10,
+    "mock-1q": 0.25,
+    "mock-2q": 0.5,
+    "mock-3q": 0.75,
+    "mock-4q": 1.0,
 }
 _WORD = re.compile(r"(?=.*[a-z]{2})[a-z]+(?:['-][a-z]+)*")
 
@@ -276,7 +282,11 @@ def make_mock(spec: MockSpec) -> dict[str, dict[str, list[Any]]]:
     """
     words = mock_words(spec)
     sizes = {"train": spec.n_train, "validation": spec.n_validation, "test": spec.n_test}
-    return {split: _split(spec, split, n, words) for split, n in sizes.items() if n}
+    columns_of = {}
+    for split, n in sizes.items():
+        if n:
+            columns_of[split] = _split(spec, split, n, words)
+    return columns_of
 
 
 def _split(spec: MockSpec, split: str, n: int, words: tuple[list[str], list[str]]) -> dict[str, list[Any]]:

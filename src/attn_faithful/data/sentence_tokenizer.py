@@ -40,9 +40,14 @@ class SentenceTokenizer(PreTrainedTokenizerFast):
         if text_pair is not None or text is None:
             raise InputError("Expected texts without pairs: a hierarchical model reads the sentences of one text.")
         encoded = super().__call__(text, return_offsets_mapping=True, **kwargs)
-        spans = encoded["offset_mapping"] if return_offsets_mapping else encoded.pop("offset_mapping")
+        spans = encoded["offset_mapping"]
+        if not return_offsets_mapping:
+            del encoded["offset_mapping"]
         single = isinstance(text, str)
-        encoded[_IDS] = _sentence_ids(text, spans) if single else list(map(_sentence_ids, text, spans))
+        if single:
+            encoded[_IDS] = _sentence_ids(text, spans)
+        else:
+            encoded[_IDS] = list(map(_sentence_ids, text, spans))
         return encoded.convert_to_tensors(return_tensors, prepend_batch_axis=single)
 
     def _pad(self, encoded_inputs: Any, *args: Any, **kwargs: Any) -> Any:

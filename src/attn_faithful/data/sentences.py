@@ -25,9 +25,10 @@ _EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff\ufe0f\u200d"
 # Terminators and the closing marks behind them, with blanks between in tokenized texts; dots behind a blank begin anew.
 _APART = r"(?:'|''|-[rR][rR][bB]-|[)\]}\u201d\u2019\u00bb])(?!\S)"
 _END = re.compile(rf"[{_STOPS}](?:[{_STOPS}{_CLOSERS}{_EMOJI}]|\s+(?!\.\.)[{_STOPS}]|\s+{_APART})*\s*")
-_STOP, _IS_WIDE, _IS_LOUD, _CLOSED = (
-    re.compile(p) for p in (f"[{_STOPS}]", f"[{_WIDE}]", f"[{_LOUD}]", rf"[{_CLOSERS}]\s*\Z")
-)
+_STOP = re.compile(f"[{_STOPS}]")
+_IS_WIDE = re.compile(f"[{_WIDE}]")
+_IS_LOUD = re.compile(f"[{_LOUD}]")
+_CLOSED = re.compile(rf"[{_CLOSERS}]\s*\Z")
 _ABBREVIATION = re.compile(
     r"mr|mrs|ms|dr|prof|rev|gen|col|sgt|capt|lt|gov|sen|jr|sr|st|mt|ft|ave|blvd|rd|vs|etc|inc|ltd|co|corp|bros|dept|est|"
     r"approx|vol|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec",
@@ -80,7 +81,8 @@ def sentence_spans(text: str) -> list[Span]:
 def _cuts(text: str) -> Iterator[int]:
     """Where pieces end: behind each sentence and each break."""
     start = 0
-    for stop in (*(found.end() for found in _BREAK.finditer(text)), len(text)):
+    breaks = [found.end() for found in _BREAK.finditer(text)]
+    for stop in (*breaks, len(text)):
         for found in _END.finditer(text, start, stop):
             if found.end() < stop and _ends(text, start, *found.span()):
                 start = found.end()

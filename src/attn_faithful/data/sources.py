@@ -75,7 +75,7 @@ def load_texts(
             table.seen = training_texts.used(table.texts, table.queries).tolist()
     if purpose == "train":
         faults.raise_all()
-        check_train(tables["train" if "train" in tables else "all"], label_map, settings.source)
+        check_train(tables["all" if single else "train"], label_map, settings.source)
         tables = make_splits(tables, settings.validation_share, settings.seed, raw.notes)
     faults.raise_all()
     tables = {split: tables[split] for split in SPLITS if split in tables}
@@ -124,8 +124,8 @@ def _read(settings: DataSettings, rows: Any) -> Raw:
 def _planted(name: str, settings: dict[str, Any]) -> Raw:
     import datasets
 
-    spec = mock_spec(name, **settings)
-    splits = {split: datasets.Dataset.from_dict(columns) for split, columns in make_mock(spec).items()}
+    columns_of = make_mock(mock_spec(name, **settings))
+    splits = {split: datasets.Dataset.from_dict(columns) for split, columns in columns_of.items()}
     return Raw(name.lower(), splits, names=list(LABEL_NAMES), tokenized=True)
 
 
@@ -147,8 +147,9 @@ def _read_splits(
     name_apart(tables)
     if purpose == "train" and columns.label is not None and len(label_map.names) < 2 and not faults.messages():
         listed = ", ".join(map(repr, label_map.names)) or "none"
-        unlabelled = any(label_map.unknown in table.labels for table in tables.values())
-        hint = "; -1 is read as no label, and --map=-1=NAME (label_map) makes it a class" if unlabelled else ""
+        hint = ""
+        if any(label_map.unknown in table.labels for table in tables.values()):
+            hint = "; -1 is read as no label, and --map=-1=NAME (label_map) makes it a class"
         faults.add(InputError(f"Expected at least two classes in train of {source!r}, but got {listed}{hint}."))
     return tables, label_map
 

@@ -64,7 +64,9 @@ class SplitTable:
     @property
     def contents(self) -> Iterable[Any]:
         """What each example says: its text, or its text and query."""
-        return self.texts if self.queries is None else zip(self.texts, self.queries, strict=True)
+        if self.queries is None:
+            return self.texts
+        return zip(self.texts, self.queries, strict=True)
 
     @property
     def columns(self) -> dict[str, Sequence[Any]]:
@@ -105,7 +107,9 @@ class SplitTable:
 
 def name_apart(tables: Mapping[str, SplitTable]) -> None:
     """Put the split before each id where two splits share one."""
-    ids = [example for table in tables.values() for example in table.examples]
+    ids: list[str] = []
+    for table in tables.values():
+        ids += table.examples
     if len(set(ids)) < len(ids):
         for split, table in tables.items():
             table.examples = [f"{split}-{example}" for example in table.examples]

@@ -39,8 +39,9 @@ def make_splits(tables: dict[str, SplitTable], share: float, seed: int, notes: l
                 "label_column."
             )
         cut = set(chosen)
+        rest = [i for i in range(len(train)) if i not in cut]
         tables[split] = train.take(chosen)
-        tables["train"] = train.take([i for i in range(len(train)) if i not in cut])
+        tables["train"] = train.take(rest)
         notes.append(f"No {split} split was given: {len(chosen)} of {total} training texts are it (seed {seed}).")
     return tables
 

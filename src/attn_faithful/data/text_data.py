@@ -56,8 +56,9 @@ class TextData:
             InputError: for a split that is not there.
         """
         labels = self.splits[check_choice("split", split, self.splits)]["label"][:]
-        if labels and isinstance(labels[0], list):
-            return {name: sum(row[i] for row in labels) for i, name in enumerate(self.label_names)}
+        if labels and isinstance(labels[0], list):  # 0 and 1 for each class
+            counts_in_order = map(sum, zip(*labels, strict=True))
+            return dict(zip(self.label_names, counts_in_order, strict=True))
         counts = Counter(labels)
         return {name: counts[i] for i, name in enumerate(self.label_names)}
 

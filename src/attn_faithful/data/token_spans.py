@@ -75,8 +75,10 @@ def _word_level(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
         return None
     description: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     steps = (description["normalizer"] or {}).get("normalizers", [])
-    plain = steps and all(step["type"] in _PLAIN_STEPS for step in steps)
-    return description if plain and description["pre_tokenizer"] else None
+    is_plain = steps and all(step["type"] in _PLAIN_STEPS for step in steps)
+    if not is_plain or not description["pre_tokenizer"]:
+        return None
+    return description
 
 
 def _span_steps(description: dict[str, Any]) -> list[Step]:

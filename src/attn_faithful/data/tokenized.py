@@ -37,7 +37,9 @@ class EncodedText:
     @property
     def n_own(self) -> int | None:
         """How many tokens are the text's own."""
-        return None if self.other is None else len(self.other) - sum(self.other)
+        if self.other is None:
+            return None
+        return len(self.other) - sum(self.other)
 
     @property
     def own_spans(self) -> list[Span] | None:
@@ -129,7 +131,9 @@ def encoded_batch(
     Raises:
         InputError: a text that is no string, or a limit that the special tokens alone do not keep.
     """
-    pairs: list[Any] = list(zip(texts) if queries is None else zip(texts, queries, strict=True))
+    pairs: list[Any] = list(zip(texts))
+    if queries is not None:
+        pairs = list(zip(texts, queries, strict=True))
     for row, pair in enumerate(pairs, start=first_row):
         for text in pair:
             if not isinstance(text, str):
@@ -156,22 +160,27 @@ def _encoded(
         return []
     columns = [list(column) for column in zip(*pairs, strict=True)]
     batch = tokenize(tokenizer, *columns, max_length=limit, offsets=offsets)
-    types, spans = batch.get("token_type_ids"), batch.get("offset_mapping")
+    nothing = [None] * len(pairs)
+    rows = zip(
+        pairs,
+        batch["input_ids"],
+        batch["special_tokens_mask"],
+        batch.get("token_type_ids", nothing),
+        batch.get("offset_mapping", nothing),
+        batch.encodings or nothing,
+        strict=True,
+    )
     texts = []
-    for i, ids in enumerate(batch["input_ids"]):
-        special = batch["special_tokens_mask"][i]
-        encoding = None if batch.encodings is None else batch.encodings[i]
-        other: list[int] | None = special
-        if len(pairs[i]) > 1:  # special tokens belong to no sequence, the text is the first, the query the second
-            other = None if encoding is None else [int(sequence != 0) for sequence in encoding.sequence_ids]
-        texts.append(
-            EncodedText(
-                ids=ids,
-                special=special,
-                other=other,
-                types=None if types is None else types[i],
-                spans=None if spans is None else spans[i],
-                encoding=encoding,
-            )
-        )
+    for pair, ids, special, types, spans, encoding in rows:
+        other = special
+        if len(pair) > 1:
+            other = _beside_the_text(encoding)
+        texts.append(EncodedText(ids, special, other, types, spans, encoding))
     return texts
+
+
+def _beside_the_text(encoding: Encoding | None) -> list[int] | None:
+    """1 at tokens of a pair that are not the text's: special ones belong to no sequence, the query to the second."""
+    if encoding is None:
+        return None
+    return [int(sequence != 0) for sequence in encoding.sequence_ids]

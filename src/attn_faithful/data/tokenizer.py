@@ -65,7 +65,9 @@ def train_tokenizer(
     backend = Tokenizer(models.WordLevel({PAD: 0, UNK: 1}, unk_token=UNK))
     backend.normalizer = normalizers.Sequence(_normalizers(pre_tokenizer, lowercase, digits))
     backend.pre_tokenizer = _pre_tokenizer(pre_tokenizer)
-    always = digits.lower() if digits is not None and lowercase else digits
+    always = digits
+    if digits is not None and lowercase:
+        always = digits.lower()
     words = _words(backend, texts, min_df, always)
     if max_vocabulary is not None:
         words = words[: max_vocabulary - 2]

@@ -50,7 +50,8 @@ class TrainingTexts:
         prints, parts, places = [], [], []
         for split, data in splits.items():
             queries = Texts.of(data, "query") if "query" in data.column_names else None
-            prints.append(fingerprints(Texts.of(data, "text"), queries))
+            split_prints = fingerprints(Texts.of(data, "text"), queries)
+            prints.append(split_prints)
             parts.append(np.full(len(data), PARTS.index(split), dtype=np.uint8))
             places.append(np.asarray(rows[split], dtype=np.int64))
         order = np.argsort(np.concatenate(places), kind="stable")
@@ -138,8 +139,7 @@ def without_seen(
         InputError: no text is left.
     """
     without = dict(tables)
-    for split in tables:
-        table = tables[split]
+    for split, table in tables.items():
         seen = np.asarray(table.seen, dtype=bool)
         n_seen, total = int(seen.sum()), len(seen)
         if split not in tested or not n_seen:

@@ -88,7 +88,8 @@ def load_vectors(path: str | Path, tokenizer_or_vocab: Any, *, missing: str = "n
         raise InputError("Expected a vocabulary with at least one word, but it is empty.")
     words = vocabulary.words
     file = _VectorFile(path)
-    rows = file.read({word.encode(): i for word, i in words.items()})
+    id_of_bytes = {word.encode(): i for word, i in words.items()}
+    rows = file.read(id_of_bytes)
     if not rows:
         raise InputError(
             f"Expected {path} to hold some of the {len(vocabulary.ids)} words of the vocabulary, but it holds none; "
@@ -159,7 +160,8 @@ class _VectorFile:
 
     def _is_header(self, fields: list[bytes]) -> bool:
         """Whether a first line is ``N dim``; finds the dimension, also of a word (one field at least) and numbers."""
-        if self.number == 1 and len(fields) == 2 and all(field.isdigit() and len(field) < 10 for field in fields):
+        are_counts = all(field.isdigit() and len(field) < 10 for field in fields)
+        if self.number == 1 and len(fields) == 2 and are_counts:
             self.dimension = int(fields[1])
             return True
         for field in reversed(fields[1:]):

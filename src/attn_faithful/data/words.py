@@ -115,8 +115,10 @@ def _word_starts(text: str, words: Sequence[str]) -> list[int]:
 
 def filled(values: list[Any], other: Sequence[int], from_left: bool) -> list[Any]:
     """Values of the tokens that truncation left, 0 at those of ``other`` (special tokens, and those of a query)."""
-    n_own = len(other) - sum(other)
-    own_values = iter(values[len(values) - n_own :] if from_left else values)
+    if from_left:
+        n_own = len(other) - sum(other)
+        values = values[len(values) - n_own :]
+    own_values = iter(values)
     return [0 if is_other else next(own_values) for is_other in other]
 
 

@@ -76,10 +76,12 @@ def _check_bytes(path: Path, encoding: str, title: str) -> None:
         except UnicodeDecodeError as error:
             before = error.object[: error.start].decode(encoding, errors="ignore")
             tail = before.splitlines()[-1][-20:] if before.strip() else ""
+            line += before.count("\n")
+            place = offset - pending + error.start
+            byte = error.object[error.start]
             raise InputError(
-                f"Expected {title} in {path}, but line {line + before.count(chr(10))} has the byte "
-                f"0x{error.object[error.start]:02x} (byte {offset - pending + error.start} of the file, from 0) behind "
-                f"{tail!r}; {_HOW}."
+                f"Expected {title} in {path}, but line {line} has the byte 0x{byte:02x} (byte {place} of the file, "
+                f"from 0) behind {tail!r}; {_HOW}."
             ) from None
         line += text.count("\n")
         offset += len(chunk)
@@ -161,7 +163,8 @@ def _bad_row(rows: Any, name: str) -> tuple[int, bytes]:
 
     column = rows.with_format("arrow").select_columns([name])[:].column(name)
     if not pa.types.is_nested(column.type):
-        column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
+        kind = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
+        column = column.cast(kind)
     for row, value in enumerate(column.to_pylist()):
         items = value if isinstance(value, list) else [value]
         for item in items:

@@ -94,7 +94,8 @@ def _tried(raw: bytes, delimiter: str, path: Path) -> tuple[Any, Exception | Non
 
 def _stand_in(delimiters: Iterable[str], names: Iterable[str]) -> bool:
     """Whether a name of a column holds a delimiter."""
-    return any(delimiter in name for name in names for delimiter in delimiters)
+    all_names = "".join(names)
+    return any(delimiter in all_names for delimiter in delimiters)
 
 
 def _fitting(raw: bytes, delimiters: Iterable[str]) -> dict[str, Any]:
@@ -163,7 +164,8 @@ def _named(table: Any, path: Path) -> Any:
     """
     import pyarrow.compute as pc
 
-    table = table.rename_columns([name.strip().strip("\ufeff") for name in table.column_names])
+    names = [name.strip().strip("\ufeff") for name in table.column_names]
+    table = table.rename_columns(names)
     while table.num_columns > 1 and _is_bare(table.column_names[-1], table.column(-1)):
         table = table.remove_column(table.num_columns - 1)
     check_names(table.column_names, path)
@@ -222,12 +224,14 @@ def _read(raw: bytes, delimiter: str, quoted: bool) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    ended = raw if raw.endswith((b"\n", b"\r")) else raw + b"\n"
-    quote = '"' if quoted else False
     as_strings = dict.fromkeys(_names(raw, delimiter, quoted), pa.string())
+    if not raw.endswith((b"\n", b"\r")):
+        raw += b"\n"
+    one_block = min(len(raw) + 1, 2**31 - 1)
+    quote = '"' if quoted else False
     return arrow.read_csv(
-        pa.BufferReader(ended),
-        read_options=arrow.ReadOptions(use_threads=False, block_size=min(len(ended) + 1, 2**31 - 1)),
+        pa.BufferReader(raw),
+        read_options=arrow.ReadOptions(use_threads=False, block_size=one_block),
         parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=quoted, quote_char=quote),
         convert_options=arrow.ConvertOptions(column_types=as_strings, strings_can_be_null=False),
     )

@@ -44,7 +44,8 @@ def _files_of_splits(path: Path) -> tuple[dict[str, Path], list[str]]:
     """Split -> file, and the names of other files that may have been meant."""
     files: dict[str, Path] = {}
     others: list[str] = []
-    for file in sorted(file for file in path.iterdir() if not file.name.startswith(".")):
+    visible = [file for file in path.iterdir() if not file.name.startswith(".")]
+    for file in sorted(visible):
         split = SPLIT_NAMES.get(file.stem.lower())
         readable = file.is_file() and suffix_of(file) in SUFFIXES and file.name != _META
         if readable and split is not None:
@@ -77,7 +78,7 @@ def _read_meta(path: Path) -> tuple[list[str] | None, bool]:
     if names is not None:
         if not isinstance(names, list) or len(set(map(str, names))) != len(names):
             raise InputError(f"Expected `label_names` in {path} to be a list of different names, but got {names!r}.")
-        names = [str(name) for name in names]
+        names = list(map(str, names))
     pre_tokenizer = meta.get("pre_tokenizer")
     if pre_tokenizer:
         return names, pre_tokenizer == "whitespace"

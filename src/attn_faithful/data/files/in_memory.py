@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,13 @@ def as_rows(data: Any) -> Any:
         raise InputError(f"Expected {TAKEN}, but got a set, whose order changes from run to run; sort it first.")
     if not isinstance(data, Iterable):
         raise InputError(f"Expected {TAKEN}, but got {_kind(data)}.")
-    return [_plain(value) for value in data]
+    return list(map(_plain, data))
 
 
 def _kind(data: Any) -> str:
-    return f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
+    if isinstance(data, type):
+        return f"the class {data.__name__}"
+    return type(data).__name__
 
 
 def _of_mapping(data: Mapping[Any, Any]) -> Any:
@@ -76,7 +79,7 @@ def _of_mapping(data: Mapping[Any, Any]) -> Any:
     if all(str(name).lower() in SPLIT_NAMES for name in data):
         splits = {str(name): _as_dataset(as_rows(part)) for name, part in data.items()}
         return datasets.DatasetDict(splits)
-    columns = {str(name): [_plain(value) for value in values] for name, values in data.items()}
+    columns = {str(name): list(map(_plain, values)) for name, values in data.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
@@ -86,11 +89,11 @@ def _of_mapping(data: Mapping[Any, Any]) -> Any:
 
 def _of_frame(frame: Any) -> Any:
     """A data frame of pandas or polars; its index is no column."""
-    names = [str(name) for name in frame.columns]
+    names = list(map(str, frame.columns))
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"Expected columns of different names, but {name!r} stands twice.")
-    columns = {str(name): [_plain(value) for value in frame[name]] for name in frame.columns}
+    columns = {str(name): list(map(_plain, frame[name])) for name in frame.columns}
     if not names or not len(frame):
         raise InputError("Expected rows, but the data frame has none.")
     return _dataset(columns)
@@ -99,7 +102,7 @@ def _of_frame(frame: Any) -> Any:
 def _of_array(array: np.ndarray) -> Sequence[Any]:
     if array.ndim != 1:
         raise InputError(f"Expected an array of texts with one axis, but got the shape {array.shape}.")
-    return [_plain(value) for value in array]
+    return list(map(_plain, array))
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -113,8 +116,10 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
         >>> of_rows([{"text": "a"}, {"text": "b", "label": "good"}])["label"][:]
         [None, 'good']
     """
-    names = dict.fromkeys(name for row in rows for name in row)
-    return _dataset({name: [row.get(name) for row in rows] for name in names})
+    columns = {}
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        columns[name] = [row.get(name) for row in rows]
+    return _dataset(columns)
 
 
 def are_texts(rows: Iterable[Any]) -> bool:
@@ -125,7 +130,9 @@ def are_texts(rows: Iterable[Any]) -> bool:
 def _as_dataset(rows: Any) -> Any:
     if not isinstance(rows, list):
         return rows
-    return _dataset({"text": rows}) if are_texts(rows) else of_rows(rows)
+    if are_texts(rows):
+        return _dataset({"text": rows})
+    return of_rows(rows)
 
 
 def _dataset(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -145,12 +152,13 @@ def _dataset(columns: Mapping[str, Sequence[Any]]) -> Any:
 def _check_kinds(columns: Mapping[str, Sequence[Any]]) -> None:
     """Raise where a column holds texts beside other values, with the rows and what to do."""
     for name, values in columns.items():
-        present = [(row, value) for row, value in enumerate(values) if value is not None]
-        kinds = {type(value) for _, value in present}
-        if str not in kinds or len(kinds) == 1:
+        first_of_kind: dict[type, tuple[int, Any]] = {}
+        for row, value in enumerate(values):
+            if value is not None:
+                first_of_kind.setdefault(type(value), (row, value))
+        if str not in first_of_kind or len(first_of_kind) == 1:
             continue
-        first_row, first = present[0]
-        row, value = next((row, value) for row, value in present if type(value) is not type(first))
+        (first_row, first), (row, value), *_ = first_of_kind.values()
         raise InputError(
             f"Expected one kind of value in column {name!r}, but row {first_row} has {first!r:.40} and row {row} has "
             f"{value!r:.40} (rows count from 0); write all of them as text."
@@ -160,7 +168,7 @@ def _check_kinds(columns: Mapping[str, Sequence[Any]]) -> None:
 def _plain(value: Any) -> Any:
     """A value as Python has it; what pandas and numpy call missing is None."""
     if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value]
+        return list(map(_plain, value))
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and value != value:  # NaN

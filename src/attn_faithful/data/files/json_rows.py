@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +84,11 @@ def _as_table(rows: list[Any], path: Path, first_row: int, notes: list[str]) -> 
     for number, row in enumerate(rows, start=first_row):
         if not isinstance(row, dict):
             raise InputError(f"Expected a JSON object in row {number} of {path}, but got {row!r:.60}.")
-    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
     try:
-        columns = {name: _as_column([row.get(name) for row in rows], name, path, notes) for name in names}
+        for name in dict.fromkeys(chain.from_iterable(rows)):
+            values = [row.get(name) for row in rows]
+            columns[name] = _as_column(values, name, path, notes)
         return pa.table(columns)
     except UnicodeEncodeError as error:  # of a value or a name
         raise InputError(unwritable(rows, path, first_row)) from error

@@ -73,7 +73,7 @@ def concatenated(chunks: list[Any]) -> np.ndarray:
         return arrays[0]
     if sum(array.nbytes for array in arrays) < IN_MEMORY:
         return np.concatenate(arrays)
-    length = sum(len(array) for array in arrays)
+    length = sum(map(len, arrays))
     with tempfile.TemporaryFile(prefix=_PREFIX) as file:
         numbers = np.memmap(file, dtype=arrays[0].dtype, mode="w+", shape=(length,))
     start = 0

@@ -76,7 +76,8 @@ def _from_rows(rows: Any, name: str) -> Raw:
     if isinstance(rows, datasets.IterableDataset):
         return from_datasets(_streamed(rows), name)
     if isinstance(rows, datasets.IterableDatasetDict):
-        return from_datasets({split: _streamed(stream) for split, stream in rows.items()}, name)
+        splits = {split: _streamed(stream) for split, stream in rows.items()}
+        return from_datasets(splits, name)
     if isinstance(rows, datasets.Dataset | datasets.DatasetDict):
         return from_datasets(rows, name)
     if not rows:

@@ -71,6 +71,7 @@ def _read_text(path: Path, suffix: str, encoding: str | None, notes: list[str]) 
         notes.append(f"{path.name}: read as {name.upper()}, as its byte order mark says.")
     if suffix in ("json", "jsonl"):
         return read_json(path, name, notes)
+    delimiter = "," if suffix == "csv" else "\t"
     spill = Spill()
-    spill.add(read_delimited(path, "," if suffix == "csv" else "\t", name, notes))
+    spill.add(read_delimited(path, delimiter, name, notes))
     return spill.table()
