@@ -16,10 +16,11 @@ from attn_faithful.functional.attefa import bootstrap_attefa
 from attn_faithful.records.facts import Fact
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.reports.by_key import by_key
+from attn_faithful.reports.data_labels import tails
 from attn_faithful.reports.divergences import jsd_of_lists, tvd
 from attn_faithful.reports.groups import BasePairs, Group, OverSeeds, Performance, TwinGroup, TwinOfSeed
 from attn_faithful.reports.run import Run
-from attn_faithful.reports.run_differences import comparable, tails, told_apart
+from attn_faithful.reports.run_differences import comparable, told_apart
 
 FOLDER = "folder"  # the axis that tells runs apart which nothing else does
 _STAGES = ("train", "twin")
@@ -33,9 +34,11 @@ def aggregate(runs: Sequence[Run]) -> list[Group]:
 def _members(runs: Sequence[Run]) -> Iterator[tuple[dict[str, str], list[Run]]]:
     """Axes and runs that differ in nothing but seeds. Where a seed stands twice, the folder's name is an axis too."""
     axes = told_apart([run.info for run in runs])
-    for places in by_key(range(len(runs)), lambda i: tuple(axes[i].items())).values():
+    by_axes = by_key(range(len(runs)), lambda i: tuple(axes[i].items()))
+    for places in by_axes.values():
         members = [runs[i] for i in places]
-        if len({run.seed for run in members}) == len(members):
+        seeds = {run.seed for run in members}
+        if len(seeds) == len(members):
             yield axes[places[0]], members
             continue
         for i, folder in zip(places, _folder_names(members), strict=True):
@@ -53,9 +56,11 @@ def _group(axes: dict[str, str], runs: list[Run]) -> Group:
     runs = sorted(runs, key=lambda run: run.seed)
     first = runs[0].info
     metrics: dict[str, MetricFacts] = {}
+    planted_masses: list[float] = []
     for run in runs:
         metrics |= run.metrics
-    masses = [run.summary.informative_mass for run in runs]
+        if run.summary.informative_mass is not None:
+            planted_masses.append(run.summary.informative_mass)
     return Group(
         axes,
         runs,
@@ -64,18 +69,24 @@ def _group(axes: dict[str, str], runs: list[Run]) -> Group:
         base=_performance(runs),
         twins=_twins(runs),
         base_pairs=_base_pairs(runs),
-        informative_mass=OverSeeds.of([mass for mass in masses if mass is not None]),
+        informative_mass=OverSeeds.of(planted_masses),
         tests=_tests(runs),
         metrics=metrics,
         facts=_facts(runs),
         controls=_controls(runs),
         data=first.data,
-        select_on=[stage for stage in _STAGES if _chosen_on_test(runs[0].recipe.get(stage))],
+        select_on=_chosen_on_test(runs[0].recipe),
     )
 
 
-def _chosen_on_test(settings: Mapping[str, Any] | None) -> bool:
-    return settings is not None and settings["select_on"] == "test"
+def _chosen_on_test(recipe: Mapping[str, Any]) -> list[str]:
+    """The stages of a recipe whose epoch is chosen on test data."""
+    stages = []
+    for stage in _STAGES:
+        settings = recipe.get(stage)
+        if settings is not None and settings["select_on"] == "test":
+            stages.append(stage)
+    return stages
 
 
 def _performance(runs: Sequence[Run]) -> Performance:
@@ -122,10 +133,12 @@ def _over_seeds(records: Sequence[ScoreRecord]) -> ScoreRecord:
 
 def _facts(runs: Sequence[Run]) -> list[Fact]:
     """What tests say beside means, with the seed behind the source where there are several."""
+    if len(runs) == 1:
+        return list(runs[0].summary.facts)
     facts: list[Fact] = []
     for run in runs:
-        seed = f", seed {run.seed}" if len(runs) > 1 else ""
-        facts += [replace(fact, source=f"{fact.source}{seed}") for fact in run.summary.facts]
+        for fact in run.summary.facts:
+            facts.append(replace(fact, source=f"{fact.source}, seed {run.seed}"))
     return facts
 
 
@@ -143,8 +156,9 @@ class _TwinColumns:
 
     def group(self, variant: str) -> TwinGroup:
         low, high = bootstrap_attefa(self.tvd, self.jsd, examples_by_seed=self.examples)
-        defined = int(np.isfinite(self.jsd[0]).sum())
-        undefined = int(np.isnan(self.jsd[0]).sum())
+        first = self.jsd[0]  # (B,)
+        defined = int(np.isfinite(first).sum())
+        undefined = int(np.isnan(first).sum())
         return TwinGroup(variant, self.by_seed, low, high, defined, undefined)
 
 
@@ -175,28 +189,38 @@ def _numbers(table: Any, column: str) -> np.ndarray:
 def _base_pairs(runs: Sequence[Run]) -> BasePairs:
     """Of every pair of bases that were trained on the same data with different seeds."""
     trained = all(run.info.recipe is not None for run in runs)  # seeds of an evaluation are of one model
-    if not trained or len(runs) < 2 or len({run.info.data.fingerprint for run in runs}) > 1:
+    data_sets = {run.info.data.fingerprint for run in runs}
+    if not trained or len(runs) < 2 or len(data_sets) > 1:
         return BasePairs()
-    multi_label = runs[0].multi_label
     bases = [(run, _attention(run)) for run in runs]
-    pairs = []
-    for (a, attention_of_a), (b, attention_of_b) in itertools.combinations(bases, 2):
-        if a.ids != b.ids:
-            raise InputError("Two runs of one data set hold different examples; remove the older run folder.")
-        changed = tvd(a.probabilities, b.probabilities, multi_label)
-        moved = jsd_of_lists(attention_of_a, attention_of_b)
-        both = np.isfinite(changed) & np.isfinite(moved)
-        pairs.append((_mean(changed[both]), _mean(moved[both])))
+    pairs = [_distances(*a, *b) for a, b in itertools.combinations(bases, 2)]
     return BasePairs(pairs)
 
 
+def _distances(
+    a: Run, attention_of_a: list[list[float]], b: Run, attention_of_b: list[list[float]]
+) -> tuple[float, float]:
+    """Mean TVD of two bases' predictions and mean JSD of their attention, over the texts that have both."""
+    if a.ids != b.ids:
+        raise InputError("Two runs of one data set hold different examples; remove the older run folder.")
+    changed = tvd(a.probabilities, b.probabilities, a.multi_label)  # (B,)
+    moved = jsd_of_lists(attention_of_a, attention_of_b)  # (B,)
+    both = np.isfinite(changed) & np.isfinite(moved)
+    return _mean(changed[both]), _mean(moved[both])
+
+
 def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else math.nan
+    if not len(values):
+        return math.nan
+    return float(values.mean())
 
 
 def _attention(run: Run) -> list[list[float]]:
     """The attention of each text at the first site, that of the tokens."""
     table = run.read("tokens", ["site", "attention"])
     sites = table.column("site").to_pylist()
-    attention = table.column("attention").to_pylist()
-    return [weights for site, weights in zip(sites, attention, strict=True) if site == sites[0]]
+    attention = []
+    for site, weights in zip(sites, table.column("attention").to_pylist(), strict=True):
+        if site == sites[0]:
+            attention.append(weights)
+    return attention

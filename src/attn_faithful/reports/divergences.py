@@ -21,8 +21,10 @@ def tvd(p: np.ndarray, q: np.ndarray, multi_label: bool = False) -> np.ndarray:
         >>> tvd(np.array([[0.7, 0.3]]), np.array([[0.4, 0.6]])).round(6).tolist()
         [0.3]
     """
-    distance = np.abs(np.asarray(p) - np.asarray(q))
-    return distance.mean(-1) if multi_label else distance.sum(-1) / 2
+    distance = np.abs(np.asarray(p) - np.asarray(q))  # (B, C)
+    if multi_label:
+        return distance.mean(-1)
+    return distance.sum(-1) / 2
 
 
 def jsd_of_lists(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> np.ndarray:
@@ -32,14 +34,17 @@ def jsd_of_lists(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> 
         >>> jsd_of_lists([[1.0, 0.0], [], [1.0]], [[0.0, 1.0], [], [1.0]]).round(6).tolist()
         [0.693147, nan, 0.0]
     """
-    lengths = np.array([len(row) for row in a])
+    lengths = np.array([len(row) for row in a])  # (B,)
     rows = np.repeat(np.arange(len(lengths)), lengths)  # the list of each number
-    first, second = _flat(a), _flat(b)
+    first = _flat(a)  # the numbers of all lists in a row, as `rows`
+    second = _flat(b)
     middle = (first + second) / 2
-    divergence = np.zeros(len(lengths))
+    divergence = np.zeros(len(lengths))  # (B,)
     for values in (first, second):
         with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(values > 0, values * np.log(values / middle), values * 0)
+            logarithms = np.log(values / middle)
+            # the product with 0 keeps NaN, where 0 would not
+            terms = np.where(values > 0, values * logarithms, values * 0)
         divergence += np.bincount(rows, weights=terms, minlength=len(lengths)) / 2
     divergence = np.clip(divergence, 0, LN2)
     divergence[(lengths == 1) & ~np.isnan(divergence)] = 0.0
@@ -49,5 +54,7 @@ def jsd_of_lists(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> 
 
 def _flat(lists: Sequence[Sequence[float]]) -> np.ndarray:
     """The numbers of all lists in a row, 0 for those below the normal ones: half of a smaller one may be 0."""
-    values = np.asarray(list(itertools.chain.from_iterable(lists)), dtype=float)
-    return np.where(np.abs(values) < np.finfo(float).tiny, 0.0, values)
+    in_a_row = list(itertools.chain.from_iterable(lists))
+    values = np.asarray(in_a_row, dtype=float)
+    subnormal = np.abs(values) < np.finfo(float).tiny
+    return np.where(subnormal, 0.0, values)

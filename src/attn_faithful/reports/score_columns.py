@@ -30,16 +30,20 @@ class ScoreColumns:
         self.rows: dict[Key, np.ndarray] = {}
         if table is None or not table.num_rows:
             return
-        table = table.select([column.name for column in table.schema if str(column.type) != "null"])
-        few_values = [name for name in table.column_names if name != "value"]  # names that stand in very many rows
-        self._frame = table.to_pandas(categories=few_values)
-        groups = self._frame.groupby(["site", "source", "metric"], sort=False, observed=True).indices
-        self.rows = dict(sorted(groups.items(), key=lambda group: group[1][0]))
+        stored = [column.name for column in table.schema if str(column.type) != "null"]
+        few_values = [name for name in stored if name != "value"]  # names that stand in very many rows
+        self._frame = table.select(stored).to_pandas(categories=few_values)
+        grouped = self._frame.groupby(["site", "source", "metric"], sort=False, observed=True)
+        by_first_row = sorted(grouped.indices.items(), key=lambda group: group[1][0])
+        self.rows = dict(by_first_row)
 
     @property
     def first_site(self) -> str | None:
         """The site of the first row."""
-        return next(iter(self.rows))[0] if self.rows else None
+        if not self.rows:
+            return None
+        site, _, _ = next(iter(self.rows))
+        return site
 
     def sources(self, metric: str, site: str | None) -> list[str]:
         """The sources that a metric was computed for at a site, in the order of the file."""
@@ -55,14 +59,21 @@ class ScoreColumns:
             return None
         rows = self.rows[key]
         labels = self._frame["label"].cat.codes.to_numpy()[rows]
-        means = [self._means(rows[labels == label]) for label in np.unique(labels) if label >= 0]
-        return np.stack(means) if means else None
+        means = []
+        for label in np.unique(labels):
+            if label >= 0:  # the code of null is -1
+                means.append(self._means(rows[labels == label]))  # (B,)
+        if not means:
+            return None
+        return np.stack(means)  # (L, B)
 
     def reasons(self, key: Key) -> list[str | None]:
         """Why the values of a number are undefined, an entry a text; None where defined."""
         rows = self._rows_of(key)
-        undefined = ~np.isfinite(self._means(rows))
-        reasons: list[str | None] = [_NOT_COMPUTED if missing else None for missing in undefined]
+        undefined = ~np.isfinite(self._means(rows))  # (B,)
+        reasons: list[str | None] = [None] * len(undefined)
+        for place in np.flatnonzero(undefined):
+            reasons[place] = _NOT_COMPUTED
         if not len(rows) or "reason" not in self._frame:
             return reasons
         stored = self._frame["reason"].iloc[rows].dropna()
@@ -84,8 +95,9 @@ class ScoreColumns:
             return np.full(n, np.nan)
         places, values = self._places[rows], self._values[rows]
         defined = np.isfinite(values) & (places >= 0)
-        counts = np.bincount(places[defined], minlength=n)
-        sums = np.bincount(places[defined], weights=values[defined], minlength=n)
+        texts = places[defined]  # the text of each value that counts
+        counts = np.bincount(texts, minlength=n)  # (B,)
+        sums = np.bincount(texts, weights=values[defined], minlength=n)  # (B,)
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     @cached_property
@@ -98,4 +110,5 @@ class ScoreColumns:
         places = {example: place for place, example in enumerate(self._ids)}
         stored = self._frame["example"].cat
         by_code = [places.get(str(example), -1) for example in stored.categories]
-        return np.array([*by_code, -1])[stored.codes]  # the code of null is -1: the last entry
+        by_code.append(-1)  # the code of null is -1: the last entry
+        return np.array(by_code)[stored.codes]

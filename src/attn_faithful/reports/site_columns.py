@@ -23,7 +23,9 @@ class ListColumn:
 
     def __init__(self, column: Any) -> None:
         lists = column.combine_chunks()
-        self.flat, self.starts, self.there = np.zeros(0), np.zeros(1, dtype=int), np.zeros(0, dtype=bool)
+        self.flat = np.zeros(0)  # (numbers,)
+        self.starts = np.zeros(1, dtype=int)  # (lists + 1,)
+        self.there = np.zeros(0, dtype=bool)  # (lists,)
         if len(lists):
             self.flat = np.asarray(lists.values, dtype=float)
             self.starts = np.asarray(lists.offsets)
@@ -32,7 +34,8 @@ class ListColumn:
     def __getitem__(self, row: int) -> np.ndarray | None:
         if not self.there[row]:
             return None
-        return self.flat[self.starts[row] : self.starts[row + 1]]
+        start, end = self.starts[row], self.starts[row + 1]
+        return self.flat[start:end]
 
 
 class SiteColumns:
@@ -52,7 +55,8 @@ class SiteColumns:
         return name in self._columns
 
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values()), ()))
+        first: Any = next(iter(self._columns.values()), ())
+        return len(first)
 
     def values(self, name: str) -> list[Any]:
         """The values of a column, an entry a row; None where the table lacks it."""
@@ -72,9 +76,11 @@ def _columns_at(run: Run, name: str, site: str | None) -> dict[str, Any]:
 
     if not run.has(name):
         return {}
-    table = run.read(name, [column for column in TABLES[name] if column not in _UNREAD])
+    read = [column for column in TABLES[name] if column not in _UNREAD]
+    table = run.read(name, read)
     if site is not None and "site" in table.column_names:
-        table = table.filter(pc.equal(table.column("site"), site))
+        at_site = pc.equal(table.column("site"), site)
+        table = table.filter(at_site)
     return {column: table.column(column) for column in table.column_names}
 
 
@@ -82,4 +88,5 @@ def one_an_item(values: np.ndarray, n: int) -> np.ndarray | None:
     """Weights of several slots over the same items as their mean; None where slots differ in their items."""
     if not n or len(values) % n:
         return None
-    return values.reshape(-1, n).mean(0)
+    by_slot = values.reshape(-1, n)  # (S, items)
+    return by_slot.mean(0)
