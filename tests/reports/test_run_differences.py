@@ -9,8 +9,8 @@ import pytest
 from attn_faithful.cli import main
 from attn_faithful.records.meta import RunMeta
 from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.reports.data_labels import tails
 from attn_faithful.reports.report import report
-from attn_faithful.reports.run_differences import tails
 from attn_faithful.reports.run_differences import told_apart as told_apart_records
 from attn_faithful.reports.run_search import read_runs
 from tests.reports.altered import LSTM, copied

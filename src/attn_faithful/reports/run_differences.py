@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePath
@@ -11,8 +11,9 @@ from typing import Any
 
 from attn_faithful.records.meta import RunMeta
 from attn_faithful.reports.by_key import by_key
+from attn_faithful.reports.data_labels import DATA, SHORT, name_data, tails
 
-NUMBERS, DATA = "numbers", "data"
+NUMBERS = "numbers"
 # where a missing name means the default
 _FREE = (
     "evaluation.settings.",
@@ -35,7 +36,6 @@ _INGREDIENTS = (
     "source_file",
 )
 _COMPARED = ("units", "special_tokens", "target", "settings", "sources")  # of how models were tested
-_SHORT = 40  # letters of a label
 _MODEL = "model"  # the folder in a run's that holds its model
 
 Facts = Mapping[str, Any]  # dotted name -> value
@@ -51,42 +51,43 @@ def told_apart(metas: Sequence[RunMeta]) -> list[dict[str, str]]:
         metas: meta.json of each run.
     """
     axes = [dict(meta.axes) for meta in metas]
-    _name_data(axes, metas)
+    name_data(axes, metas)
     facts = [differences(meta) for meta in metas]
     columns: dict[str, _Column] = {}
-    for members in by_key(range(len(metas)), lambda i: tuple(axes[i].items())).values():
+    by_axes = by_key(range(len(metas)), lambda i: tuple(axes[i].items()))
+    for members in by_axes.values():
         for column in _columns([facts[i] for i in members]):
             columns.setdefault(column.name, column)
             for i, label in zip(members, column.labels, strict=True):
-                axes[i][_free_name(column.name, metas[i].axes)] = label
+                axis = _free_name(column.name, metas[i].axes)
+                axes[i][axis] = label
     _fill(axes, facts, columns)
     return axes
 
 
 def _fill(axes: Sequence[dict[str, str]], facts: Sequence[Facts], columns: Mapping[str, _Column]) -> None:
     """Give the columns that tell some runs apart to the others too, who share them with their seeds."""
+    settings = {name: column.fact for name, column in columns.items() if _is_setting(column.fact)}
     for labels, values in zip(axes, facts, strict=True):
-        for name, column in columns.items():
-            value = values.get(column.fact)
-            if name not in labels and value is not None and _is_setting(column.fact):
+        for name, fact in settings.items():
+            value = values.get(fact)
+            if name not in labels and value is not None:
                 labels[name] = _cut(_word(value, set()))
 
 
 def differences(meta: RunMeta) -> dict[str, Any]:
     """All but seeds that a run's numbers depend on, flat: dotted name -> value."""
-    facts = {
-        NUMBERS: _numbers(meta),
-        DATA: meta.data.fingerprint,
-        "split": meta.split,
-        _ORIGIN: None if meta.model is None else str(meta.model),
-    }
+    facts: dict[str, Any] = {NUMBERS: _numbers(meta), DATA: meta.data.fingerprint, "split": meta.split, _ORIGIN: None}
+    if meta.model is not None:
+        facts[_ORIGIN] = str(meta.model)
     identity = meta.identity or {}
     for name in _INGREDIENTS:
         facts[name] = identity.get(name)
     if facts["weights"] is None and meta.weights:  # runs of earlier versions
         facts["weights"] = json.dumps(meta.weights, sort_keys=True)
     for part in ("evaluation", "recipe", "twin"):
-        facts |= _flat(getattr(meta, part) or {}, f"{part}.")
+        settings = getattr(meta, part) or {}
+        facts |= _flat(settings, f"{part}.")
     return facts
 
 
@@ -99,7 +100,9 @@ def comparable(meta: RunMeta) -> str:
 
 
 def _numbers(meta: RunMeta) -> int:
-    return 1 if meta.numbers is None else meta.numbers
+    if meta.numbers is None:
+        return 1
+    return meta.numbers
 
 
 def _flat(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -114,83 +117,6 @@ def _flat(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         else:
             facts[prefix + name] = value
     return facts
-
-
-# data sets of one label
-
-
-def _name_data(axes: list[dict[str, str]], metas: Sequence[RunMeta]) -> None:
-    """Give data sets that differ different labels."""
-    with_data = [i for i, labels in enumerate(axes) if DATA in labels]
-    for label, members in by_key(with_data, lambda i: axes[i][DATA]).items():
-        data_sets = by_key(members, lambda i: metas[i].data.fingerprint)
-        if len(data_sets) == 1:
-            continue
-        firsts = [metas[same[0]] for same in data_sets.values()]
-        for same, name in zip(data_sets.values(), _data_labels(label, firsts), strict=True):
-            for i in same:
-                axes[i][DATA] = name
-
-
-def _data_labels(label: str, metas: Sequence[RunMeta]) -> list[str]:
-    """Different words for data sets of one label: the folder, how many texts, the classes; else the fingerprint."""
-    ways: tuple[Callable[[Sequence[RunMeta]], list[str]], ...] = (_folders, _sizes, _classes, _fingerprints)
-    for way in ways:
-        words = way(metas)
-        if all(words) and len(set(words)) == len(words) and max(map(len, words)) <= _SHORT:
-            return [f"{label} ({word})" for word in words]
-    return [f"{label} ({i})" for i in range(1, len(metas) + 1)]
-
-
-def _folders(metas: Sequence[RunMeta]) -> list[str]:
-    sources = [_source(meta) for meta in metas]
-    differing = tails(list(map(str, sources)))
-    return ["" if source is None else tail for source, tail in zip(sources, differing, strict=True)]
-
-
-def _source(meta: RunMeta) -> str | None:
-    settings = (meta.recipe or {}).get("data") or {}
-    return meta.data.source or settings.get("source")
-
-
-def _sizes(metas: Sequence[RunMeta]) -> list[str]:
-    splits = [meta.data.splits.get(meta.split or "test") for meta in metas]
-    return ["" if split is None else f"{split['n']} texts" for split in splits]
-
-
-def _classes(metas: Sequence[RunMeta]) -> list[str]:
-    return ["/".join(meta.label_names) for meta in metas]
-
-
-def _fingerprints(metas: Sequence[RunMeta]) -> list[str]:
-    return [str(meta.data.fingerprint)[:8] for meta in metas]
-
-
-def tails(paths: Sequence[str]) -> list[str]:
-    """The part of each path by which it differs from the others: what they begin and end with alike is left out.
-
-    Example:
-        >>> tails(["/data/a/test.csv", "/data/b/test.csv"]), tails(["runs/x-1/model", "user/name"])
-        (['a', 'b'], ['runs/x-1/model', 'user/name'])
-    """
-    parts = [PurePath(path).parts for path in paths]
-    if len(set(parts)) < 2:
-        return list(paths)
-    least = min(map(len, parts))
-    front = _shared([path[:least] for path in parts])
-    back = _shared([path[::-1][: least - front] for path in parts])
-    middles = ["/".join(path[front : len(path) - back]) for path in parts]
-    if all(middles) and len(set(middles)) == len(set(parts)):
-        return middles
-    return ["/".join(path[front:]) or path[-1] for path in parts]
-
-
-def _shared(paths: Sequence[tuple[str, ...]]) -> int:
-    """How many of the first parts are the same in all paths, which have as many parts as each other."""
-    for place, parts in enumerate(zip(*paths, strict=True)):
-        if len(set(parts)) > 1:
-            return place
-    return len(paths[0])
 
 
 # what else differs
@@ -215,9 +141,11 @@ def _columns(facts: Sequence[Facts]) -> list[_Column]:
     """The columns that tell some runs of equal axes apart; none where they differ in seeds alone."""
     columns: dict[str, _Column] = {}
     for fact in _shown(facts):
-        short = fact.rpartition(".")[2]
-        name = fact if short in columns else short
-        columns[name] = _Column(name, fact, _labels([values.get(fact) for values in facts], fact))
+        name = fact.rpartition(".")[2]
+        if name in columns:
+            name = fact
+        values = [known.get(fact) for known in facts]
+        columns[name] = _Column(name, fact, _labels(values, fact))
     return list(columns.values())
 
 
@@ -240,7 +168,8 @@ def _shown(facts: Sequence[Facts]) -> list[str]:
 
 
 def _varies(name: str, facts: Sequence[Facts]) -> bool:
-    return len({_hashable(values.get(name)) for values in facts}) > 1
+    distinct = {_hashable(values.get(name)) for values in facts}
+    return len(distinct) > 1
 
 
 def _is_setting(name: str) -> bool:
@@ -249,7 +178,11 @@ def _is_setting(name: str) -> bool:
 
 def _follows(name: str, shown: Sequence[str], facts: Sequence[Facts]) -> bool:
     """Whether what is shown already says which value a fact has."""
-    alike = by_key(facts, lambda values: tuple(_hashable(values.get(other)) for other in shown))
+
+    def said(values: Facts) -> tuple[str, ...]:
+        return tuple(_hashable(values.get(other)) for other in shown)
+
+    alike = by_key(facts, said)
     return not any(_varies(name, members) for members in alike.values())
 
 
@@ -261,31 +194,46 @@ def _labels(values: Sequence[Any], fact: str) -> list[str]:
     """Values in short words, different ones where the values are."""
     if fact == _ORIGIN:
         return _origins(values)
-    shared: set[str] = set()
-    if all(isinstance(value, list) for value in values):
-        shared = set.intersection(*(set(map(str, value)) for value in values))
+    shared = _in_every_list(values)
     words = [_word(value, shared) for value in values]
     keys = list(map(_hashable, values))
     distinct = list(dict.fromkeys(keys))
-    if len(set(words)) == len(distinct) and max(map(len, words)) <= _SHORT:
+    if len(set(words)) == len(distinct) and max(map(len, words)) <= SHORT:
         return words
-    return [f"{word[: _SHORT - 4]} #{distinct.index(key) + 1}" for word, key in zip(words, keys, strict=True)]
+    numbered = []
+    for word, key in zip(words, keys, strict=True):
+        place = distinct.index(key) + 1
+        numbered.append(f"{word[: SHORT - 4]} #{place}")
+    return numbered
+
+
+def _in_every_list(values: Sequence[Any]) -> set[str]:
+    """The words that stand in all of some lists; none where a value is no list."""
+    if not all(isinstance(value, list) for value in values):
+        return set()
+    return set.intersection(*(set(map(str, value)) for value in values))
 
 
 def _origins(values: Sequence[Any]) -> list[str]:
     """Where models came from, by what differs in their paths."""
     paths = [str(value) for value in dict.fromkeys(values) if value is not None]
-    labels = dict(zip(paths, tails(list(map(_without_model, paths))), strict=True))
-    return ["memory" if value is None else labels[str(value)] for value in values]
+    differing = tails(list(map(_without_model, paths)))
+    labels: dict[Any, str] = dict(zip(paths, differing, strict=True))
+    labels[None] = "memory"
+    return [labels[value] for value in values]
 
 
 def _without_model(path: str) -> str:
     parts = PurePath(path)
-    return str(parts.parent) if parts.name == _MODEL and len(parts.parts) > 1 else path
+    if parts.name == _MODEL and len(parts.parts) > 1:
+        return str(parts.parent)
+    return path
 
 
 def _cut(word: str) -> str:
-    return word if len(word) <= _SHORT else f"{word[: _SHORT - 2]}.."
+    if len(word) <= SHORT:
+        return word
+    return f"{word[: SHORT - 2]}.."
 
 
 def _word(value: Any, shared: set[str]) -> str:
@@ -296,8 +244,12 @@ def _word(value: Any, shared: set[str]) -> str:
         return ", ".join(only_here) or "no more"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return json.dumps(value) if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    return str(value)
 
 
 def _free_name(name: str, axes: Mapping[str, str]) -> str:
-    return f"{name} (setting)" if name in axes else name
+    if name in axes:
+        return f"{name} (setting)"
+    return name
