@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from attn_faithful.reports.groups import Group, OverSeeds
+from attn_faithful.reports.groups import Group, OverSeeds, TwinGroup
 from attn_faithful.reports.numbers import number
 from attn_faithful.reports.paper_numbers import Claim, PaperNumbers
 from attn_faithful.reports.papers import Paper, paper_of
@@ -36,23 +36,22 @@ def expected_table(groups: Sequence[Group], claim: Claim) -> Table | None:
     expected = claim.expected
     if expected is None:
         return None
-    rows, run = _Rows(), set()
+    rows = _Rows()
+    run: set[str] = set()
+    all_named = [group.named for group in groups]
     for group in groups:
         key = " ".join(group.named.get(axis, "-") for axis in expected.key)
-        twice = [other.named for other in groups].count(group.named) > 1
-        if _add(rows, group, group.title if twice else key, key, expected):
+        cell = key
+        if all_named.count(group.named) > 1:
+            cell = group.title
+        if _add(rows, group, cell, key, expected):
             run.add(key)
     if not rows.shown:
         return None
-    notes = []
+    notes: list[str] = []
     paper = paper_of(claim.claim)
     if paper is not None:
-        missing, not_run = _not_run(expected, run, paper)
-        for key, reason in missing.items():
-            _add_missing(rows, key, reason, expected)
-        if not_run:
-            again = f"attn-faithful run recipes/papers/{paper.recipe} runs them"
-            notes.append(f"Printed and not run: {', '.join(not_run)}; {again}.")
+        notes = _add_rows_not_run(rows, expected, run, paper)
     title = f"Beside the paper: {claim.claim}"
     return Table(title, _HEAD, rows.shown, notes, "beside_the_paper", data=(_CSV, rows.data))
 
@@ -66,20 +65,43 @@ def _add(rows: _Rows, group: Group, cell: str, key: str, expected: PaperNumbers)
             continue
         added = True
         band = expected.band.get(metric.split(" ")[0])
+        shown_band, csv_band = "-", ""
+        if band is not None:
+            shown_band, csv_band = f"±{band:g}", band
+        mean, std = "", ""
+        if ours.n:
+            mean, std = ours.mean, ours.std
         within = _within(ours, paper, band)
-        of_base = metric.startswith("base_") or " " in metric
-        twins = "-" if of_base else collapsed(next(iter(group.twins.values())))
-        shown_band = "-" if band is None else f"±{band:g}"
+        twins = _collapsed(group, metric)
         rows.shown.append([cell, metric, spread(ours), number(paper, 4), shown_band, within, twins])
-        numbers = [ours.mean, ours.std] if ours.n else ["", ""]
-        rows.data.append([cell, metric, *numbers, paper, "" if band is None else band, within, twins, ""])
+        rows.data.append([cell, metric, mean, std, paper, csv_band, within, twins, ""])
     return added
 
 
 def _within(ours: OverSeeds, paper: float, band: float | None) -> str:
     if band is None or not ours.n:
         return "-"
-    return "yes" if abs(ours.mean - paper) <= band + _ROUNDING else "no"
+    if abs(ours.mean - paper) <= band + _ROUNDING:
+        return "yes"
+    return "no"
+
+
+def _collapsed(group: Group, metric: str) -> str:
+    """How many of the twins that a metric is of collapsed; a dash for metrics of the base."""
+    if metric.startswith("base_") or " " in metric:
+        return "-"
+    return collapsed(_own_twins(group))
+
+
+def _add_rows_not_run(rows: _Rows, expected: PaperNumbers, run: set[str], paper: Paper) -> list[str]:
+    """Add the rows whose data cannot be had; the note that names those that can."""
+    missing, not_run = _not_run(expected, run, paper)
+    for key, reason in missing.items():
+        _add_missing(rows, key, reason, expected)
+    if not not_run:
+        return []
+    again = f"attn-faithful run recipes/papers/{paper.recipe} runs them"
+    return [f"Printed and not run: {', '.join(not_run)}; {again}."]
 
 
 def _add_missing(rows: _Rows, key: str, reason: str, expected: PaperNumbers) -> None:
@@ -92,16 +114,25 @@ def _add_missing(rows: _Rows, key: str, reason: str, expected: PaperNumbers) -> 
 
 def _not_run(expected: PaperNumbers, run: set[str], paper: Paper) -> tuple[dict[str, str], list[str]]:
     """Rows that cannot be had and why, and those that can."""
-    missing, possible = {}, []
+    missing: dict[str, str] = {}
+    possible: list[str] = []
     for key in expected.rows:
         if key in run:
             continue
-        data = next((name for name in paper.missing if f"{key} ".startswith(f"{name} ")), None)
+        data = _missing_data(key, paper)
         if data is not None and expected.key[0] == "data":
             missing[key] = paper.not_here(data)
         else:
             possible.append(key)
     return missing, possible
+
+
+def _missing_data(key: str, paper: Paper) -> str | None:
+    """The data set that a row's name begins with, if no program can fetch it."""
+    for data in paper.missing:
+        if f"{key} ".startswith(f"{data} "):
+            return data
+    return None
 
 
 def _measured(group: Group, metric: str) -> OverSeeds | None:
@@ -117,15 +148,21 @@ def _measured(group: Group, metric: str) -> OverSeeds | None:
         return getattr(group.base, metric.removeprefix("base_"), None)
     if not group.twins:
         return None
-    first = next(iter(group.twins.values()))  # the recipe's own twin stands first
-    return getattr(first, metric.removeprefix("twin_"), None)
+    return getattr(_own_twins(group), metric.removeprefix("twin_"), None)
+
+
+def _own_twins(group: Group) -> TwinGroup:
+    """The recipe's own kind of twin, which stands first."""
+    return next(iter(group.twins.values()))
 
 
 def _of_test(group: Group, metric: str, source: str, texts: str) -> OverSeeds | None:
     if texts.isdigit() and int(texts) < len(group.label_names):
         texts = group.label_names[int(texts)]
     for record in group.tests:
-        if (record.metric, record.source, record.group) == (metric, source, texts):
-            n = len(group.seeds) if record.n else 0
-            return OverSeeds(record.mean, record.std_seeds, n)
+        if (record.metric, record.source, record.group) != (metric, source, texts):
+            continue
+        if not record.n:
+            return OverSeeds(record.mean, record.std_seeds)
+        return OverSeeds(record.mean, record.std_seeds, len(group.seeds))
     return None

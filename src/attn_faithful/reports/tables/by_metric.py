@@ -32,9 +32,14 @@ Place = tuple[str, str, str]  # site, source, group of texts
 
 def metric_tables(groups: Sequence[Group]) -> list[Table]:
     """One table a metric that the tests tabulate, and AtteFa's first."""
+    tables: list[Table] = []
     of_twins = _twin_table(groups)
-    of_tests = [_MetricTable(metric, groups).table() for metric in all_metrics(groups).values() if metric.shown]
-    return of_tests if of_twins is None else [of_twins, *of_tests]
+    if of_twins is not None:
+        tables.append(of_twins)
+    for metric in all_metrics(groups).values():
+        if metric.shown:
+            tables.append(_MetricTable(metric, groups).table())
+    return tables
 
 
 def places(metric: str, groups: Sequence[Group]) -> list[tuple[str, str]]:
@@ -70,10 +75,13 @@ def _best_rows(candidates: Sequence[_Candidate], direction: str | None) -> set[i
     defined = [candidate for candidate in candidates if not math.isnan(candidate.mean)]
     for block in by_key(defined, lambda candidate: candidate.block).values():
         means = [candidate.mean for candidate in block]
-        if max(means) - min(means) <= _SAME:
+        smallest, largest = min(means), max(means)
+        if largest - smallest <= _SAME:
             continue
-        top = max(means) if direction == "higher" else min(means)
-        best.update(candidate.row for candidate in block if abs(candidate.mean - top) <= _SAME)
+        top = largest if direction == "higher" else smallest
+        for candidate in block:
+            if abs(candidate.mean - top) <= _SAME:
+                best.add(candidate.row)
     return best
 
 
@@ -83,26 +91,32 @@ class _MetricTable:
     def __init__(self, metric: MetricFacts, groups: Sequence[Group]) -> None:
         self.metric, self.groups = metric, groups
         self.places = places(metric.name, groups)
-        self.several_sites = len({site for site, _ in self.places}) > 1
+        sites = {site for site, _ in self.places}
+        self.several_sites = len(sites) > 1
         self.other_axes = [axis for axis in axes_of(groups) if axis != "data"]
-        self.records = [self._records(group) for group in groups]
-        self.controls = controls_in([source for _, source, _ in chain.from_iterable(self.records)])
+        self.records = list(map(self._records, groups))
+        all_sources = [source for _, source, _ in chain.from_iterable(self.records)]
+        self.controls = controls_in(all_sources)
         self.rows: list[list[str]] = []
         self.candidates: list[_Candidate] = []
         self.reasons = UndefinedReasons()
 
     def _records(self, group: Group) -> dict[Place, ScoreRecord]:
         """The records of the metric, by place."""
-        records = [record for record in group.tests if record.metric == self.metric.name]
-        return {(record.site, record.source, record.group): record for record in records}
+        records: dict[Place, ScoreRecord] = {}
+        for record in group.tests:
+            if record.metric == self.metric.name:
+                records[record.site, record.source, record.group] = record
+        return records
 
     def table(self) -> Table:
-        for data in dict.fromkeys(group.axes["data"] for group in self.groups):
+        data_sets = dict.fromkeys(group.axes["data"] for group in self.groups)
+        for data in data_sets:
             for site, source in self.places:
                 self._add(data, site, source)
-        sites = ["site"] if self.several_sites else []
+        names = ["data", "site", "source"] if self.several_sites else ["data", "source"]
         bracketed = [f"({control})" for control in self.controls]
-        head = ["data", *sites, "source", *self.other_axes, "Mean", "95%", *bracketed, "n", "undefined"]
+        head = [*names, *self.other_axes, "Mean", "95%", *bracketed, "n", "undefined"]
         metric = self.metric
         title = f"{metric.title}: {metric.meaning} ({metric.test}, {metric.paper})"
         best = _best_rows(self.candidates, metric.direction)
@@ -116,9 +130,9 @@ class _MetricTable:
             record = records.get((site, source, ALL))
             if record is None or group.axes["data"] != data:
                 continue
-            if speaks(source, self.metric) != "-":
+            if speaks(source, self.metric) != "-" and record.n:
                 block = (data, site, source, group.comparable)
-                self.candidates.append(_Candidate(len(self.rows), block, record.mean if record.n else math.nan))
+                self.candidates.append(_Candidate(len(self.rows), block, record.mean))
             self.reasons.add(record.reasons)
             numbers = [_over_seeds(record), interval(record.low, record.high)]
             beside = [self._beside(record, records, control) for control in self.controls]
@@ -133,9 +147,10 @@ class _MetricTable:
         return mean_beside(records.get((record.site, source, ALL)), record.n)
 
     def _notes(self, marked: bool) -> list[str]:
-        unit = f", in {self.metric.unit}" if self.metric.unit else ""
-        over, of_interval = "", ""
-        if max(len(group.seeds) for group in self.groups) > 1:
+        unit, over, of_interval = "", "", ""
+        if self.metric.unit:
+            unit = f", in {self.metric.unit}"
+        if any(len(group.seeds) > 1 for group in self.groups):
             over, of_interval = " over seeds ± standard deviation (ddof 0); n: over all seeds", ", mean over seeds"
         notes = [f"Mean over texts{unit}{over}; 95%: bootstrap interval{of_interval}."]
         if self.controls:
@@ -154,17 +169,19 @@ class _MetricTable:
         axes = ["data", *self.other_axes]
         rows = []
         for group, records in zip(self.groups, self.records, strict=True):
-            names = [*(group.axes.get(axis, "") for axis in axes), self.metric.name]
+            labels = [group.axes.get(axis, "") for axis in axes]
             for place, record in records.items():
-                numbers = [_unrounded(getattr(record, name)) for name in _NUMBERS]
+                numbers = [unrounded(getattr(record, name)) for name in _NUMBERS]
                 reasons = "; ".join(f"{reason} ({n})" for reason, n in record.reasons.items())
-                rows.append([*names, *place, *numbers, reasons])
+                rows.append([*labels, self.metric.name, *place, *numbers, reasons])
         return [*axes, "metric", "site", "source", "class", *_NUMBERS, "reasons"], rows
 
 
-def _unrounded(value: float | None) -> float | str:
+def unrounded(value: float | None) -> float | str:
     """A number for CSV; empty where it is undefined."""
-    return "" if value is None or math.isnan(value) else value
+    if value is None or math.isnan(value):
+        return ""
+    return value
 
 
 def _over_seeds(record: ScoreRecord) -> str:

@@ -49,8 +49,9 @@ def tables_of_tests(
 def _table_by_site(records: Sequence[ScoreRecord], metrics: Metrics, sites: Sequence[str], title: str) -> Table:
     """One row a metric and source, one column a site."""
     over_all = [record for record in records if record.group == ALL and metrics[record.metric].shown]
+    by_number = by_key(over_all, lambda record: (record.metric, record.source))
     rows = []
-    for (metric, source), same in by_key(over_all, lambda record: (record.metric, record.source)).items():
+    for (metric, source), same in by_number.items():
         by_site = {record.site: record for record in same}
         means = [mean_of(by_site.get(site)) for site in sites]
         facts = metrics[metric]
@@ -67,15 +68,17 @@ def _table_by_site(records: Sequence[ScoreRecord], metrics: Metrics, sites: Sequ
 
 def _range_of_n(records: Sequence[ScoreRecord]) -> str:
     """How many texts the records are over, of several numbers the smallest and the largest."""
-    least = min(record.n for record in records)
-    most = max(record.n for record in records)
-    return f"{least}" if least == most else f"{least}-{most}"
+    counts = [record.n for record in records]
+    least, most = min(counts), max(counts)
+    if least == most:
+        return f"{least}"
+    return f"{least}-{most}"
 
 
 def _used(records: Sequence[ScoreRecord], metrics: Metrics) -> list[MetricFacts]:
     """The metrics of some records that tables show."""
-    used = [metrics[metric] for metric in dict.fromkeys(record.metric for record in records)]
-    return [metric for metric in used if metric.shown]
+    names = dict.fromkeys(record.metric for record in records)
+    return [metrics[name] for name in names if metrics[name].shown]
 
 
 def _table(records: Sequence[ScoreRecord], metrics: Metrics, label_names: Sequence[str], title: str) -> Table:
@@ -90,11 +93,13 @@ def _table(records: Sequence[ScoreRecord], metrics: Metrics, label_names: Sequen
             continue
         row = [metric.title, shown(source), _spread(record), interval(record.low, record.high)]
         for name in classes:
-            row.append(mean_of(by_place.get((record.metric, source, name))))
+            of_class = by_place.get((record.metric, source, name))
+            row.append(mean_of(of_class))
         for control in controls:
-            beside = with_control(source, control)
-            other = None if beside == source else by_place.get((record.metric, beside, ALL))
-            row.append(mean_beside(other, record.n))  # where attention has no part in the source, no control has
+            beside, other = with_control(source, control), None
+            if beside != source:  # where attention has no part in the source, no control has
+                other = by_place.get((record.metric, beside, ALL))
+            row.append(mean_beside(other, record.n))
         rows.append([*row, str(record.n), str(record.n_undefined), speaks(source, metric)])
         reasons.add(record.reasons)
     bracketed = [f"({control})" for control in controls]
@@ -106,7 +111,9 @@ def _table(records: Sequence[ScoreRecord], metrics: Metrics, label_names: Sequen
 
 def _spread(record: ScoreRecord) -> str:
     """Mean and standard deviation over texts."""
-    return f"{number(record.mean)} ±{number(record.std)}" if record.n else "-"
+    if not record.n:
+        return "-"
+    return f"{number(record.mean)} ±{number(record.std)}"
 
 
 def _meanings(metrics: Sequence[MetricFacts]) -> list[str]:
@@ -125,5 +132,7 @@ def _how_to_read(controls: Sequence[str]) -> str:
 
 
 def _lead(title: str, first: MetricFacts) -> str:
-    named = f"{title}, " if title else ""
-    return f"{named}{first.test}: {first.paper}"
+    lead = f"{first.test}: {first.paper}"
+    if title:
+        return f"{title}, {lead}"
+    return lead

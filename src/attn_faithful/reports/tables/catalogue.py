@@ -24,21 +24,23 @@ def recipe_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Ta
         groups: the models.
         recipe: with ``expected`` and ``claim``.
     """
-    tables = [data_table([group.named_data for group in groups]), *_of_models(groups)]
+    data_sets = [group.named_data for group in groups]
+    tables: list[Table | None] = [data_table(data_sets), *_of_models(groups)]
     for group in groups:
         tables += tables_of_group(group)
     tables += trend_tables(groups)
     if any(len(twins.by_seed) > 1 for _, twins in twins_of(groups)):
         tables.append(seeds_table(groups))
     tables.append(expected_table(groups, Claim.from_json(recipe)))
-    return [table for table in tables if table is not None]
+    return _made(tables)
 
 
 def short_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Table]:
     """The tables that a recipe prints unasked: bases and twins, one row a test, the paper beside ours."""
-    in_short = headline_table(groups, twins=False)
-    beside_paper = expected_table(groups, Claim.from_json(recipe))
-    return [table for table in (*_of_models(groups), in_short, beside_paper) if table is not None]
+    tables = _of_models(groups)
+    tables.append(headline_table(groups, twins=False))
+    tables.append(expected_table(groups, Claim.from_json(recipe)))
+    return _made(tables)
 
 
 def tables_of_group(group: Group) -> list[Table]:
@@ -49,3 +51,8 @@ def tables_of_group(group: Group) -> list[Table]:
 
 def _of_models(groups: Sequence[Group]) -> list[Table | None]:
     return [base_table(groups), attefa_table(groups), constrained_table(groups), pairs_table(groups)]
+
+
+def _made(tables: Sequence[Table | None]) -> list[Table]:
+    """The tables that there is something for."""
+    return [table for table in tables if table is not None]

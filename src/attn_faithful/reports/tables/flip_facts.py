@@ -20,13 +20,17 @@ def tables_of_flips(facts: Sequence[Fact], title: str = "") -> list[Table]:
         facts: of one model.
         title: what was tested.
     """
-    several = len({fact.site for fact in facts}) > 1
+    sites = {fact.site for fact in facts}
     tables = []
     for kind, make in _TABLES.items():
-        of_kind = [fact for fact in facts if isinstance(fact, kind)]
-        if not of_kind:
+        named = []
+        for fact in facts:
+            if isinstance(fact, kind):
+                name = f"{fact.site} {fact.source}" if len(sites) > 1 else fact.source
+                named.append((name, fact))
+        if not named:
             continue
-        table = make([(f"{fact.site} {fact.source}" if several else fact.source, fact) for fact in of_kind])
+        table = make(named)
         table.name = kind.KIND
         if title:
             table.title = f"{title}, {table.title}"
@@ -38,8 +42,9 @@ def _fractions(facts: Named) -> Table:
     rows = []
     for ranking, fact in facts:
         low, median, high = map(number, fact.fraction)
-        shares = [_percent(share) for share in (fact.optimal, fact.at_last, fact.never)]
-        rows.append([ranking, median, low, high, number(fact.mass[1]), *shares, str(fact.n)])
+        _, median_mass, _ = map(number, fact.mass)
+        shares = map(_percent, (fact.optimal, fact.at_last, fact.never))
+        rows.append([ranking, median, low, high, median_mass, *shares, str(fact.n)])
     return Table(
         "flips: how much must be removed until the decision changes (figures 10 and 11)",
         ["ranking", "Median", "25%", "75%", "Mass", "Optimal", "At last", "Never", "n"],
@@ -71,7 +76,8 @@ def _bins(facts: Named) -> Table:
         if not fact.source.startswith("attention") or "_" in fact.source:
             continue
         for low, high, negative, of in zip(fact.low, fact.high, fact.negative, fact.of, strict=True):
-            rows.append([ranking, f"{low:.1f} to {high:.1f}", str(negative), str(of), _percent(negative / of)])
+            ends = f"{low:.1f} to {high:.1f}"
+            rows.append([ranking, ends, str(negative), str(of), _percent(negative / of)])
     return Table(
         "flips: texts in which a random item mattered more than the top one (figures 4 and 8)",
         ["ranking", "Delta attention", "Delta JS < 0", "Of", "Percent"],
@@ -84,10 +90,11 @@ def _pairs(facts: Named) -> Table:
     rows = []
     for ranking, fact in facts:
         pair = ranking.replace("~", " against ")
-        difference = [number(fact.mean), interval(fact.low, fact.high) if fact.n > 1 else "-"]
+        shares = [_percent(fact.sooner), _percent(fact.later)]
+        ends = interval(fact.low, fact.high) if fact.n > 1 else "-"
         tested = [p_value(fact.p), p_value(fact.p_holm)]
         counts = [str(fact.n), str(fact.n_undefined)]
-        rows.append([pair, _percent(fact.sooner), _percent(fact.later), *difference, *tested, *counts])
+        rows.append([pair, *shares, number(fact.mean), ends, *tested, *counts])
     return Table(
         "flips: rankings in pairs",
         ["pair", "Fewer", "More", "Difference", "95%", "p", "p (Holm)", "n", "undefined"],
@@ -108,4 +115,6 @@ _TABLES: dict[type[Fact], Callable[[Named], Table]] = {
 
 
 def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{100 * share:.1f}"
+    if math.isnan(share):
+        return "-"
+    return f"{100 * share:.1f}"

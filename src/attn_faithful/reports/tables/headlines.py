@@ -65,8 +65,10 @@ class Headline:
     @property
     def cells(self) -> list[str]:
         ends = interval(self.low, self.high) if self.n > 1 else "-"
-        mark = " (few)" if few(self.n) else ""
-        return [self.test, self.number, number(self.mean), ends, f"{self.n:,}{mark}", self.beside or "-"]
+        n = f"{self.n:,}"
+        if few(self.n):
+            n += " (few)"
+        return [self.test, self.number, number(self.mean), ends, n, self.beside or "-"]
 
 
 def headline_table(models: Sequence[SeedRuns], twins: bool = True) -> Table | None:
@@ -76,25 +78,29 @@ def headline_table(models: Sequence[SeedRuns], twins: bool = True) -> Table | No
         models: the numbers are those of each one's first run.
         twins: whether AtteFa has a row, where it has no table of its own.
     """
-    axes = axes_of(models) if len(models) > 1 else []
-    several_sites = any(len(model.runs[0].shown_sites) > 1 for model in models)
+    axes: list[str] = []
+    if len(models) > 1:
+        axes = axes_of(models)
+    first_runs = [model.runs[0] for model in models]
+    several_sites = any(len(run.shown_sites) > 1 for run in first_runs)
     rows = []
-    for model in models:
-        labels = model.labels(axes)
-        for site in model.runs[0].shown_sites:
-            names = [*labels, site or "-"] if several_sites else labels
-            for headline in headlines(Scores([model.runs[0]], site)):
+    for model, run in zip(models, first_runs, strict=True):
+        for site in run.shown_sites:
+            names = model.labels(axes)
+            if several_sites:
+                names.append(site or "-")
+            for headline in headlines(Scores([run], site)):
                 if twins or headline.test != "attefa":
                     rows.append([*names, *headline.cells])
     if not rows:
         return None
-    head = [*axes, "site"] if several_sites else axes
     notes = ["[]: 95% bootstrap interval over texts. Beside it: the same number of what is named, over the same texts."]
-    if any(few(len(model.runs[0].ids)) for model in models):
+    if any(few(len(run.ids)) for run in first_runs):
         notes.append(f"(few): few texts, below {ENOUGH}.")
     if any(len(model.runs) > 1 for model in models):
         notes.append("Of several seeds the first.")
-    head = [*head, "test", "number", "Value", "95%", "N", "Beside it"]
+    names = [*axes, "site"] if several_sites else axes
+    head = [*names, "test", "number", "Value", "95%", "N", "Beside it"]
     return Table("The tests in short", head, rows, notes, "headlines")
 
 
@@ -125,13 +131,15 @@ def _headline(scores: Scores, test: _Test, source: str = "attention") -> Iterato
 def _of_twins(scores: Scores) -> Iterator[Headline]:
     """AtteFa of the first twin, if there is one."""
     for twin in list(scores.twins.values())[:1]:
-        mark = " (collapsed)" if twin.collapsed else ""
+        title, beside = "AtteFa", ""
         if constant_base(twin):
-            mark = " (base constant)"
-        constant = twin.constant_tvd
-        beside = f"TVD of a constant {number(constant)}" if constant > 0 else ""
+            title = "AtteFa (base constant)"
+        elif twin.collapsed:
+            title = "AtteFa (collapsed)"
+        if twin.constant_tvd > 0:
+            beside = f"TVD of a constant {number(twin.constant_tvd)}"
         ratio = twin.attefa
-        yield Headline("attefa", f"AtteFa{mark}", ratio.value, ratio.low, ratio.high, ratio.n, beside)
+        yield Headline("attefa", title, ratio.value, ratio.low, ratio.high, ratio.n, beside)
 
 
 def _beside(scores: Scores, metric: str, source: str, others: Beside) -> str:

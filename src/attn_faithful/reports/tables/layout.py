@@ -38,7 +38,9 @@ class Column:
     def side(self) -> Literal["left", "right"]:
         """Numbers stand at the right, so that their points stand under one another."""
         longest = max(map(len, self.cells), default=0)
-        return "left" if self.name or longest > _WHOLE else "right"
+        if self.name or longest > _WHOLE:
+            return "left"
+        return "right"
 
     @cached_property
     def natural(self) -> int:
@@ -49,7 +51,7 @@ class Column:
     def least(self) -> int:
         """The smallest width at which no word and no number is broken."""
         head = max(map(_width, _words(self.head)))
-        return max(head, *(self._least_of(cell) for cell in self.cells), 1)
+        return max(head, *map(self._least_of, self.cells), 1)
 
     def _least_of(self, cell: str) -> int:
         if not self.name and len(cell) <= _WHOLE:
@@ -104,10 +106,15 @@ def _parts(columns: Sequence[Column], width: int) -> list[Part] | None:
     one_grid = _fit(columns, range(len(columns)), width)
     if one_grid is not None:
         return [one_grid]
-    names = [i for i, column in enumerate(columns) if column.name]
-    others = [i for i, column in enumerate(columns) if not column.name]
-    rows = list(zip(*(columns[i].cells for i in names), strict=True))
-    if len(set(rows)) < len(columns[0].cells) or not others:
+    names: list[int] = []
+    others: list[int] = []
+    for i, column in enumerate(columns):
+        if column.name:
+            names.append(i)
+        else:
+            others.append(i)
+    names_of_rows = set(zip(*(columns[i].cells for i in names), strict=True))
+    if len(names_of_rows) < len(columns[0].cells) or not others:
         return None
     groups = _groups(columns, names, others, width)
     if groups is None:
@@ -118,8 +125,12 @@ def _parts(columns: Sequence[Column], width: int) -> list[Part] | None:
         if narrower is None or len(narrower) > len(groups):
             break
         groups, narrow = narrower, narrow - 1
-    fitted = [_fit(columns, [*names, *group], width) for group in groups]
-    return [part for part in fitted if part is not None]
+    parts = []
+    for group in groups:
+        part = _fit(columns, [*names, *group], width)
+        if part is not None:
+            parts.append(part)
+    return parts
 
 
 def _groups(
@@ -144,7 +155,8 @@ def _fit(columns: Sequence[Column], chosen: Sequence[int], width: int) -> Part |
         return None
     widths = {i: columns[i].natural for i in chosen}
     while sum(widths.values()) > room:
-        widest = max((i for i in chosen if widths[i] > columns[i].least), key=widths.__getitem__)
+        can_shrink = [i for i in chosen if widths[i] > columns[i].least]
+        widest = max(can_shrink, key=widths.__getitem__)
         widths[widest] -= 1
     return widths
 
@@ -210,7 +222,7 @@ def _filled(text: str, width: int, splits: Sequence[Callable[[str], list[str]]])
 
 def _words(text: str) -> list[str]:
     """The parts between blanks, a number with the word before it."""
-    return _NUMBER_STAYS.split(text.strip()) if text.strip() else [""]
+    return _NUMBER_STAYS.split(text.strip())
 
 
 def _width(text: str) -> int:

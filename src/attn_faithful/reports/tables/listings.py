@@ -49,8 +49,11 @@ def _attefa(summary: RunSummary) -> str:
     if not by_variant:
         return "-"
     twins = next(iter(by_variant.values()))
-    text = number(sum(twin.attefa.value for twin in twins) / len(twins))
-    if any(constant_base(twin) for twin in twins):
+    mean = sum(twin.attefa.value for twin in twins) / len(twins)
+    text = number(mean)
+    if any(map(constant_base, twins)):
         return f"{text} (base constant)"
     collapsed = sum(twin.collapsed for twin in twins)
-    return f"{text} ({collapsed} of {len(twins)} collapsed)" if collapsed else text
+    if collapsed:
+        return f"{text} ({collapsed} of {len(twins)} collapsed)"
+    return text

@@ -11,13 +11,17 @@ from attn_faithful.reports.groups import Group, OverSeeds, axes_of
 from attn_faithful.reports.numbers import number
 from attn_faithful.reports.tables.table import Table
 
+_TRAINED = {"train": "base", "twin": "twins"}  # stage of a recipe -> what it trains
+
 
 def spread(value: OverSeeds | None, digits: int = 3) -> str:
     """Mean, with the standard deviation over seeds where there are several."""
     if value is None or not value.n:
         return "-"
     text = number(value.mean, digits)
-    return f"{text} ±{number(value.std, digits)}" if value.n > 1 else text
+    if value.n > 1:
+        text += f" ±{number(value.std, digits)}"
+    return text
 
 
 def select_notes(groups: Sequence[Group]) -> list[str]:
@@ -25,7 +29,7 @@ def select_notes(groups: Sequence[Group]) -> list[str]:
     stages = set(chain.from_iterable(group.select_on for group in groups))
     if not stages:
         return []
-    models = [name for stage, name in (("train", "base"), ("twin", "twins")) if stage in stages]
+    models = [title for stage, title in _TRAINED.items() if stage in stages]
     return [f"The epoch of the {' and the '.join(models)} was chosen on the TEST split, as in the paper."]
 
 
@@ -39,15 +43,18 @@ def data_table(data_sets: Sequence[tuple[str, DataFacts]]) -> Table:
     notes: list[str] = []
     seen: set[tuple[str | None, str]] = set()
     for name, data in data_sets:
-        new = {split: facts for split, facts in data.splits.items() if (data.fingerprint, split) not in seen}
-        if not new:
+        new_rows = []
+        for split, facts in data.splits.items():
+            if (data.fingerprint, split) not in seen:
+                seen.add((data.fingerprint, split))
+                new_rows.append([name, split, *_split_cells(facts)])
+        if not new_rows:
             continue
-        seen |= {(data.fingerprint, split) for split in new}
+        rows += new_rows
         for note in data.notes:
             if f"{name}: {note}" not in notes:
                 notes.append(f"{name}: {note}")
         notes.append(f"{name}: {_vocabulary(data)}.")
-        rows += [[name, split, *_split_cells(facts)] for split, facts in new.items()]
     head = ["data", "split", "Texts", "Classes", "Tokens", "SD", "Cut", "Empty"]
     return Table("Data", head, rows, notes, "data")
 
@@ -61,8 +68,8 @@ def _vocabulary(data: DataFacts) -> str:
 
 def _split_cells(facts: Mapping[str, Any]) -> list[str]:
     classes = " / ".join(f"{label} {n}" for label, n in facts["classes"].items())
-    lengths = [number(facts[name], 1) for name in ("tokens_mean", "tokens_std")]
-    return [str(facts["n"]), classes, *lengths, str(facts["truncated"]), str(facts["empty"])]
+    mean, std = number(facts["tokens_mean"], 1), number(facts["tokens_std"], 1)
+    return [str(facts["n"]), classes, mean, std, str(facts["truncated"]), str(facts["empty"])]
 
 
 def base_table(groups: Sequence[Group]) -> Table:
@@ -86,7 +93,8 @@ def base_table(groups: Sequence[Group]) -> Table:
         row += [spread(group.base.f1), spread(group.base.roc_auc)]
         if planted:
             row.append(spread(group.informative_mass))
-        row += [spread(group.controls.get(control)) for control in controls]
+        for control in controls:
+            row.append(spread(group.controls.get(control)))
         rows.append(row)
     return Table("Base models on the test split", head, rows, notes + select_notes(groups), "base_models")
 

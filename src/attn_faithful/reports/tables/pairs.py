@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -13,11 +12,12 @@ from attn_faithful.records.scores import ALL, MetricFacts
 from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group, all_metrics
 from attn_faithful.reports.numbers import interval, number, p_value
-from attn_faithful.reports.tables.by_metric import places
+from attn_faithful.reports.tables.by_metric import places, unrounded
 from attn_faithful.reports.tables.sources import shown
 from attn_faithful.reports.tables.table import Table
 
 ALL_PAIRS = 8  # models of one data set, above which each is compared with the best alone
+_CSV = ["data", "metric", "site", "source", "first", "second", "mean", "low", "high", "effect", "p", "p_holm", "n"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _pairs(metric: MetricFacts, groups: Sequence[Group]) -> list[Pair]:
         return []
     import pandas as pd
 
-    tests = paired(pd.concat(differences, axis=1).to_numpy())
+    tests = paired(pd.concat(differences, axis=1).to_numpy())  # (texts, pairs)
     return [Pair(*which, test) for which, test in zip(names, tests, strict=True)]
 
 
@@ -88,7 +88,8 @@ def _columns(metric: str, site: str, source: str, groups: Sequence[Group]) -> li
         total, *others = [run.scores(metric, source, site) for run in group.runs]
         for values in others:
             total = total + values
-        columns.append(_Column(model_title(group, groups), total / len(group.runs), records[0].mean))
+        mean_over_seeds = total / len(group.runs)
+        columns.append(_Column(model_title(group, groups), mean_over_seeds, records[0].mean))
     return columns
 
 
@@ -103,30 +104,32 @@ def _chosen(columns: Sequence[_Column], direction: str | None) -> list[tuple[_Co
 
 def model_title(group: Group, groups: Sequence[Group]) -> str:
     """The labels by which a group differs from the others; all but the data where it does not."""
-    axes = [axis for axis in group.axes if len({other.axes.get(axis) for other in groups}) > 1]
-    if not axes:
-        axes = [axis for axis in group.axes if axis != "data"]
-    return " ".join(group.axes[axis] for axis in axes)
+    labels = []
+    for axis, label in group.axes.items():
+        if any(other.axes.get(axis) != label for other in groups):
+            labels.append(label)
+    if not labels:
+        labels = [label for axis, label in group.axes.items() if axis != "data"]
+    return " ".join(labels)
 
 
 def _table(metric: MetricFacts, pairs: Sequence[Pair]) -> Table:
-    several = len({pair.site for pair in pairs}) > 1
+    sites = {pair.site for pair in pairs}
+    several = len(sites) > 1
+    corrected = holm([pair.test.p for pair in pairs])
     rows, data = [], []
-    for pair, p_holm in zip(pairs, holm([pair.test.p for pair in pairs]), strict=True):
+    for pair, p_holm in zip(pairs, corrected, strict=True):
         test = pair.test
-        site = [pair.site] if several else []
-        names = [pair.data, *site, shown(pair.source), pair.first, pair.second]
+        place = [pair.data, pair.site, shown(pair.source)] if several else [pair.data, shown(pair.source)]
         numbers = [number(test.mean), interval(test.low, test.high), number(test.effect, 2)]
-        rows.append([*names, *numbers, p_value(test.p), p_value(p_holm), str(test.n)])
-        values = [test.mean, test.low, test.high, test.effect, test.p, p_holm]
-        unrounded = ["" if math.isnan(value) else value for value in values]
-        data.append([pair.data, metric.name, pair.site, pair.source, pair.first, pair.second, *unrounded, test.n])
-    named = ["data", *(["site"] if several else []), "source", "first", "second"]
-    head = [*named, "Difference", "95%", "Effect", "p", "p (Holm)", "n"]
-    fields = ["data", "metric", "site", "source", "first", "second"]
-    fields += ["mean", "low", "high", "effect", "p", "p_holm", "n"]
+        rows.append([*place, pair.first, pair.second, *numbers, p_value(test.p), p_value(p_holm), str(test.n)])
+        names = [pair.data, metric.name, pair.site, pair.source, pair.first, pair.second]
+        values = map(unrounded, (test.mean, test.low, test.high, test.effect, test.p, p_holm))
+        data.append([*names, *values, test.n])
+    place_names = ["data", "site", "source"] if several else ["data", "source"]
+    head = [*place_names, "first", "second", "Difference", "95%", "Effect", "p", "p (Holm)", "n"]
     title, name = f"{metric.title}: models in pairs", f"{metric.name}-paired"
-    return Table(title, head, rows, _notes(metric, pairs), name, data=(fields, data))
+    return Table(title, head, rows, _notes(metric, pairs), name, data=(_CSV, data))
 
 
 def _notes(metric: MetricFacts, pairs: Sequence[Pair]) -> list[str]:
@@ -136,6 +139,7 @@ def _notes(metric: MetricFacts, pairs: Sequence[Pair]) -> list[str]:
         "two-sided, and corrected for all rows of the table (Holm).",
         f"A {metric.direction} value speaks for faithful attention, where the source is the model's own attention.",
     ]
-    if len({pair.first for pair in pairs}) == 1 and len(pairs) >= ALL_PAIRS:
+    firsts = {pair.first for pair in pairs}
+    if len(firsts) == 1 and len(pairs) >= ALL_PAIRS:
         notes.append(f"More than {ALL_PAIRS} models: each is compared with the best alone.")
     return notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
@@ -32,7 +33,8 @@ def is_control(source: str) -> bool:
 
 def controls_in(sources: Sequence[str]) -> list[str]:
     """The controls that stand in any of some sources."""
-    return [control for control in CONTROLS if any(control in parts(source) for source in sources)]
+    all_parts = set(itertools.chain.from_iterable(map(parts, sources)))
+    return [control for control in CONTROLS if control in all_parts]
 
 
 def with_control(source: str, control: str) -> str:
@@ -53,7 +55,9 @@ def speaks(source: str, metric: MetricFacts) -> str:
     """
     random = any(part.startswith(CONTROLS) for part in parts(source))
     of_attention = "attention" in parts(source) and not random
-    return arrow(metric.direction) if of_attention or metric.test == "attefa" else "-"
+    if of_attention or metric.test == "attefa":
+        return arrow(metric.direction)
+    return "-"
 
 
 def arrow(direction: str | None) -> str:
@@ -63,15 +67,17 @@ def arrow(direction: str | None) -> str:
 
 def mean_of(record: ScoreRecord | None) -> str:
     """The mean; a dash without a text."""
-    return "-" if record is None or not record.n else number(record.mean)
+    if record is None or not record.n:
+        return "-"
+    return number(record.mean)
 
 
 def mean_beside(record: ScoreRecord | None, n: int) -> str:
     """A mean that stands beside one over n texts, with its own n where that is another; a dash without a text."""
-    text = mean_of(record)
-    if record is None or text == "-" or record.n == n:
-        return text
-    return f"{text} ({record.n})"
+    mean = mean_of(record)
+    if record is None or mean == "-" or record.n == n:
+        return mean
+    return f"{mean} ({record.n})"
 
 
 class UndefinedReasons:

@@ -44,20 +44,23 @@ class Table:
         """How many of the columns, from the left, are names."""
         if self.named is not None:
             return self.named
-        return len(list(itertools.takewhile(lambda name: name[:1].islower(), self.head)))
+        lower_case = itertools.takewhile(lambda name: name[:1].islower(), self.head)
+        return len(list(lower_case))
 
     def markdown(self) -> str:
         """The table in Markdown; whatever a cell holds is text and no markup."""
         sides = ["---"] * self.names + ["--:"] * (len(self.head) - self.names)
         rows = [map(markdown, self.head), sides, *self._marked(markdown, "**{}**")]
         lines = [f"**{markdown(self.title)}**", "", *map(_markdown_row, rows), ""]
-        lines += [f"{markdown(note)}\n" for note in self.notes]
+        for note in self.notes:
+            lines.append(f"{markdown(note)}\n")
         return "\n".join(lines) + "\n"
 
     def html(self) -> Markup:
         """The table for a notebook; whatever a cell holds is text and no markup."""
         head = _joined("<th>{}</th>", self.head)
-        rows = _joined("<tr>{}</tr>", [_joined("<td>{}</td>", row) for row in self.rows])
+        cells = [_joined("<td>{}</td>", row) for row in self.rows]
+        rows = _joined("<tr>{}</tr>", cells)
         notes = _joined("<p>{}</p>", self.notes)
         frame = Markup("<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}")
         return frame.format(self.title, head, rows, notes)
@@ -83,7 +86,8 @@ class Table:
     def _latex_columns(self) -> str:
         sides = ""
         for i, head in enumerate(self.head[: self.names]):
-            longest = max(len(cell) for cell in [head, *(row[i] for row in self.rows)])
+            cells = [head, *(row[i] for row in self.rows)]
+            longest = max(map(len, cells))
             sides += _WIDE if longest > _LONG else "l"
         return sides + "r" * (len(self.head) - self.names)
 
@@ -100,7 +104,7 @@ class Table:
 
     def _marked(self, escape: Callable[[str], str], mark: str) -> list[list[str]]:
         """The cells escaped, the best ones in a mark."""
-        rows = [[escape(cell) for cell in row] for row in self.rows]
+        rows = [list(map(escape, row)) for row in self.rows]
         for i, j in self.best:
             rows[i][j] = mark.format(rows[i][j])
         return rows
@@ -118,4 +122,6 @@ def _markdown_row(cells: Iterable[str]) -> str:
 def _latex_row(cells: Iterable[str]) -> str:
     r"""A row; what follows ``\\`` or a rule and begins with "[" or "*" would be taken for its argument."""
     row = " & ".join(cells) + r" \\"
-    return "{}" + row if row[0] in "[*" else row
+    if row[0] in "[*":
+        return "{}" + row
+    return row

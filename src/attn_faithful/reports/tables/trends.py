@@ -77,7 +77,12 @@ def trends(groups: Sequence[Group]) -> list[Trend]:
 
     The number is an axis's label, or stands at its end: "0.5", "sparsegen -10".
     """
-    return [_trend(family) for family in families(groups) if len(set(family.x)) >= FEW]
+    listed = []
+    for family in families(groups):
+        distinct = set(family.x)
+        if len(distinct) >= FEW:
+            listed.append(_trend(family))
+    return listed
 
 
 def families(groups: Sequence[Group]) -> list[Family]:
@@ -86,7 +91,9 @@ def families(groups: Sequence[Group]) -> list[Family]:
     listed = []
     for (axis, others), cells in members.items():
         cells.sort(key=lambda member: member.number)
-        listed.append(Family(axis, others, [cell.number for cell in cells], [cell.group for cell in cells]))
+        x = [cell.number for cell in cells]
+        of_family = [cell.group for cell in cells]
+        listed.append(Family(axis, others, x, of_family))
     return listed
 
 
@@ -113,9 +120,10 @@ def _numbered(groups: Sequence[Group]) -> Iterator[_Numbered]:
 
 
 def _trend(family: Family) -> Trend:
-    results = [_results(group) for group in family.groups]
+    results = list(map(_results, family.groups))
+    names = dict.fromkeys(itertools.chain.from_iterable(results))
     rows = []
-    for metric, source in dict.fromkeys(itertools.chain.from_iterable(results)):
+    for metric, source in names:
         values = [result.get((metric, source), math.nan) for result in results]
         rows.append(TrendRow(metric, source, values, *_tau(family.x, values)))
     return Trend(family.axis, family.name, family.x, rows)
@@ -127,9 +135,9 @@ def _results(group: Group) -> dict[tuple[str, str], float]:
     for variant, twins in group.twins.items():
         results["attefa", variant] = twins.attefa.mean
         results["f1", variant] = twins.f1.mean
-    shown_metrics = {name for name, metric in group.metrics.items() if metric.shown}
     for record in group.tests:
-        if record.metric in shown_metrics and record.group == ALL and _of_model(record.source):
+        metric = group.metrics.get(record.metric)
+        if metric is not None and metric.shown and record.group == ALL and _of_model(record.source):
             results[record.metric, record.source] = record.mean
     return results
 
@@ -145,11 +153,16 @@ def _tau(x: Sequence[float], values: Sequence[float]) -> tuple[float, float, int
     """Kendall's tau-b between two columns, its p, and how many values are defined."""
     from scipy.stats import kendalltau
 
-    defined = [(a, b) for a, b in zip(x, values, strict=True) if not math.isnan(b)]
+    settings: list[float] = []
+    defined: list[float] = []
+    for setting, value in zip(x, values, strict=True):
+        if not math.isnan(value):
+            settings.append(setting)
+            defined.append(value)
     n = len(defined)
-    if n < FEW or len({value for _, value in defined}) < 2:
+    if n < FEW or len(set(defined)) < 2:
         return math.nan, math.nan, n
-    test = kendalltau(*zip(*defined, strict=True))
+    test = kendalltau(settings, defined)
     return float(test.statistic), float(test.pvalue), n
 
 
@@ -162,11 +175,13 @@ def trend_tables(groups: Sequence[Group]) -> list[Table]:
 def _table(trend: Trend, metrics: Mapping[str, MetricFacts]) -> Table:
     rows = []
     for row in trend.rows:
-        metric = metrics.get(row.metric)
-        title = row.metric if metric is None else metric.title
-        numbers = [number(value) for value in (*row.values, row.tau, row.p)]
+        title = row.metric
+        if title in metrics:
+            title = metrics[title].title
+        numbers = map(number, (*row.values, row.tau, row.p))
         rows.append([title, shown(row.source), *numbers, str(row.n)])
-    head = ["metric", "source", *(f"{x:g}" for x in trend.x), "Tau", "p", "n"]
+    settings = [f"{x:g}" for x in trend.x]
+    head = ["metric", "source", *settings, "Tau", "p", "n"]
     note = f"Columns: {trend.axis}; tau: Kendall's tau-b between it and the means over texts; n: cells with a mean."
     title = f"{trend.family}: results against {trend.axis}"
     return Table(title, head, rows, [note], f"{trend.axis} {trend.family}")

@@ -27,7 +27,9 @@ def twins_of(groups: Sequence[Group], constrained: bool | None = None) -> Iterat
 def collapsed(twins: TwinGroup) -> str:
     """How many of a variant's twins collapsed, and whether a base is so nearly constant that this says nothing."""
     count = f"{twins.collapsed} of {len(twins.by_seed)}"
-    return f"{count} (base constant)" if base_constant(twins) else count
+    if base_constant(twins):
+        count += " (base constant)"
+    return count
 
 
 def base_constant(twins: TwinGroup) -> bool:
@@ -38,7 +40,9 @@ def base_constant(twins: TwinGroup) -> bool:
 def attefa_table(groups: Sequence[Group], title: str = "AtteFa") -> Table | None:
     """Base, twin, distances and AtteFa of every group and variant; None where nothing has a twin."""
     axes = axes_of(groups)
-    rows = [[*group.labels(axes), *_attefa_cells(group, twins)] for group, twins in twins_of(groups, False)]
+    rows = []
+    for group, twins in twins_of(groups, constrained=False):
+        rows.append([*group.labels(axes), *_attefa_cells(group, twins)])
     if not rows:
         return None
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
@@ -66,7 +70,9 @@ def _attefa_cells(group: Group, twins: TwinGroup) -> list[str]:
 def _attefa_notes(groups: Sequence[Group]) -> list[str]:
     every = [twins for _, twins in twins_of(groups)]
     seeds = max(len(twins.by_seed) for twins in every)
-    over = f"±: standard deviation over {seeds} seeds. " if seeds > 1 else ""
+    over = ""
+    if seeds > 1:
+        over = f"±: standard deviation over {seeds} seeds. "
     notes = [
         "TVD: mean distance of class probabilities between twin and base (0 to 1); JSD: of their attention (nats, up "
         "to 0.693). AtteFa = TVD / (JSD / ln 2), at most 1: near 0, another attention gives the same predictions.",
@@ -75,7 +81,7 @@ def _attefa_notes(groups: Sequence[Group]) -> list[str]:
         f"{over}[]: 95% bootstrap interval over test examples, drawn once for all seeds. (+k): k examples without a "
         "content token, left out.",
     ]
-    if any(base_constant(twins) for twins in every):
+    if any(map(base_constant, every)):
         notes.append(
             f"(base constant): the best constant prediction lies within {TWIN_LINE:g} of the base, which predicts "
             "nearly the same for every text: its twins say nothing."
@@ -87,11 +93,13 @@ def constrained_table(groups: Sequence[Group]) -> Table | None:
     """The largest JSD at a limited TVD, with the TVD that was reached; None without constrained twins."""
     axes = axes_of(groups)
     rows, notes = [], []
-    for group, twins in twins_of(groups, True):
+    for group, twins in twins_of(groups, constrained=True):
         limit = twins.variant.removeprefix("constrained-")
         numbers = map(spread, (twins.f1, twins.tvd, twins.jsd, twins.jsd_at_tvd))
         rows.append([*group.labels(axes), limit, *numbers, collapsed(twins)])
-        notes += [f"{group.title}, {limit}: {twin.reason}" for twin in twins.by_seed if twin.reason]
+        for twin in twins.by_seed:
+            if twin.reason:
+                notes.append(f"{group.title}, {limit}: {twin.reason}")
     if not rows:
         return None
     head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD", "Collapsed"]
@@ -104,7 +112,8 @@ def seeds_table(groups: Sequence[Group]) -> Table | None:
     rows = []
     for group, twins in twins_of(groups):
         names = [*group.labels(axes), twins.variant]
-        rows += [[*names, *_twin_cells(twin)] for twin in twins.by_seed]
+        for twin in twins.by_seed:
+            rows.append([*names, *_twin_cells(twin)])
     if not rows:
         return None
     head = [*axes, "twin", "Base seed", "Twin seed", "Epoch", "F1", "TVD", "JSD", "AtteFa", "Collapsed"]
@@ -113,5 +122,5 @@ def seeds_table(groups: Sequence[Group]) -> Table | None:
 
 def _twin_cells(twin: TwinOfSeed) -> list[str]:
     names = [str(twin.base_seed), str(twin.seed), str(twin.epoch)]
-    numbers = [number(value) for value in (twin.f1, twin.tvd, twin.jsd, twin.attefa)]
+    numbers = map(number, (twin.f1, twin.tvd, twin.jsd, twin.attefa))
     return [*names, *numbers, "yes" if twin.collapsed else "no"]
