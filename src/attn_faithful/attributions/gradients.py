@@ -24,7 +24,8 @@ def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Ten
     from captum.attr import Saliency  # takes seconds to import
 
     def gradient(text: EmbeddedText, rows: slice) -> tuple[Tensor, Tensor]:
-        return text.embedded, Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.arguments)
+        gradients = Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.arguments)
+        return text.embedded, gradients
 
     embedded, gradients = in_parts(request, source, gradient)
     return embedded, gradients
@@ -55,7 +56,8 @@ def input_x_gradient(request: Request) -> Attribution:
     from captum.attr import InputXGradient
 
     def product(text: EmbeddedText, rows: slice) -> tuple[Tensor, ...]:
-        return (InputXGradient(text).attribute(text.leaf, additional_forward_args=text.arguments),)
+        products = InputXGradient(text).attribute(text.leaf, additional_forward_args=text.arguments)
+        return (products,)
 
     products = in_parts(request, "input_x_gradient", product)[0]
     return Attribution(_signed(request, products, request.settings.reduction))
@@ -76,10 +78,13 @@ def integrated_gradients(request: Request) -> Attribution:
     def along(text: EmbeddedText, rows: slice) -> tuple[Tensor, Tensor]:
         examples, length = text.embedded.shape[:2]
         inside = reached(request)[rows, :, None]
-        chunk_size = CELLS // (cells(request.model, length) * request.model.attention_layers)
+        baseline = _baseline(request, text.embedded)
+        baseline = torch.where(inside, baseline, text.embedded)  # (B, tokens, E)
+        cells_of_text = cells(request.model, length) * request.model.attention_layers
+        chunk_size = CELLS // cells_of_text
         attributions, delta = IntegratedGradients(text).attribute(
             text.embedded,
-            torch.where(inside, _baseline(request, text.embedded), text.embedded),
+            baseline,
             additional_forward_args=text.arguments,
             n_steps=request.settings.n_steps,
             internal_batch_size=max(examples, chunk_size),
@@ -87,8 +92,9 @@ def integrated_gradients(request: Request) -> Attribution:
         )
         return attributions, delta[:, None, None]
 
-    attributions, delta = (part.cpu().double() for part in in_parts(request, "integrated_gradients", along))
-    delta = delta.sum((1, 2))
+    attributions, delta = in_parts(request, "integrated_gradients", along)
+    attributions = attributions.cpu().double()
+    delta = delta.cpu().double().sum((1, 2))
     change = attributions.sum((1, 2)) - delta
     values = _signed(request, attributions, request.settings.reduction)
     return Attribution(values, {"convergence_delta": delta}, _unconverged(change, delta))
@@ -96,7 +102,8 @@ def integrated_gradients(request: Request) -> Attribution:
 
 def _unconverged(change: Tensor, delta: Tensor) -> Sequence[str | None]:
     """Why integrated gradients that miss the change (B,) by delta (B,) are not reliable; empty if all are."""
-    misses = (delta.abs() >= CONVERGED * change.abs()) & (delta.abs() > ROUNDING)
+    error = delta.abs()
+    misses = (error >= CONVERGED * change.abs()) & (error > ROUNDING)
     if not bool(misses.any()):
         return ()
     reasons: list[str | None] = [None] * len(delta)
@@ -112,8 +119,9 @@ def _baseline(request: Request, embedded: Tensor) -> Tensor:
     pad = request.token_ids.get("pad")
     if pad is None:
         raise InputError("The baseline 'pad' needs a padding token, but the tokenizer has none; choose 'zero'.")
+    pad_id = torch.tensor(pad, device=embedded.device)
     with torch.no_grad():
-        row = request.model.get_input_embeddings()(torch.tensor(pad, device=embedded.device))
+        row = request.model.get_input_embeddings()(pad_id)
     return row.expand_as(embedded)
 
 
@@ -121,6 +129,8 @@ def _signed(request: Request, values: Tensor, reduction: str) -> Tensor:
     """From (B, tokens, E) to (B, T) items, in float64 on the CPU; magnitudes are taken after the reduction."""
     if reduction in ("l1", "l2"):
         order = int(reduction[1])
-        return by_item(request, norms(values, order), order).cpu()
-    sums = by_item(request, values.sum(-1, dtype=torch.float64)).cpu()
+        lengths = norms(values, order)  # (B, tokens)
+        return by_item(request, lengths, order).cpu()
+    sums = values.sum(-1, dtype=torch.float64)
+    sums = by_item(request, sums).cpu()
     return sums.abs() if request.settings.is_magnitude else sums

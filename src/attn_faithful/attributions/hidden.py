@@ -103,14 +103,18 @@ def hidden_gradient_importance(model: Any, batch: Batch, encoded: Encoded) -> tu
     if bool(content.any()):
         with analysing(model), torch.enable_grad():
             leaf = text.leaf
-            lengths = torch.linalg.vector_norm(_states(text, leaf, text.inputs), dim=-1)  # (B, P)
+            states = _states(text, leaf, text.inputs)  # (B, P, N)
+            lengths = torch.linalg.vector_norm(states, dim=-1)
             reach = text.request.model.reach
-            if reach is None or 2 * reach + 1 >= int(content.sum(1).max()):
+            longest = int(content.sum(1).max())
+            if reach is None or 2 * reach + 1 >= longest:
                 _fill_each(gradients, lengths, leaf, content)
             else:
-                _fill_neighbours(gradients, lengths, leaf, content, _read(text, content), reach)
+                read = _read(text, content)
+                _fill_neighbours(gradients, lengths, leaf, content, read, reach)
     content = content.cpu()
-    return _shares(gradients, content[:, :, None] & content[:, None, :])
+    allowed = content[:, :, None] & content[:, None, :]  # (B, P, T)
+    return _shares(gradients, allowed)
 
 
 def _nothing(content: Tensor) -> Tensor:
@@ -121,14 +125,19 @@ def _nothing(content: Tensor) -> Tensor:
 def _fill_each(gradients: Tensor, lengths: Tensor, leaf: Tensor, content: Tensor) -> None:
     """Fill in the norms of the gradients (B, P, T): one state of each text goes back at once."""
     examples, tokens = content.shape
+    every_example = torch.arange(examples)
     places = torch.argsort(~content, dim=1, stable=True)  # content tokens first
-    ranks = torch.arange(int(content.sum(1).max()), device=content.device)
-    for part in ranks.split(max(1, BACKWARD // content.numel())):
+    longest = int(content.sum(1).max())
+    ranks = torch.arange(longest, device=content.device)
+    size = max(1, BACKWARD // content.numel())
+    for part in ranks.split(size):
         # no text's states depend on another's
         place = places[:, part].T  # (K, B)
-        chosen = lengths.new_zeros(*place.shape, tokens).scatter(2, place[:, :, None], 1.0)
+        chosen = lengths.new_zeros(*place.shape, tokens)  # (K, B, P)
+        chosen.scatter_(2, place[:, :, None], 1.0)
         (gradient,) = torch.autograd.grad(lengths, leaf, chosen, retain_graph=True, is_grads_batched=True)
-        gradients[torch.arange(examples), place.cpu()] = norms(gradient).cpu()  # (K, B, T)
+        norms_of_tokens = norms(gradient)  # (K, B, T)
+        gradients[every_example, place.cpu()] = norms_of_tokens.cpu()
 
 
 def _fill_neighbours(
@@ -141,18 +150,20 @@ def _fill_neighbours(
     """
     step = 2 * reach + 1
     count = read.sum(1, keepdim=True)
-    rank = read.cumsum(1) - 1  # of each token among those that are read
+    rank = read.cumsum(1) - 1  # (B, T), of each token among those that are read
     places = torch.argsort(~read, dim=1, stable=True)
     for first in range(step):
-        chosen = content & (rank % step == first)
+        chosen = content & (rank % step == first)  # (B, T)
         (gradient,) = torch.autograd.grad(lengths, leaf, chosen.to(lengths.dtype), retain_graph=True)
         # rank of the one state within a token's reach
         behind = (rank - first) % step
         owner = rank - behind + torch.where(behind > reach, step, 0)
         exists = read & (owner >= 0) & (owner < count)
         state = places.gather(1, owner.clamp(0, read.shape[1] - 1))
-        row, token = (exists & chosen.gather(1, state)).nonzero(as_tuple=True)
-        state, norm = state[row, token], norms(gradient)[row, token]
+        went_back = exists & chosen.gather(1, state)
+        row, token = went_back.nonzero(as_tuple=True)
+        state = state[row, token]
+        norm = norms(gradient)[row, token]
         gradients[row.cpu(), state.cpu(), token.cpu()] = norm.cpu()
 
 
@@ -201,7 +212,8 @@ def hidden_leave_one_out(
             _fill_changes(changes, text, content, change)
     content = content.cpu()
     is_other = ~torch.eye(content.shape[1], dtype=torch.bool)
-    values, reasons = _shares(changes, content[:, :, None] & content[:, None, :] & is_other)
+    allowed = content[:, :, None] & content[:, None, :] & is_other  # (B, P, T)
+    values, reasons = _shares(changes, allowed)
     alone = content & (content.sum(1, keepdim=True) == 1)
     for row, place in alone.nonzero().tolist():
         reasons[row][place] = TOO_SHORT
@@ -215,10 +227,12 @@ def _fill_changes(changes: Tensor, text: EmbeddedText, content: Tensor, change: 
     row, token = content.nonzero(as_tuple=True)
     size = max(1, CELLS // content.shape[1])
     for rows, tokens in zip(row.split(size), token.split(size), strict=True):
-        mask = read[rows]  # a copy
-        mask[torch.arange(len(rows), device=rows.device), tokens] = False
+        each = torch.arange(len(rows), device=rows.device)
+        mask = read[rows]  # (R, T), a copy
+        mask[each, tokens] = False
         inputs = {name: value[rows] for name, value in text.inputs.items()}
-        after = _states(text, text.embedded[rows], {**inputs, "attention_mask": mask})
+        inputs["attention_mask"] = mask
+        after = _states(text, text.embedded[rows], inputs)
         moved = _changes(before[rows], after, change)  # (R, P)
         changes[rows.cpu(), :, tokens.cpu()] = moved.cpu()
 
@@ -247,7 +261,7 @@ def _states(text: EmbeddedText, embedded: Tensor, inputs: Batch) -> Tensor:
 
 def _changes(before: Tensor, after: Tensor, change: str) -> Tensor:
     """From states (R, P, N) to how far each moved, (R, P) in float64."""
-    length = norms(before)
+    length = norms(before)  # (R, P)
     moved = (length - norms(after)).abs() if change == "length" else norms(before - after)
     # another batch rounds otherwise, and shares of nothing but rounding would look like importance
     rounding = ROUNDING * torch.finfo(before.dtype).eps * length
@@ -257,6 +271,6 @@ def _changes(before: Tensor, after: Tensor, change: str) -> Tensor:
 def _shares(importance: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
     """Shares over the last axis of (B, P, T), and the reasons by text and state."""
     values, reasons = normalized(importance.flatten(0, 1), allowed.flatten(0, 1))
-    size = allowed.shape[1]
-    by_text = [reasons[row * size : (row + 1) * size] for row in range(len(allowed))]
+    texts, states, _ = allowed.shape
+    by_text = [reasons[text * states : (text + 1) * states] for text in range(texts)]
     return values.view(allowed.shape), by_text

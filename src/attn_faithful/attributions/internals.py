@@ -39,7 +39,7 @@ def _attention_gradient(request: Request) -> Tensor:
         gradient = weights.detach()
         if weights.numel():
             (gradient,) = torch.autograd.grad(log_odds.sum(), weights)
-    gradient = gradient.double() * encoded.allowed
+    gradient = gradient.double() * encoded.allowed  # (B, S, T)
     log_odds = log_odds.detach().double()
     scale = torch.ones_like(log_odds)
     if request.settings.outcome == "probability":
@@ -55,8 +55,9 @@ def attention_x_gradient(request: Request) -> Attribution:
     Reference:
         Serrano and Smith (2019), section 5.2.
     """
-    weights = request.encoded.attention.detach().double()
-    return Attribution((_attention_gradient(request) * weights).sum(1))
+    weights = request.encoded.attention.detach().double()  # (B, S, T)
+    products = _attention_gradient(request) * weights
+    return Attribution(products.sum(1))
 
 
 @SOURCES.register("random")
@@ -71,5 +72,6 @@ def random(request: Request) -> Attribution:
     for row, key in enumerate(request.keys):
         generator = torch.Generator().manual_seed(seed_for(request.seed, key, "random source"))
         inside = content[row]
-        values[row, inside] = torch.rand(int(inside.sum()), generator=generator, dtype=torch.float64)
+        n_tokens = int(inside.sum())
+        values[row, inside] = torch.rand(n_tokens, generator=generator, dtype=torch.float64)
     return Attribution(values)

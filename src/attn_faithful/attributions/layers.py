@@ -27,11 +27,13 @@ def raw_attention(request: Request) -> Attribution:
     shares = {call: text.row_shares(call) for call in calls}
 
     def take(call: int, weights: Tensor) -> Tensor:
-        attention = over_heads(text.chosen_heads(weights), request.settings.heads)  # (B, Q, T)
+        chosen = text.chosen_heads(weights)  # (B, H, Q, T)
+        attention = over_heads(chosen, request.settings.heads)  # (B, Q, T)
         row = shares[call][:, None].to(attention.dtype) @ attention  # (B, 1, T)
         return text.at_tokens(call, row[:, 0])
 
-    return Attribution(by_item(request, text.collect(calls, take).mean(1)))
+    by_layer = text.collect(calls, take)  # (B, layers, T)
+    return Attribution(by_item(request, by_layer.mean(1)))
 
 
 @SOURCES.register("rollout")
@@ -49,7 +51,8 @@ def rollout(request: Request) -> Attribution:
         Abnar and Zuidema (2020), section 3, equation 1.
     """
     attention, shares = _stack_of_maps(request, "rollout")
-    return Attribution(by_item(request, rollout_of(attention, shares)))
+    values = rollout_of(attention, shares)  # (B, T)
+    return Attribution(by_item(request, values))
 
 
 @SOURCES.register("attention_flow")
@@ -88,8 +91,10 @@ def attention_relevance(request: Request) -> Attribution:
     parts = []
     for rows in row_parts(request):
         batch = {name: values[rows] for name, values in request.batch.items()}
-        parts.append(_relevance(request, LayeredText(model, model.inputs(batch)), rows))
-    return Attribution(by_item(request, torch.cat(parts)))
+        text = LayeredText(model, model.inputs(batch))
+        parts.append(_relevance(request, text, rows))
+    values = torch.cat(parts)  # (B, T)
+    return Attribution(by_item(request, values))
 
 
 def _relevance(request: Request, text: LayeredText, rows: slice) -> Tensor:
@@ -110,15 +115,21 @@ def _relevance(request: Request, text: LayeredText, rows: slice) -> Tensor:
     with analysing(text.model), torch.enable_grad():
         trace = Trace(alter={call: adding_to(call) for call in calls})
         logits = text.model.run(text.inputs, trace)
-        log_odds = outcome(request.read(logits), request.classes[rows], "logit", request.multi_label)
+        logits = request.read(logits)
+        log_odds = outcome(logits, request.classes[rows], "logit", request.multi_label)  # (B,)
         gradients = torch.autograd.grad(log_odds.sum(), [added[call] for call in calls])
-    steps = torch.stack([positive_part(weights[call], gradients[call]) for call in calls], dim=1)
-    return relevance(steps, text.row_shares(calls[-1]))
+    steps = torch.stack([positive_part(weights[call], gradients[call]) for call in calls], dim=1)  # (B, layers, T, T)
+    start = text.row_shares(calls[-1])
+    return relevance(steps, start)
 
 
 def _stack_of_maps(request: Request, source: str) -> tuple[Tensor, Tensor]:
     """The attention of all layers, (B, L, T, T), and the shares (B, T) of the rows that are read."""
     text = one_stack(request, source)
     calls = range(len(text.model.probe.heads))
-    attention = text.collect(calls, lambda call, weights: over_heads(weights, request.settings.heads))
+
+    def take(call: int, weights: Tensor) -> Tensor:
+        return over_heads(weights, request.settings.heads)
+
+    attention = text.collect(calls, take)  # (B, layers, T, T)
     return attention, text.row_shares(calls[-1])

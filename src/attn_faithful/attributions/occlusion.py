@@ -57,20 +57,23 @@ def occlusion(request: Request) -> Attribution:
     item, in_item = _item_of_token(request)
     feature = torch.where(in_item, item, item.max() + 1)  # all that is no content: one feature more
     examples, length = text.embedded.shape[:2]
+    cells_at_once = examples * cells(request.model, length)
     with analysing(request.model):
-        change = FeatureAblation(text).attribute(
+        change_by_dimension = FeatureAblation(text).attribute(
             text.embedded,
             baselines=0.0,
             additional_forward_args=text.arguments,
             feature_mask=feature[:, :, None].expand_as(text.embedded),
-            perturbations_per_eval=max(1, CELLS // (examples * cells(request.model, length))),
-        )[:, :, 0]
+            perturbations_per_eval=max(1, CELLS // cells_at_once),
+        )
+    change = change_by_dimension[:, :, 0]  # (B, tokens), the same in every dimension
     members = request.encoded.members
     if members is not None:
         # each token of an item has the item's change
         items = content.shape[1]
         column = torch.where(members < 0, items, members)
-        change = change.new_zeros(examples, items + 1).scatter(1, column, change)[:, :-1]
+        no_change = change.new_zeros(examples, items + 1)
+        change = no_change.scatter(1, column, change)[:, :-1]  # (B, T)
     # without zeros the text is what it was
     is_zero = (text.embedded == 0).all(-1)  # (B, tokens)
     change = change.masked_fill(_same_text(request, is_zero), 0.0)
@@ -91,24 +94,26 @@ def _same_text(request: Request, unchanged: Tensor) -> Tensor:
     if members is None:
         return unchanged
     column = torch.where(members < 0, items, members)
-    changing = torch.zeros(len(column), items + 1, dtype=torch.int64, device=column.device)
-    return changing.scatter_add(1, column, (~unchanged).long())[:, :items] == 0
+    counts = torch.zeros(len(column), items + 1, dtype=torch.int64, device=column.device)
+    n_changing = counts.scatter_add(1, column, (~unchanged).long())
+    return n_changing[:, :items] == 0
 
 
 def _deleted(request: Request) -> Tensor:
     """Logits (B, T, C) without each content token; the whole text's where there is none."""
     content, logits = request.encoded.content, request.encoded.logits
-    without = logits[:, None].repeat(1, content.shape[1], 1)
+    without = logits[:, None].repeat(1, content.shape[1], 1)  # (B, T, C)
     if not len(content):
         return without
     counts = content.sum(1)
     places = torch.argsort(~content, dim=1, stable=True)  # content tokens first
     ranks = torch.arange(int(counts.max()), device=content.device)
-    for part in ranks.split(max(1, KEPT // max(1, content.numel()))):
+    size = max(1, KEPT // max(1, content.numel()))
+    for part in ranks.split(size):
         place = places[:, part]  # (B, K)
         exists = part < counts[:, None]
         nothing = content.new_zeros(*place.shape, content.shape[1])
-        deleted = nothing.scatter(2, place[:, :, None], exists[:, :, None])
+        deleted = nothing.scatter(2, place[:, :, None], exists[:, :, None])  # (B, K, T)
         keep = _kept_tokens(request, ~deleted)
         row, k = exists.nonzero(as_tuple=True)
         shortened = request.model.without(request.batch, keep)  # (B, K, C)
@@ -130,7 +135,8 @@ def _zeroed(request: Request) -> Tensor:
     text = embedded_text(request, "leave_one_out")
 
     def run(rows: Tensor, embedded: Tensor) -> Tensor:
-        return text.logits(embedded, *(values[rows] for values in text.arguments[1:]))
+        inputs = [values[rows] for values in text.inputs.values()]
+        return text.logits(embedded, *inputs)
 
     with analysing(request.model):
         return _replaced(request, text.embedded, 0.0, run)
@@ -146,7 +152,8 @@ def _substituted(request: Request, operator: str) -> Tensor:
 
     def run(rows: Tensor, ids: Tensor) -> Tensor:
         batch = {name: values[rows] for name, values in others.items()}
-        logits: Tensor = request.model.encode({**batch, "input_ids": ids}, request.model.sites[0]).logits
+        batch["input_ids"] = ids
+        logits: Tensor = request.model.encode(batch, request.model.sites[0]).logits
         return logits
 
     return _replaced(request, request.batch["input_ids"], token, run)
@@ -164,26 +171,32 @@ def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor
         run: ``run(texts (R,), inputs (R, T, ...)) -> logits (R, C)``.
     """
     content, members = request.encoded.content, request.encoded.members
-    logits = request.encoded.logits[:, None].repeat(1, content.shape[1], 1)
+    logits = request.encoded.logits[:, None].repeat(1, content.shape[1], 1)  # (B, T, C)
     unchanged = inputs == by
     if inputs.dim() > 2:
         unchanged = unchanged.all(-1)  # (B, tokens)
-    row, item = (content & ~_same_text(request, unchanged)).nonzero(as_tuple=True)
+    changes = content & ~_same_text(request, unchanged)
+    row, item = changes.nonzero(as_tuple=True)
     size = max(1, CELLS // cells(request.model, inputs.shape[1]))
     for rows, items in zip(row.split(size), item.split(size), strict=True):
-        changed = inputs[rows]  # a copy
+        replaced = inputs[rows]  # a copy
         if members is None:
-            changed[torch.arange(len(rows), device=items.device), items] = by
+            each = torch.arange(len(rows), device=items.device)
+            replaced[each, items] = by
         else:
-            changed[members[rows] == items[:, None]] = by
-        logits[rows, items] = run(rows, changed).to(logits.dtype)
+            replaced[members[rows] == items[:, None]] = by
+        new_logits = run(rows, replaced)  # (R, C)
+        logits[rows, items] = new_logits.to(logits.dtype)
     return logits
 
 
 def _token(request: Request, operator: str) -> int:
     token = request.token_ids.get(operator)
     if token is None:
-        others = [o for o in OPERATORS if o in ("delete", "zero") or request.token_ids.get(o) is not None]
+        others = []
+        for name in OPERATORS:
+            if name in ("delete", "zero") or request.token_ids.get(name) is not None:
+                others.append(name)
         raise InputError(
             f"The operator {operator!r} needs the tokenizer's {operator} token, but there is none; "
             f"choose {', '.join(others[:-1])} or {others[-1]}."
@@ -196,5 +209,6 @@ def _change(request: Request, logits: Tensor) -> Tensor:
     logits = request.read(logits)
     if request.settings.is_magnitude and request.settings.outcome == "probability":
         return prediction_change(request.view, logits)
-    change = request.outcome(request.view.logits)[:, None] - request.outcome(logits)
+    before = request.outcome(request.view.logits)
+    change = before[:, None] - request.outcome(logits)  # (B, T)
     return change.abs() if request.settings.is_magnitude else change

@@ -54,7 +54,8 @@ def state_gradients(request: Request) -> Tensor:
         states = output.hidden_states
         if not isinstance(states, Tensor) or states.shape[:2] != request.encoded.content.shape:
             raise _no_states(request)
-        outcomes = request.outcome(request.read(output.logits))
+        logits = request.read(output.logits)
+        outcomes = request.outcome(logits)  # (B,)
         gradient: Tensor = torch.autograd.grad(outcomes.sum(), states)[0]
     return gradient
 
@@ -90,9 +91,11 @@ def state_leave_one_out(request: Request) -> Attribution:
     if not len(items):
         return Attribution(torch.zeros(content.shape))
     logits = []
-    for removed in items.split(max(1, CELLS // max(1, content.numel()))):
+    size = max(1, CELLS // max(1, content.numel()))
+    for removed in items.split(size):
         keep = allowed[:, None] & (items != removed[:, None])  # (B, K, T)
-        attention = encoded.project(encoded.scores.expand(keep.shape), keep).to(encoded.attention.dtype)
+        attention = encoded.project(encoded.scores.expand(keep.shape), keep)
+        attention = attention.to(encoded.attention.dtype)
         logits.append(encoded.decode(attention[:, :, None]))
     return Attribution(prediction_change(encoded, torch.cat(logits, dim=1)))
 
@@ -110,7 +113,7 @@ def hidden_gradient(request: Request) -> Attribution:
     shares, _ = hidden_gradient_importance(request.model, request.batch, request.encoded)  # (B, P, T)
     content = request.encoded.content.cpu()
     rows, states = content.nonzero(as_tuple=True)
-    entropy = torch.full(content.shape, math.nan, dtype=torch.float64)
+    entropy = torch.full(content.shape, math.nan, dtype=torch.float64)  # (B, P)
     if len(rows):
-        entropy[rows, states] = normalized_entropy(shares[rows, states], content[rows])[0]
+        entropy[rows, states], _ = normalized_entropy(shares[rows, states], content[rows])
     return Attribution(shares.nanmean(1), {"hidden_entropy": entropy.nanmean(1)})

@@ -50,7 +50,8 @@ def value_norm(request: Request) -> Attribution:
             )
         lengths = _lengths(text, trace.seen[call], text.row_shares(call), maps[call])
         by_call.append(text.at_tokens(call, lengths))
-    return Attribution(by_item(request, torch.stack(by_call).mean(0)))
+    values = torch.stack(by_call).mean(0)  # (B, T)
+    return Attribution(by_item(request, values))
 
 
 @contextmanager
@@ -68,7 +69,8 @@ def _projections(model: StockModel, trace: Trace, calls: Sequence[int]) -> Itera
             output = forward(*args, **kwargs)
             call = trace.count - 1
             alone = len(args) == 1 and not kwargs
-            if call in calls and call not in tried and alone and _is_output(args[0], trace.seen[call]):
+            wanted = call in calls and call not in tried
+            if wanted and alone and _is_output(args[0], trace.seen[call]):
                 # trying a module calls it, and those in it
                 tried.add(call)
                 matrix = _matrix(forward, args[0], output)
@@ -79,7 +81,10 @@ def _projections(model: StockModel, trace: Trace, calls: Sequence[int]) -> Itera
 
         return called
 
-    with_weights = [module for module in model.model.modules() if next(module.parameters(), None) is not None]
+    with_weights = []
+    for module in model.model.modules():
+        if next(module.parameters(), None) is not None:
+            with_weights.append(module)
     with patched(with_weights, lambda module: wrapped(module.forward)):
         yield maps
 
@@ -91,7 +96,8 @@ def _is_output(inputs: Any, call: Call) -> bool:
     if not isinstance(inputs, Tensor) or inputs.shape != shape:
         return False
     output = call.attention.to(call.value.dtype) @ call.value  # (B, H, Q, D)
-    return _alike(inputs, output.transpose(1, 2).flatten(2))
+    heads_joined = output.transpose(1, 2).flatten(2)  # (B, Q, H D)
+    return _alike(inputs, heads_joined)
 
 
 def _matrix(forward: Callable[..., Any], inputs: Tensor, output: Any) -> Tensor | None:
@@ -99,14 +105,18 @@ def _matrix(forward: Callable[..., Any], inputs: Tensor, output: Any) -> Tensor 
     if not isinstance(output, Tensor) or output.shape[:-1] != inputs.shape[:-1]:
         return None
     size = inputs.shape[-1]
-    bias = forward(inputs.new_zeros(1, 1, size))
-    units = torch.eye(size, dtype=inputs.dtype, device=inputs.device)[None]
-    matrix = (forward(units) - bias)[0]
-    return matrix if _alike(inputs @ matrix + bias, output) else None
+    nothing = inputs.new_zeros(1, 1, size)
+    bias = forward(nothing)
+    units = torch.eye(size, dtype=inputs.dtype, device=inputs.device)
+    matrix = (forward(units[None]) - bias)[0]  # (H D, N)
+    linear = inputs @ matrix + bias
+    return matrix if _alike(linear, output) else None
 
 
 def _alike(values: Tensor, expected: Tensor) -> bool:
-    return bool((values - expected).abs().max() <= SAME * expected.abs().max())
+    error = (values - expected).abs().max()
+    scale = expected.abs().max()
+    return bool(error <= SAME * scale)
 
 
 def _lengths(text: LayeredText, call: Call, shares: Tensor, matrix: Tensor) -> Tensor:
@@ -120,7 +130,9 @@ def _lengths(text: LayeredText, call: Call, shares: Tensor, matrix: Tensor) -> T
     for example, share in enumerate(shares):
         vectors = (values[example] @ projection).transpose(0, 1)  # (T, H, N)
         rows = share.nonzero()[:, 0]
-        for part in rows.split(max(1, NUMBERS // vectors[:, 0].numel())):
-            mixed = weights[example][:, part].permute(2, 1, 0) @ vectors  # (T, R, N)
+        rows_at_once = max(1, NUMBERS // vectors[:, 0].numel())
+        for part in rows.split(rows_at_once):
+            weights_of_rows = weights[example][:, part].permute(2, 1, 0)  # (T, R, H)
+            mixed = weights_of_rows @ vectors  # (T, R, N)
             lengths[example] += norms(mixed) @ share[part]
     return lengths
