@@ -100,17 +100,26 @@ def adversarial_of_lists(
     attention.check_distributions((tokens > 0) & ~with_nan)
 
     reasons = first_reasons({NO_TOKEN: tokens == 0, NAN_ATTENTION: with_nan, NO_ALTERNATIVE: outputs.counts == 0})
-    reasons_ratio = or_else(reasons, first_reasons({TOO_SHORT: tokens <= 1}))
-    changes = outputs.by_example(outputs.compared(partial(tvd, validate_args=False)))
+    too_short = first_reasons({TOO_SHORT: tokens <= 1})
+    reasons_ratio = or_else(reasons, too_short)
+    tvds = outputs.compared(partial(tvd, validate_args=False))  # of all alternatives end to end
+    changes = outputs.by_example(tvds)
     values = _columns(changes, attention, reasons, eps)
     within = [int((change <= eps + ROUNDING).sum()) for change in changes]
     if reduction == "none":
         lists = lists_of(_COLUMNS, values.T)
         return {**lists, "n_within": within, "reason": reasons, "reason_ratio": reasons_ratio}
+    return _means(values, reasons, reasons_ratio, within)
+
+
+def _means(values: Array, reasons: Reasons, reasons_ratio: Reasons, within: list[int]) -> dict[str, Any]:
+    """What is reported of the columns (4, B); ``within`` counts the alternatives of each example within eps."""
+    defined = np.array([reason is None for reason in reasons], dtype=bool)
+    none_within = defined & (np.array(within) == 0)
     farthest, reachable, ratio, cost = summarize(values.T, [reasons, reasons, reasons_ratio, reasons])
     return {
         **mean_of("adversarial_attention", farthest),
-        "n_none": sum(reason is None and n == 0 for reason, n in zip(reasons, within, strict=True)),
+        "n_none": int(none_within.sum()),
         "jsd_reachable": reachable.mean,
         "ratio": ratio.mean,
         "n_ratio": ratio.n,
@@ -124,8 +133,9 @@ def _columns(changes: list[Array], attention: Alternatives, reasons: Reasons, ep
     tokens = attention.observed.lengths
     reachable = np.where(tokens > 1, _reachable(attention.observed), 0.0)
     distances = attention.compared(partial(jsd, validate_args=False))
-    several = np.repeat(tokens > 1, attention.counts)  # a weight of 0.9999 for the only token is rounding, not a move
-    moves = attention.by_example(np.where(several, distances, 0.0))
+    several = np.repeat(tokens > 1, attention.counts)
+    distances = np.where(several, distances, 0.0)  # a weight of 0.9999 for the only token is rounding, not a move
+    moves = attention.by_example(distances)
     values = np.full((len(_COLUMNS), len(tokens)), math.nan)
     for i, reason in enumerate(reasons):
         if reason is not None:
@@ -141,7 +151,8 @@ def _columns(changes: list[Array], attention: Alternatives, reasons: Reasons, ep
 
 def _reachable(observed: RaggedRows) -> Array:
     """The largest JSD (B,) that any attention on the same tokens has from the observed one."""
-    every_token = RaggedRows(observed.name, [np.ones(n).tolist() for n in observed.lengths.tolist()])
+    ones = [[1.0] * n for n in observed.lengths.tolist()]
+    every_token = RaggedRows(observed.name, ones)
 
     def reach(attention: Tensor, inside: Tensor) -> Tensor:
         return largest_jsd(attention, inside > 0)

@@ -40,7 +40,8 @@ class Alternatives:
         observed_rows: list[Any] = [numbers(observed_name, i, row) for i, row in enumerate(observed)]
         for i, rows in enumerate(alternatives):
             _check_rows(f"{name}[{i}]", rows, f"{observed_name}[{i}]", observed_rows[i])
-        self.counts = np.array([len(rows) for rows in alternatives], dtype=np.int64)
+        counts = [len(rows) for rows in alternatives]
+        self.counts = np.array(counts, dtype=np.int64)
         # a whole example at a time: far faster than reading each row
         self._blocks: list[Any] = [_block(f"{name}[{i}]", rows) for i, rows in enumerate(alternatives)]
         rows_end_to_end: list[Any] = []
@@ -58,35 +59,42 @@ class Alternatives:
 
     def by_example(self, values: Array) -> list[Array]:
         """Values of all alternatives end to end, cut into those of each example."""
-        ends = np.cumsum(self.counts)
-        return [values[end - count : end] for count, end in zip(self.counts, ends, strict=True)]
+        if not len(self.counts):
+            return []
+        cuts = np.cumsum(self.counts)[:-1]
+        return np.split(values, cuts)
 
     def has_nan(self) -> Mask:
         """Which examples (B,) have a NaN in their observed row or in an alternative."""
-        example = np.repeat(np.arange(len(self.counts)), self.counts)
+        examples = np.arange(len(self.counts))
+        example_of_row = np.repeat(examples, self.counts)
         with_nan = self.observed.has_nan.copy()
-        with_nan[example[self.rows.has_nan]] = True
+        with_nan[example_of_row[self.rows.has_nan]] = True
         return with_nan
 
     def check_distributions(self, examples: Mask) -> None:
         """Raise unless all rows of ``examples`` (B,) are distributions."""
         self.observed.check_distributions(examples)
+        checked_rows = np.repeat(examples, self.counts)
         try:
-            self.rows.check_distributions(np.repeat(examples, self.counts))
+            self.rows.check_distributions(checked_rows)
         except InputError:
-            for i in np.flatnonzero(examples).tolist():  # one by one: the message then names example and row
+            # one by one: the message then names example and row
+            for i in np.flatnonzero(examples).tolist():
                 rows = RaggedRows(f"{self.rows.name}[{i}]", self._blocks[i])
-                rows.check_distributions(np.ones(len(rows), dtype=bool))
+                every_row = np.ones(len(rows), dtype=bool)
+                rows.check_distributions(every_row)
             raise
 
 
 def _check_rows(name: str, rows: Sequence[Any], observed_name: str, observed: Array) -> None:
     check_same_length((name,), (rows,))
-    if any(not hasattr(row, "__len__") for row in rows):
-        raise InputError(
-            f"Expected `{name}` to be a list of rows, one an alternative, but got one row of numbers; "
-            f"pass a list for every example, [row] where there is one alternative."
-        )
+    for row in rows:
+        if not hasattr(row, "__len__"):
+            raise InputError(
+                f"Expected `{name}` to be a list of rows, one an alternative, but got one row of numbers; "
+                f"pass a list for every example, [row] where there is one alternative."
+            )
     for k, row in enumerate(rows):
         if len(row) != len(observed):
             check_same_length((f"{name}[{k}]", observed_name), (row, observed))

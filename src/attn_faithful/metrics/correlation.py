@@ -91,9 +91,10 @@ def _means(taus: list[Correlation], rhos: list[Correlation]) -> dict[str, Any]:
     values = np.array([tau.value for tau in taus], dtype=np.float64)
     p_values = np.array([tau.p_value for tau in taus], dtype=np.float64)
     n_tokens = np.array([tau.n for tau in taus], dtype=np.int64)
-    defined = values[~np.isnan(values)]
+    is_defined = ~np.isnan(values)
+    defined = values[is_defined]
     significant = p_values <= SIGNIFICANT
-    long = (n_tokens >= LONG) & ~np.isnan(values)
+    long = (n_tokens >= LONG) & is_defined
     return {
         "kendall_tau_b": _mean(defined),
         "std": float(defined.std()) if defined.size else math.nan,

@@ -95,7 +95,8 @@ def decision_flip_of_lists(
     values = np.full((len(n), len(_COLUMNS)), math.nan)
     finite = np.zeros(len(n), dtype=bool)
     for chunk in attention.chunks():
-        readout = _Readout.padded(token_logits[chunk], biases[chunk], attention.inside(chunk))
+        items = attention.inside(chunk)
+        readout = _Readout.padded(token_logits[chunk], biases[chunk], items)
         values[chunk], finite[chunk] = _flips(importance.padded(chunk), attention.padded(chunk), readout)
 
     undefined = first_reasons(
@@ -107,7 +108,8 @@ def decision_flip_of_lists(
         }
     )
     values[[reason is not None for reason in undefined]] = math.nan
-    reasons = or_else(undefined, first_reasons({NEVER: np.isnan(values[:, 0])}))
+    never = first_reasons({NEVER: np.isnan(values[:, 0])})
+    reasons = or_else(undefined, never)
     if reduction == "none":
         return {**lists_of(_COLUMNS, values), "reason": reasons}
     column_reasons = [undefined if name == "single_flip" else reasons for name in _COLUMNS]
@@ -133,7 +135,7 @@ class _Readout:
     def padded(cls, token_logits: Nested, biases: Rows, items: Tensor) -> _Readout:
         """From lists of the examples whose items (B, T) these are."""
         classes = max(len(bias) for bias in biases)
-        z = np.zeros((*items.shape, classes))
+        z = np.zeros((*items.shape, classes))  # (B, T, C)
         b = np.full((len(biases), classes), -math.inf)
         for i, (rows, bias) in enumerate(zip(token_logits, biases, strict=True)):
             b[i, : len(bias)] = bias
@@ -148,15 +150,18 @@ def _flips(importance: Tensor, attention: Tensor, readout: _Readout) -> tuple[Ar
     log_weights = attention.log()
     order = removal_order(importance, items)
     after = prefix_logits(log_weights, order, items, token_logits, bias)  # (B, T + 1, C)
-    finite = ~after[:, 0].isnan().any(-1)
+    logits = after[:, 0]  # (B, C), of the whole text
+    finite = ~logits.isnan().any(-1)
     # numpy's argmax promises the lowest index on ties
-    decision = torch.from_numpy(after[:, 0].numpy().argmax(-1))
+    decision = torch.from_numpy(logits.numpy().argmax(-1))
     size = first_flip(after, decision)
     never = size.isnan()
     mass = removed_mass(log_weights, order, items, size)
     smallest = smallest_flip_set(log_weights, items, token_logits, bias).size
-    smallest = torch.where(never, math.nan, torch.fmin(smallest, size))
-    optimal = torch.where(never, math.nan, (size == smallest).double())
+    smallest = torch.fmin(smallest, size)
+    smallest = torch.where(never, math.nan, smallest)
+    is_smallest = (size == smallest).double()
+    optimal = torch.where(never, math.nan, is_smallest)
     n = items.sum(1)
     single = (size == 1).double()
     columns = (size / n, mass, single, smallest / n, size / smallest, optimal)

@@ -61,7 +61,8 @@ def erasure_of_lists(
     check_rows_alike(("predictions", "sufficient"), (predictions, sufficient))
     without = RaggedRows("predictions", predictions)
     only = RaggedRows("sufficient", sufficient)
-    full = RaggedRows("references", [[p] for p in numbers("references", None, references)])
+    one_a_row = [[p] for p in numbers("references", None, references)]
+    full = RaggedRows("references", one_a_row)
     for rows in (without, full, only):
         _check_range(rows)
     shares = _number_of_shares(without)
@@ -131,8 +132,10 @@ def _curve(
     curve = np.full((len(defined), shares + 1), math.nan)
     if not defined.any():
         return curve
-    p_full = torch.from_numpy(full.values[defined])
-    p_parts = torch.from_numpy(parts.values[defined[parts.row]].reshape(-1, shares))
+    p_full = torch.from_numpy(full.values[defined])  # (B,)
+    in_defined = defined[parts.row]
+    p_parts = torch.from_numpy(parts.values[in_defined].reshape(-1, shares))  # (B, shares)
     values = lost(p_full, p_parts)
-    curve[defined] = torch.cat([aopc(values)[:, None], values], 1).numpy()
+    mean = aopc(values)
+    curve[defined] = torch.cat([mean[:, None], values], 1).numpy()
     return curve

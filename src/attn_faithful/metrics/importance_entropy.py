@@ -55,7 +55,7 @@ def importance_entropy_of_lists(predictions: Rows, reduction: str = "mean") -> d
     reasons_mass: Reasons = []
     for chunk in rows.chunks():
         content = rows.inside(chunk)
-        shares, without_mass = distribution(rows.padded(chunk), content)
+        shares, without_mass = distribution(rows.padded(chunk), content)  # (B, T)
         normalized, too_short = normalized_entropy(shares, content)
         columns = (normalized, entropy(shares), support_size(shares), gini(shares, content))
         values[chunk] = torch.stack(columns, 1).numpy()

@@ -59,7 +59,9 @@ class MetricPage:
         columns: dict[str, list[Any]] = {}
         for table in tables:
             rows = list(csv.DictReader(table.strip().splitlines()))
-            for name in rows[0] if rows else ():
+            if not rows:
+                continue
+            for name in rows[0]:
                 columns[name] = [_value(row[name], features[name]) for row in rows]
         missing = sorted(features.keys() - columns.keys())
         if missing:

@@ -51,8 +51,10 @@ def permutation_of_lists(predictions: Nested, references: Rows, reduction: str =
     check_reduction(reduction)
     outputs = Alternatives("predictions", predictions, "references", references)
     outputs.check_distributions(np.ones(len(references), dtype=bool))
-    changes = outputs.by_example(outputs.compared(partial(tvd, validate_args=False)))
-    decision_changes = outputs.by_example(outputs.compared(_other_decision))
+    tvds = outputs.compared(partial(tvd, validate_args=False))  # of all permutations end to end
+    other_decisions = outputs.compared(_other_decision)
+    changes = outputs.by_example(tvds)
+    decision_changes = outputs.by_example(other_decisions)
 
     values = np.full((2, len(references)), math.nan)  # median change and share of flips
     reasons: Reasons = [NO_PERMUTATION] * len(references)
@@ -70,4 +72,6 @@ def permutation_of_lists(predictions: Nested, references: Rows, reduction: str =
 def _other_decision(p: Tensor, q: Tensor) -> Tensor:
     """Whether the decisions of two rows differ."""
     # numpy's argmax promises the lowest index on ties
-    return torch.from_numpy(p.numpy().argmax(-1) != q.numpy().argmax(-1))
+    decision = p.numpy().argmax(-1)
+    observed_decision = q.numpy().argmax(-1)
+    return torch.from_numpy(decision != observed_decision)
