@@ -32,7 +32,10 @@ def content_keys(dataset: Any) -> list[str]:
 
 def _digests(dataset: Any, names: Sequence[str]) -> list[str]:
     """A digest of each example's values in the columns that are there."""
-    columns = [dataset[name] for name in names if name in dataset.column_names]
+    columns = []
+    for name in names:
+        if name in dataset.column_names:
+            columns.append(dataset[name])
     return [_digest(values) for values in zip(*columns, strict=True)]
 
 
@@ -99,15 +102,16 @@ def distinct_blocks(dataset: Any, cost: Callable[[int], int] = lambda length: le
         copies.setdefault(reading, []).append(place)
     texts = sorted(copies.items())  # of texts that differ in what no key tells, the order must not be the data's
     places_of = [places for _, places in texts]
-    keys = content_keys(dataset)
-    ids = dataset["input_ids"]
     first = [places[0] for places in places_of]
-    first_keys = [keys[place] for place in first]
+    keys_of_data = content_keys(dataset)
+    keys = [keys_of_data[place] for place in first]
+    ids = dataset["input_ids"]
     lengths = [len(ids[place]) for place in first]
     distinct = []
-    for number, members in enumerate(blocks(lengths, first_keys, cost)):
+    for number, members in enumerate(blocks(lengths, keys, cost)):
         copies_of_members = [places_of[text] for text in members]
-        distinct.append(Block(number, copies_of_members, [first_keys[text] for text in members]))
+        keys_of_members = [keys[text] for text in members]
+        distinct.append(Block(number, copies_of_members, keys_of_members))
     return distinct
 
 
@@ -131,7 +135,8 @@ def blocks(
     start = 0
     while start < len(order):
         longest = lengths[order[start]]
-        size = max(1, min(ROWS, CELLS // max(1, cost(longest))))
+        rows_in_memory = CELLS // max(1, cost(longest))
+        size = max(1, min(ROWS, rows_in_memory))
         members.append(order[start : start + size])
         start += size
     return members

@@ -29,14 +29,15 @@ def class_names(id2label: Any, label2id: Any, count: int | None = None) -> Names
     """
     by_index = None if id2label is None else _by_index(id2label)
     by_name = None if label2id is None else _by_name(label2id)
-    for names, which in ((by_index, "id2label"), (by_name, "label2id")):
+    for which, names in {"id2label": by_index, "label2id": by_name}.items():
         if names is not None and count is not None and len(names) != count:
             raise InputError(f"num_labels is {count}, but {which} names {len(names)} labels; give one of them.")
     if by_index is None:
         return by_name
     if by_name is None:
         return by_index
-    if by_index != by_name and not (_numbered(by_index) or _numbered(by_name)):
+    one_is_numbered = _numbered(by_index) or _numbered(by_name)
+    if by_index != by_name and not one_is_numbered:
         raise InputError(
             f"id2label says {by_index}, but label2id says {by_name}; give one of them, the other follows from it."
         )
@@ -58,7 +59,7 @@ def _by_index(id2label: Any) -> Names:
 
 
 def _by_name(label2id: Any) -> Names:
-    if not isinstance(label2id, Mapping) or not all(map(_is_index, label2id.values())):
+    if not isinstance(label2id, Mapping) or not all(_is_index(index) for index in label2id.values()):
         raise InputError(f"Expected label2id to map names to 0, 1, ..., but got {label2id!r}.")
     names = {index: str(name) for name, index in label2id.items()}
     if len(names) < len(label2id):  # two names of one class
@@ -72,7 +73,8 @@ def _is_index(value: Any) -> bool:
 
 def _checked(names: Names, which: str, mapping: Any) -> Names:
     """The names in order, where indices run from 0 and no two are the same."""
-    if not names or sorted(names) != list(range(len(names))):
+    from_zero = sorted(names) == list(range(len(names)))
+    if not names or not from_zero:
         raise InputError(f"Expected {which} to name each of the classes 0, 1, ... once, but got {mapping!r}.")
     if len(set(names.values())) < len(names):
         raise InputError(f"Expected {which} to name every class differently, but got {mapping!r}.")

@@ -44,9 +44,12 @@ def logits_without(
     if model.reads_alone:
         return from_first(_projected_again(model, inputs, keep), first)
     distinct = is_first(first)
+    read = keep.new_ones(keep.shape[0], keep.shape[2])  # (B, T)
     mask = inputs.get("attention_mask")
-    read = keep.new_ones(keep.shape[0], keep.shape[2]) if mask is None else mask.bool()
+    if mask is not None:
+        read = mask.bool()
     deleted = (read[:, None] & ~keep).sum(-1)  # (B, K), how many tokens
+    # (B, K) each: which way a shortened text is computed
     unchanged = deleted == 0
     single = torch.zeros_like(distinct)
     texts_class = _texts_class(model.encoder)
@@ -54,15 +57,18 @@ def logits_without(
         single = (deleted == 1) & distinct
     several = distinct & ~(unchanged | single)
 
-    precise = torch.float64 if model.dtype == torch.float64 else torch.float32
+    precise = torch.float32
+    if model.dtype == torch.float64:
+        precise = torch.float64
     logits = torch.empty(*keep.shape[:2], model.config.num_labels, dtype=precise, device=keep.device)
     texts = None
     if texts_class is not None and bool(single.any()):
         texts = texts_class(model, inputs, read)
         logits[single] = _one_deleted(texts, read, keep, single).to(precise)
     if bool(unchanged.any()):
-        own_logits = model(**inputs).logits if texts is None else texts.unchanged()
-        logits[unchanged] = own_logits.to(precise)[unchanged.nonzero()[:, 0]]
+        own_logits = model(**inputs).logits if texts is None else texts.unchanged()  # (B, C)
+        text, _ = unchanged.nonzero(as_tuple=True)
+        logits[unchanged] = own_logits.to(precise)[text]
     if bool(several.any()):
         logits[several] = _run_again(model, inputs, read, keep, several, rows).to(precise)
     return from_first(logits, first)
@@ -90,14 +96,15 @@ def _projected_again(model: PooledModel, inputs: Mapping[str, Tensor], keep: Ten
 
 
 def _projected(encoded: Encoded, keep: Tensor) -> Tensor:
+    """Attention (B, K, T) of the scores that are left."""
     attention = encoded.project(encoded.scores.expand(keep.shape), encoded.allowed & keep)
     return attention.to(encoded.attention.dtype)
 
 
 def _renormalized(encoded: Encoded, keep: Tensor) -> Tensor:
     """Softmax of the scores that are left: the share of each weight, unless hardly any weight is left."""
-    attention = encoded.attention * keep
-    mass = attention.sum(-1, keepdim=True)
+    attention = encoded.attention * keep  # (B, K, T)
+    mass = attention.sum(-1, keepdim=True)  # (B, K, 1)
     attention /= mass.clamp(min=LEFT)
     too_little = mass[..., 0] < LEFT
     if bool(too_little.any()):
@@ -119,17 +126,21 @@ def _run_again(
     """Logits (R, C) of the selected shortened texts, (B, K) bool, each run as a text of its own."""
     text, alternative = selected.nonzero(as_tuple=True)
     kept = read[text] & keep[text, alternative]  # (R, T)
-    lengths = kept.sum(1)
+    lengths = kept.sum(1)  # (R,)
     order = lengths.argsort(descending=True, stable=True)
-    heads = model.config.num_heads if isinstance(model.encoder, TransformerEncoder) else 0
+    heads = 0
+    if isinstance(model.encoder, TransformerEncoder):
+        heads = model.config.num_heads
     logits = []
     done = 0
     while done < len(order):
         longest = max(1, int(lengths[order[done]]))
         in_cache = RUN // (longest * model.encoder.width)
-        size = min(rows, in_cache, ATTENDED // max(1, heads * longest**2))
-        part = order[done : done + max(1, size)]
-        logits.append(model(**_shortened(inputs, text[part], kept[part], longest)).logits)
+        attended = ATTENDED // max(1, heads * longest**2)
+        size = max(1, min(rows, in_cache, attended))
+        part = order[done : done + size]
+        shortened = _shortened(inputs, text[part], kept[part], longest)
+        logits.append(model(**shortened).logits)
         done += len(part)
     return torch.cat(logits)[order.argsort()]
 
@@ -141,7 +152,7 @@ def _shortened(
     length: int,
 ) -> dict[str, Tensor]:
     """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``length`` places."""
-    order = torch.argsort(~kept, dim=1, stable=True)[:, :length]
+    order = torch.argsort(~kept, dim=1, stable=True)[:, :length]  # (P, length)
     shortened = {name: value[text] for name, value in inputs.items()}
     for name in BY_TOKEN & shortened.keys():
         shortened[name] = shortened[name].gather(1, order)
@@ -159,7 +170,8 @@ def _one_deleted(
 ) -> Tensor:
     """Logits (R, C) of the selected shortened texts, (B, K) bool, of each of which one token is deleted."""
     text, alternative = selected.nonzero(as_tuple=True)
-    place = (read[text] & ~keep[text, alternative]).int().argmax(1)
+    deleted = read[text] & ~keep[text, alternative]  # (R, T), one token each
+    place = deleted.int().argmax(1)  # (R,)
     size = max(1, STATES // texts.states[0].numel())
     parts = zip(text.split(size), place.split(size), strict=True)
     return torch.cat([texts.without(*part) for part in parts])

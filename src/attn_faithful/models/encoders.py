@@ -52,8 +52,9 @@ class Encoder(nn.Module):
 
     def summary(self, states: Tensor, mask: Tensor) -> Tensor:
         """One vector a text, (B, N): the mean state; recurrent encoders give their last states."""
-        weights = mask.to(states.dtype)[:, :, None]
-        return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+        weights = mask.to(states.dtype)[:, :, None]  # (B, T, 1)
+        total = (states * weights).sum(1)  # (B, N)
+        return total / weights.sum(1).clamp(min=1)
 
 
 class TokenEncoder(Encoder):
@@ -113,8 +114,12 @@ class RecurrentEncoder(Encoder):
         super().__init__()
         self.width = 2 * config.hidden_size
         sizes = [config.embedding_size] + [self.width] * (config.num_layers - 1)
-        self.ahead = nn.ModuleList([self.cell(size, config.hidden_size, batch_first=True) for size in sizes])
-        self.back = nn.ModuleList([self.cell(size, config.hidden_size, batch_first=True) for size in sizes])
+        self.ahead = self._one_way(sizes, config.hidden_size)
+        self.back = self._one_way(sizes, config.hidden_size)
+
+    def _one_way(self, sizes: Sequence[int], hidden_size: int) -> nn.ModuleList:
+        """A network a layer, of inputs of these sizes."""
+        return nn.ModuleList([self.cell(size, hidden_size, batch_first=True) for size in sizes])
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         if embedded.device.type != "cpu":
@@ -128,12 +133,13 @@ class RecurrentEncoder(Encoder):
         turned = _reversal(mask)
         for ahead, back in zip(self.ahead, self.back, strict=True):
             forwards = ahead(states)[0]  # (B, T, N)
-            backwards = _Turn.apply(back(_Turn.apply(states, turned))[0], turned)  # (B, T, N)
+            backwards = back(_Turn.apply(states, turned))[0]  # (B, T, N), by position in the text reversed
+            backwards = _Turn.apply(backwards, turned)  # by position in the text
             states = torch.cat([forwards, backwards], dim=-1)  # (B, T, 2N)
         return states
 
     def summary(self, states: Tensor, mask: Tensor) -> Tensor:
-        last = (mask.sum(1) - 1).clamp(min=0)
+        last = (mask.sum(1) - 1).clamp(min=0)  # (B,)
         forwards, backwards = states.chunk(2, dim=-1)
         rows = torch.arange(len(states), device=states.device)
         ends = torch.cat([forwards[rows, last], backwards[:, 0]], dim=-1)  # (B, 2N)
@@ -156,8 +162,8 @@ class GRUEncoder(RecurrentEncoder):
 
 def _reversal(mask: Tensor) -> Tensor:
     """Index (B, T) that turns the first ``mask.sum(1)`` positions round and leaves the padding where it is."""
-    lengths = mask.sum(1, keepdim=True)
-    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    lengths = mask.sum(1, keepdim=True)  # (B, 1)
+    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)  # (B, T)
     return torch.where(positions < lengths, lengths - 1 - positions, positions)
 
 
@@ -194,15 +200,16 @@ class CNNEncoder(Encoder):
     def __init__(self, config: EncoderSettings) -> None:
         super().__init__()
         filters = config.hidden_size // len(config.kernel_sizes)
-        self.convolutions = nn.ModuleList(
-            [nn.Conv1d(config.embedding_size, filters, size, padding=size // 2) for size in config.kernel_sizes]
-        )
+        self.convolutions = nn.ModuleList()
+        for size in config.kernel_sizes:
+            convolution = nn.Conv1d(config.embedding_size, filters, size, padding=size // 2)
+            self.convolutions.append(convolution)
         self.width = config.hidden_size
         self.reach = max(config.kernel_sizes) // 2
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         inputs = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T); padding must read as zeros
-        filtered = [convolution(inputs) for convolution in self.convolutions]
+        filtered = [convolution(inputs) for convolution in self.convolutions]  # (B, F, T) each
         return torch.cat(filtered, dim=1).relu().transpose(1, 2)
 
 
@@ -216,18 +223,28 @@ class TransformerEncoder(Encoder):
         self.width = width
         self.input = nn.Linear(config.embedding_size, width)
         self.max_positions = config.max_positions
-        self.positions = nn.Embedding(config.max_positions, width) if config.positions == "learned" else None
+        self.positions = None
+        if config.positions == "learned":
+            self.positions = nn.Embedding(config.max_positions, width)
         layer = nn.TransformerEncoderLayer(
-            width, config.num_heads, 4 * width, dropout=config.dropout, norm_first=True, batch_first=True
+            width,
+            config.num_heads,
+            4 * width,
+            dropout=config.dropout,
+            norm_first=True,
+            batch_first=True,
         )
         self.layers = nn.TransformerEncoder(
-            layer, config.num_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
+            layer,
+            config.num_layers,
+            norm=nn.LayerNorm(width),
+            enable_nested_tensor=False,
         )
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
-        coded = self._coded_positions(embedded, mask)
+        coded = self._coded_positions(embedded, mask)  # (T, N)
         # a text without a token may look at its padding, whose states nobody reads: a softmax over nothing is NaN
-        hidden = mask.any(1, keepdim=True) & ~mask
+        hidden = mask.any(1, keepdim=True) & ~mask  # (B, T)
         return self.layers(self.input(embedded) + coded, src_key_padding_mask=hidden)
 
     def _coded_positions(self, embedded: Tensor, mask: Tensor) -> Tensor:
@@ -249,8 +266,9 @@ class TransformerEncoder(Encoder):
 def _sinusoids(positions: Tensor, width: int) -> Tensor:
     """Vaswani et al. (2017), section 3.5: (T, N), sines in the first half and cosines in the second."""
     half = (width + 1) // 2
-    rates = torch.exp(torch.arange(half, device=positions.device) * (-9.210340371976184 / half))  # ln 10,000
-    angles = positions[:, None] * rates
+    # -9.21... is minus the logarithm of 10,000
+    rates = torch.exp(torch.arange(half, device=positions.device) * (-9.210340371976184 / half))
+    angles = positions[:, None] * rates  # (T, half)
     return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
 
 
@@ -274,5 +292,6 @@ def encode_padded(encoder: Encoder, embedded: Tensor, read: Tensor) -> Tensor:
         return encoder(embedded, read) * read[:, :, None]
     compact, order = compaction(read)
     embedded = embedded.gather(1, wide(order, embedded.shape[-1]))
-    states = encoder(embedded, compact) * compact[:, :, None]
-    return torch.zeros_like(states).scatter(1, wide(order, states.shape[-1]), states)
+    states = encoder(embedded, compact) * compact[:, :, None]  # (B, T, N)
+    back = wide(order, states.shape[-1])
+    return torch.zeros_like(states).scatter(1, back, states)

@@ -30,7 +30,7 @@ class TanhReadout(nn.Module):
         self.output = nn.Linear(size, rows)
 
     def forward(self, context: Tensor, query: Tensor | None) -> Tensor:
-        features = self.context(context)
+        features = self.context(context)  # (B, M)
         if self.query is not None:
             features = features + self.query(query)
         return self.output(features.tanh())
@@ -44,16 +44,23 @@ class TanhReadout(nn.Module):
         dtype = states.dtype
         of_query = self.context.bias.to(dtype).expand(len(states), -1)  # (B, M)
         if self.query is not None:
-            of_query = of_query + F.linear(query, self.query.weight.to(dtype), self.query.bias.to(dtype))
+            weight_of_query = self.query.weight.to(dtype)
+            bias_of_query = self.query.bias.to(dtype)
+            of_query = of_query + F.linear(query, weight_of_query, bias_of_query)
+        of_token = F.linear(states, self.context.weight.to(dtype))  # (B, T, M)
         weight = for_later(self.output.weight, dtype)
         bias = for_later(self.output.bias, dtype)
-        of_token = F.linear(states, self.context.weight.to(dtype))  # (B, T, M)
-        return of_token, of_query[:, None], lambda features: F.linear(features, weight, bias)
+
+        def output(features: Tensor) -> Tensor:
+            return F.linear(features, weight, bias)
+
+        return of_token, of_query[:, None], output
 
 
 def attended(attention: Tensor, states: Tensor) -> Tensor:
     """The attention-weighted sums (B, N) of states (B, T, N), in their precision; attention (B, T) may have another."""
-    return (attention[:, None].to(states.dtype) @ states).squeeze(1)
+    weights = attention[:, None].to(states.dtype)  # (B, 1, T)
+    return (weights @ states).squeeze(1)
 
 
 def for_later(parameter: Tensor, dtype: torch.dtype) -> Tensor:
@@ -77,9 +84,10 @@ def check_candidates(candidates: Tensor | None, classes: int, multi_label: bool)
     if candidates.shape[1] != classes:
         raise InputError(f"Expected `candidates` for {classes} classes, but got {tuple(candidates.shape)}.")
     candidates = candidates.bool()
-    empty = ~candidates.any(1)
+    empty = ~candidates.any(1)  # (B,)
     if bool(empty.any()):
-        raise InputError(f"Expected a candidate in every row, but row {int(empty.nonzero()[0, 0])} has none.")
+        row = int(empty.nonzero()[0, 0])
+        raise InputError(f"Expected a candidate in every row, but row {row} has none.")
     return candidates
 
 

@@ -69,11 +69,13 @@ class Texts:
         self.model = model
         self.query = model.query_vector(inputs.get("query_input_ids"), inputs.get("query_attention_mask"))
         self.candidates = inputs.get("candidates")
-        special = inputs.get("special_tokens_mask")
-        order = torch.argsort(~read, dim=1, stable=True)
+        order = torch.argsort(~read, dim=1, stable=True)  # (B, T), positions of the batch, those that are read first
         self.new_place = torch.argsort(order, dim=1)  # (B, T), where each position of the batch went
-        self.lengths = read.sum(1)
-        content = read if special is None else read & ~special.bool()
+        self.lengths = read.sum(1)  # (B,)
+        content = read  # (B, T)
+        special = inputs.get("special_tokens_mask")
+        if special is not None:
+            content = read & ~special.bool()
         self.content = content.gather(1, order)
         embedded = inputs.get("inputs_embeds")
         if embedded is None:
@@ -82,10 +84,10 @@ class Texts:
         scorer = model.attention.scorer
         features = scorer.features(self.states, self.query)  # (B, T, size)
         self.scores = scorer.from_features(features)  # (B, T)
-        # of each half the features without what its states add, (B, T, size)
-        self.other_features = [
-            features - scorer.part_of_features(self.states[..., half], self.query, half) for half in self.halves
-        ]
+        self.other_features = []  # of each half the features without what its states add, (B, T, size)
+        for half in self.halves:
+            states = self.states[..., half]  # (B, T, n)
+            self.other_features.append(features - scorer.part_of_features(states, self.query, half))
 
     @property
     def halves(self) -> tuple[slice, ...]:
@@ -102,7 +104,7 @@ class Texts:
 
     def unchanged(self) -> Tensor:
         """Logits (B, C) of the whole texts."""
-        attention = self._project(self.scores, self.content)
+        attention = self._project(self.scores, self.content)  # (B, T)
         context = (attention[:, None] @ self.states)[:, 0]  # (B, N)
         return self.model.read_out(context, self.query, self.candidates)
 
@@ -113,11 +115,12 @@ class Texts:
         scores = self.scores[text]  # (R, T)
         for half, other_features, new in zip(self.halves, self.other_features, changed, strict=True):
             scores[new.row, new.token] = self._scores_of(half, other_features, new, text[new.row])
-        allowed = self.content[text]
-        allowed[torch.arange(len(text), device=text.device), place] = False
+        allowed = self.content[text]  # (R, T)
+        rows = torch.arange(len(text), device=text.device)
+        allowed[rows, place] = False
         attention = self._project(scores, allowed)  # (R, T)
         count = torch.bincount(text, minlength=len(self.states)).tolist()
-        context = []
+        context = []  # (R, n) a half
         for half, new in zip(self.halves, changed, strict=True):
             context.append(self._context(attention, half, new, count))
         query = None if self.query is None else self.query[text]
@@ -132,11 +135,11 @@ class Texts:
         count: list[int],
     ) -> Tensor:
         """One half of the contexts (R, n): old states where they stay, new ones where they change."""
-        on_old = attention.clone()
+        on_old = attention.clone()  # (R, T)
         on_old[new.row, new.token] = 0
         pairs = zip(on_old.split(count), self.states[..., half], strict=True)
-        mixed = torch.cat([weights @ states for weights, states in pairs])
-        weighted = new.states.mul_(attention[new.row, new.token, None])
+        mixed = torch.cat([weights @ states for weights, states in pairs])  # (R, n)
+        weighted = new.states.mul_(attention[new.row, new.token, None])  # (P, n)
         return mixed.index_add_(0, new.row, weighted)
 
     def _scores_of(
@@ -148,16 +151,19 @@ class Texts:
     ) -> Tensor:
         """Scores (P,) of changed states, whose texts are ``text`` (P,)."""
         scorer = self.model.attention.scorer
-        index = text * other_features.shape[1] + new.token
+        of_tokens = other_features.flatten(0, 1)  # (B * T, size)
+        index = text * other_features.shape[1] + new.token  # (P,)
+        parts = zip(new.states.split(SCORED), text.split(SCORED), index.split(SCORED), strict=True)
         scores = [new.states.new_empty(0)]
-        for states, texts, indices in zip(
-            new.states.split(SCORED), text.split(SCORED), index.split(SCORED), strict=True
-        ):
-            # as one text of many tokens, or each with its query
-            shape = (1, -1) if self.query is None else (-1, 1)
-            query = None if self.query is None else self.query[texts]
+        for states, texts, indices in parts:
+            if self.query is None:
+                shape = (1, -1)  # as one text of many tokens
+                query = None
+            else:
+                shape = (-1, 1)  # as texts of one token, each with its query
+                query = self.query[texts]
             features = scorer.part_of_features(states.unflatten(0, shape), query, half)
-            features += other_features.flatten(0, 1).index_select(0, indices).unflatten(0, shape)
+            features += of_tokens.index_select(0, indices).unflatten(0, shape)
             scores.append(scorer.from_features(features).flatten())
         return torch.cat(scores)
 
@@ -171,7 +177,7 @@ class ConvolvedTexts(Texts):
     halves = (slice(None),)
 
     def read(self, embedded: Tensor, mask: Tensor) -> Tensor:
-        inputs = embedded * mask[:, :, None]
+        inputs = embedded * mask[:, :, None]  # (B, T, E)
         # what each token adds to each filter from each place in its window; behind them a row for no token
         self.taps = []
         for convolution in self.model.encoder.convolutions:
@@ -183,17 +189,20 @@ class ConvolvedTexts(Texts):
         convolutions = self.model.encoder.convolutions
         reach = max(convolution.kernel_size[0] for convolution in convolutions) // 2
         # positions in the shortened text: from `place` on they belong to the token behind
-        centre = place[:, None] + torch.arange(-reach, reach, device=place.device)
-        inside = (centre >= 0) & (centre < self.lengths[text, None] - 1)
+        steps = torch.arange(-reach, reach, device=place.device)
+        centre = place[:, None] + steps  # (R, 2 * reach)
+        new_length = self.lengths[text, None] - 1  # (R, 1)
+        inside = (centre >= 0) & (centre < new_length)
         row, column = inside.nonzero(as_tuple=True)
-        centre = centre[row, column, None]  # (P, 1)
+        # (P, 1) each
+        centre = centre[row, column, None]
         text = text[row, None]
         place = place[row, None]
         states = []
         for convolution, taps in zip(convolutions, self.taps, strict=True):
             index = self._window(convolution.kernel_size[0], centre, text, place, len(taps) - 1)
-            states.append(F.embedding_bag(index, taps, mode="sum") + convolution.bias)
-        token = (centre + (centre >= place))[:, 0]
+            states.append(F.embedding_bag(index, taps, mode="sum") + convolution.bias)  # (P, F)
+        token = (centre + (centre >= place))[:, 0]  # (P,)
         return [ChangedStates(torch.cat(states, dim=1).relu_(), row, token)]
 
     def _window(
@@ -206,8 +215,9 @@ class ConvolvedTexts(Texts):
     ) -> Tensor:
         """The taps (P, width) under the windows around each centre (P, 1); ``nothing`` beyond the text's ends."""
         steps = torch.arange(width, device=place.device)
-        window = centre + steps - width // 2  # (P, width)
-        index = ((text * self.content.shape[1]) + window + (window >= place)) * width + steps
+        window = centre + steps - width // 2  # (P, width), places in the shortened text
+        token = window + (window >= place)  # (P, width), places in the whole text
+        index = ((text * self.content.shape[1]) + token) * width + steps
         inside = (window >= 0) & (window < self.lengths[text] - 1)
         return torch.where(inside, index, nothing)
 
@@ -224,7 +234,8 @@ class RecurrentTexts(Texts):
         encoder = self.model.encoder
         size = mask.shape[1]
         columns = torch.arange(size, device=mask.device)
-        first = size - self.lengths
+        first = size - self.lengths  # (B,), as texts end together
+        # (B, T) each, the token that each column reads
         ahead = (columns + self.lengths[:, None]) % size
         back = (size - 1 - columns).expand_as(mask)
         self.passes = [

@@ -48,11 +48,15 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         )
     if bool((encoded.content & (word_ids < 0)).any()):
         raise InputError("Expected a word for every content token, but `word_ids` is below 0 at one.")
-    members = torch.where(encoded.content, word_ids.long(), -1)
-    items = _Items.of(members, encoded.allowed.any(1) & ~encoded.content)
+    members = torch.where(encoded.content, word_ids.long(), -1)  # (B, T)
+    apart = encoded.allowed.any(1) & ~encoded.content  # (B, T), such as special tokens
+    items = _Items.of(members, apart)
+    # (B, S, items) each
     attention = items.sum(encoded.attention)
-    log_weights = None if encoded.log_weights is None else items.log_sum(encoded.log_weights)
-    count = items.sum(encoded.allowed.to(attention.dtype))  # of allowed tokens, (B, S, items)
+    log_weights = None
+    if encoded.log_weights is not None:
+        log_weights = items.log_sum(encoded.log_weights)
+    count = items.sum(encoded.allowed.to(attention.dtype))  # of allowed tokens
     share = _shares(encoded, items, attention, log_weights, count)  # (B, S, T)
 
     def decode(weights: Tensor) -> Tensor:
@@ -63,18 +67,23 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
     def project(scores: Tensor, allowed: Tensor) -> Tensor:
         return softmax(scores, allowed).to(attention.dtype)
 
-    pooled = None if encoded.pooled is None else items.sum(encoded.pooled[:, None])[:, 0]
-    content = items.sum(encoded.content[:, None].to(attention.dtype))[:, 0] > 0
+    pooled = None
+    if encoded.pooled is not None:
+        pooled = items.sum(encoded.pooled[:, None])[:, 0]  # (B, items)
+    affine = None
+    if encoded.affine is not None:
+        affine = _over_items(encoded.affine, items, share)
+    content_tokens = items.sum(encoded.content[:, None].to(attention.dtype))[:, 0]  # how many, (B, items)
     return replace(
         encoded,
         attention=attention,
         allowed=count > 0,
-        content=content,
+        content=content_tokens > 0,
         items="word",
         decode=decode,
         scores=log_weights,
         project=None if log_weights is None else project,
-        affine=None if encoded.affine is None else _over_items(encoded.affine, items, share),
+        affine=affine,
         log_weights=log_weights,
         pooled=pooled,
         members=members,
@@ -84,8 +93,9 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
 def _over_items(affine: Affine, items: _Items, share: Tensor) -> Affine:
     """A read-out that is affine in the attention to tokens, as one that is affine in the attention to items."""
     token_logits = affine.token_logits.transpose(1, 2)  # (B, C, T)
-    by_share = token_logits * share.to(token_logits.dtype)  # as S is 1
-    return Affine(items.sum(by_share).transpose(1, 2), affine.bias)
+    by_share = token_logits * share.to(token_logits.dtype)  # (B, C, T), as S is 1
+    item_logits = items.sum(by_share).transpose(1, 2)  # (B, items, C)
+    return Affine(item_logits, affine.bias)
 
 
 def _shares(
@@ -125,10 +135,11 @@ class _Items:
     def of(cls, members: Tensor, apart: Tensor) -> _Items:
         """Items of words (B, T), -1 for none, and of positions apart from them, bool (B, T)."""
         words = members.amax(1, keepdim=True) + 1  # (B, 1), how many
-        sizes = (words[:, 0] + apart.sum(1)).tolist()
+        sizes = (words[:, 0] + apart.sum(1)).tolist()  # items of each text
         size = max([1, *sizes])
         behind_words = torch.where(apart, words + apart.cumsum(1) - 1, size)  # (B, T)
-        return cls(torch.where(members < 0, behind_words, members), size)
+        index = torch.where(members < 0, behind_words, members)  # (B, T)
+        return cls(index, size)
 
     @property
     def has_item(self) -> Tensor:
@@ -138,14 +149,15 @@ class _Items:
     def sum(self, values: Tensor) -> Tensor:
         """Sums of the tokens' values (B, S, T) by item, (B, S, items)."""
         index, empty = self._empty(values, 0)
-        return empty.scatter_add(2, index, values)[..., : self.size]
+        sums = empty.scatter_add(2, index, values)  # (B, S, items + 1)
+        return sums[..., : self.size]
 
     def log_sum(self, values: Tensor) -> Tensor:
         """``log sum exp`` of the tokens' values (B, S, T) by item, (B, S, items); -inf for an item of none."""
         index, empty = self._empty(values, -torch.inf)
-        top = empty.scatter_reduce(2, index, values.detach(), "amax")
+        top = empty.scatter_reduce(2, index, values.detach(), "amax")  # (B, S, items + 1)
         top = torch.where(top == -torch.inf, 0, top)
-        shifted = (values - top.gather(2, index)).exp()
+        shifted = (values - top.gather(2, index)).exp()  # (B, S, T)
         mass = torch.zeros_like(empty).scatter_add(2, index, shifted)
         return (mass.log() + top)[..., : self.size]
 

@@ -72,26 +72,33 @@ class Coverage:
         if _NAMED.search(type(module).__name__):
             return True
         matrices = sum(weight.dim() > 1 for weight in module.parameters())  # queries' and keys' at least
-        return matrices > 1 and self.names[module].rpartition(".")[2].lower() in _CALLED
+        _, _, name = self.names[module].rpartition(".")
+        return matrices > 1 and name.lower() in _CALLED
 
     def check(self, trace: Trace) -> None:
         """Raise where attention passes by the interface, with the names of its layers."""
-        asking = [f"{self.names[call.module]}." for call in trace.seen.values() if call.module in self.names]
+        asking = [self.names[call.module] for call in trace.seen.values() if call.module in self.names]
+        within_asking = tuple(f"{name}." for name in asking)
         suspects = dict.fromkeys([*self.weighed, *reversed(self.silent)])  # of the silent the outermost first
         outside: list[str] = []
         for module in suspects:
             name = self.names[module]
-            known = name in outside or any(name.startswith(f"{each}.") for each in outside)
-            if not known and not name.startswith(tuple(asking)):
+            within_outside = tuple(f"{each}." for each in outside)
+            known = name in outside or name.startswith(within_outside)
+            if not known and not name.startswith(within_asking):
                 outside.append(name)
         if outside:
-            shown = ", ".join(f"{name} ({type(self.model.get_submodule(name)).__name__})" for name in outside[:3])
+            shown = ", ".join(self._described(name) for name in outside[:3])
             more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
             raise InputError(
                 f"{type(self.model).__name__} uses transformers' attention interface in part only: past it goes "
                 f"{shown}{more}, so that attention cannot be read and replaced in all layers; in {LIKE} "
                 "all of it does."
             )
+
+    def _described(self, name: str) -> str:
+        """A module's name and class."""
+        return f"{name} ({type(self.model.get_submodule(name)).__name__})"
 
 
 class _Weighing(TorchFunctionMode):
@@ -119,6 +126,8 @@ class _Weighing(TorchFunctionMode):
         """Whether a call of torch gave weights of the tokens for each token, or used some."""
         size = self.coverage.tokens
         tensors = [value for value in (*args, result) if isinstance(value, Tensor) and value.dim() > 2]
-        if any(value is result and value.shape[-2:] == (size, size) for value in tensors):
-            return True
+        for value in tensors:
+            if value is result and value.shape[-2:] == (size, size):
+                return True
+        # torch's own attention has the tokens on an axis of what it gets and gives
         return "softmax" not in name and any(value.shape[-2] == size for value in tensors)

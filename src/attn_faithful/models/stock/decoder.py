@@ -68,7 +68,8 @@ class Decoder:
         check_alternatives(weights)
         texts, length = self.reading.inputs["input_ids"].shape
         alternatives = weights.shape[1]
-        expected = (texts, alternatives, sum(each.count for each in self.slots), length)
+        slots = sum(each.count for each in self.slots)
+        expected = (texts, alternatives, slots, length)
         if weights.shape != expected:
             raise InputError(f"Expected `attention` of shape {expected}, but got {tuple(weights.shape)}.")
         if texts * alternatives == 0:
@@ -79,13 +80,16 @@ class Decoder:
             logits = self._parts(self._checkpointed, flat, text)
         else:
             first, back = _distinct(text, flat)
-            logits = self._parts(self._run, flat[first], text[first])[back]
+            distinct_logits = self._parts(self._run, flat[first], text[first])
+            logits = distinct_logits[back]
         return logits.view(texts, alternatives, -1)
 
     def _parts(self, run: Callable[[Tensor, Tensor], Tensor], weights: Tensor, text: Tensor) -> Tensor:
         """Logits of weights (R, S, T) for some texts (R,), as many together as their cost allows."""
         length = weights.shape[-1]
-        cost = length if self.place is not None else self.cost(length)
+        cost = self.cost(length)
+        if self.place is not None:
+            cost = length  # one row of attention and not one a token
         size = max(1, CELLS // cost)
         parts = zip(weights.split(size), text.split(size), strict=True)
         return torch.cat([run(*part) for part in parts])
@@ -100,7 +104,8 @@ class Decoder:
             if self.place is not None:
                 return self._at_one_token(weights, text, self.place[text])
             alter = {}
-            parts = weights.split([each.count for each in self.slots], dim=1)
+            counts = [each.count for each in self.slots]
+            parts = weights.split(counts, dim=1)  # (R, slots of a layer, T) each
             for number, slots, part in zip(self.reading.calls, self.slots, parts, strict=True):
                 alter[number] = slots.altered(part, text)
             return self._continued(Trace(alter=alter), text)
@@ -118,10 +123,12 @@ class Decoder:
     def _continued(self, trace: Trace, text: Tensor, place: Tensor | None = None) -> Tensor:
         """Logits (R, C) of some texts (R,), or of one position of each, from the known blocks on."""
         texts = len(self.reading.inputs["input_ids"])
-        outputs = self.reading.outputs.items()
-        known = {stack: taken(output, text, texts, place) for stack, output in outputs}
+        known = {}
+        for stack, output in self.reading.outputs.items():
+            known[stack] = taken(output, text, texts, place)
+        inputs = repeated(self.reading.inputs, text, place)
         with self.model.blocks.skipping(self.reading.count, known, trace):
-            return self.model.run(repeated(self.reading.inputs, text, place), trace)
+            return self.model.run(inputs, trace)
 
 
 def _distinct(text: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,8 +136,8 @@ def _distinct(text: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     seen: dict[tuple[int, bytes], int] = {}
     first = []
     back = []
-    rows = weights.detach().cpu().numpy()
-    for row, (number, values) in enumerate(zip(text.tolist(), rows, strict=True)):
+    pairs = zip(text.tolist(), weights.detach().cpu().numpy(), strict=True)
+    for row, (number, values) in enumerate(pairs):
         key = (number, values.tobytes())
         if key not in seen:
             seen[key] = len(first)

@@ -27,22 +27,25 @@ def logits_without(
         keep: bool.
         cost: of `AttentionModel`.
     """
-    read = inputs["attention_mask"].bool()[:, None] & keep  # (B, K, T)
+    mask = inputs["attention_mask"].bool()  # (B, T)
     first = first_equal(inputs, keep)  # (B, K)
-    kept = read.flatten(0, 1)  # (B * K, T)
-    lengths = kept.sum(-1)
-    text = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])
+    kept = (mask[:, None] & keep).flatten(0, 1)  # (B * K, T)
+    lengths = kept.sum(-1)  # (B * K,)
+    text = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])  # (B * K,)
+    distinct = is_first(first).flatten()  # (B * K,)
     order = lengths.argsort(descending=True, stable=True)
-    order = order[is_first(first).flatten()[order]]
+    order = order[distinct[order]]
     classes = model.config.num_labels
     logits = torch.zeros(len(lengths), classes, device=keep.device, dtype=torch.float64)
     done = 0
     with model.analysing():
         while done < len(order):
             longest = max(1, int(lengths[order[done]]))
-            rows = order[done : done + max(1, CELLS // cost(longest))]
+            size = max(1, CELLS // cost(longest))
+            rows = order[done : done + size]
             shortened = _shortened(inputs, text[rows], kept[rows], longest)
-            ids, there = shortened["input_ids"], shortened["attention_mask"].bool()
+            ids = shortened["input_ids"]
+            there = shortened["attention_mask"].bool()
             shortened["input_ids"] = torch.where(there, ids, model.pad_token_id)
             logits[rows] = model.run(shortened, Trace()).double()
             done += len(rows)
@@ -56,8 +59,10 @@ def _shortened(
     length: int,
 ) -> dict[str, Tensor]:
     """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``length`` places."""
-    order = torch.argsort(~kept, dim=1, stable=True)[:, :length]
-    shortened = {name: values[text].gather(1, order) for name, values in inputs.items()}
+    order = torch.argsort(~kept, dim=1, stable=True)[:, :length]  # (P, length)
+    shortened = {}
+    for name, values in inputs.items():
+        shortened[name] = values[text].gather(1, order)
     there = kept.gather(1, order)
     shortened["attention_mask"] = there.to(shortened["attention_mask"].dtype)
     return shortened

@@ -67,8 +67,11 @@ class StockForward(nn.Module, AttentionModel):
             return None
         before_text = [0]  # positions that no token of a text has
         for name, module in self.model.named_modules():
-            if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-                before_text.append(module.padding_idx + 1)
+            if not name.endswith("position_embeddings"):
+                continue
+            padding = getattr(module, "padding_idx", None)
+            if padding is not None:
+                before_text.append(padding + 1)
         return limit - max(before_text)
 
     @property
@@ -105,9 +108,9 @@ class StockForward(nn.Module, AttentionModel):
 
     def _uncompiled(self) -> AbstractContextManager[Any]:
         """What was compiled in place (model.compile()) runs as it was written, where it can be read."""
-        compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in self.model.modules())
-        if compiled:
-            return torch.compiler.set_stance("force_eager")
+        for module in self.model.modules():
+            if getattr(module, "_compiled_call_impl", None) is not None:
+                return torch.compiler.set_stance("force_eager")
         return nullcontext()
 
     @contextmanager
@@ -121,7 +124,7 @@ class StockForward(nn.Module, AttentionModel):
         read = inputs["attention_mask"].bool()
         used = torch.zeros(config.vocab_size + 1, dtype=torch.bool, device=ids.device)
         used[ids[read]] = True
-        free = int((~used).int().argmax())
+        free = int((~used).int().argmax())  # the first; one beyond the vocabulary where all are used
         if free >= config.vocab_size:
             raise InputError("The model has no padding id, and the texts leave no other to stand for it.")
         with overriding([config], pad_token_id=free):

@@ -78,7 +78,8 @@ def register() -> None:
     from transformers.masking_utils import sdpa_mask
 
     for name in (TRACED, *SPARSE):
-        AttentionInterface.register(name, partial(_attend, projection=None if name == TRACED else name))
+        projection = None if name == TRACED else name
+        AttentionInterface.register(name, partial(_attend, projection=projection))
         # without a mask of its own padding would be read
         AttentionMaskInterface.register(name, partial(_always, sdpa_mask))
 
@@ -111,7 +112,12 @@ _OPTIONS = tuple(each.name for each in fields(_Options))
 
 
 def _attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
     """The attention function of transformers: (B, H, Q, D) and so on -> output (B, Q, H, D), weights (B, H, Q, T)."""
     if kwargs.get("s_aux") is not None:
@@ -158,7 +164,7 @@ def _weighed(
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         scores = scores + torch.where(allowed, attention_mask[..., : scores.shape[-1]], 0.0)
     parameters = parameters_of(projection, getattr(module, "config", None))
-    weights = project(projection, scores, allowed.expand_as(scores), **parameters)
+    weights = project(projection, scores, allowed.expand_as(scores), **parameters)  # (B, H, Q, T)
     if altered:
         weights = torch.where(allowed, trace.alter[call](weights, allowed), 0.0)
     if read:
@@ -188,7 +194,7 @@ def _unseen(
 ) -> Tensor:
     """The output (B, Q, H, D) of attention that nobody looks at, by torch's own kernel, several times as fast."""
     scores = query.new_empty(len(query), 1, query.shape[2], key.shape[2])  # whose shape alone is read
-    allowed = _allowed(mask, scores)
+    allowed = _allowed(mask, scores)  # (B, 1 or H, Q, T)
     bias = options.position_bias
     empty = ~allowed.any(-1, keepdim=True)  # rows that give zeros, of which kernels say different things
     added: Tensor = allowed | empty

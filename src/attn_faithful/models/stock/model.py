@@ -104,31 +104,42 @@ class StockModel(StockForward):
         self._choose(queries, heads, layers)
 
     def _choose(self, queries: str, heads: Sequence[int] | None, layers: Sequence[int] | None) -> None:
-        self.asked = {"queries": None if queries == "auto" else queries, "heads": heads, "layers": layers}
+        asked_queries = None if queries == "auto" else queries
+        self.asked = {"queries": asked_queries, "heads": heads, "layers": layers}
         self.queries = check_choice("queries", queries, QUERIES)
         self.layers = _chosen("layer", layers, len(self.probe.heads))
-        self.heads = None if heads is None else _chosen("head", heads, min(self.probe.heads))
-        self.sites = (*(f"layer.{layer}" for layer in self.layers), JOINT)
+        self.heads = None
+        if heads is not None:
+            self.heads = _chosen("head", heads, min(self.probe.heads))
+        names = [f"layer.{layer}" for layer in self.layers]
+        self.sites = (*names, JOINT)
 
     @torch.no_grad()
     def _try_shortcuts(self) -> None:
         """Set `skips` and `single` where the logits past known blocks are those of the whole model."""
-        self.skips = self.single = True
+        self.skips = True
+        self.single = True
         for site in self.sites[:-1]:
-            self.skips = self.single = False
-            complete = self._logits_of_first_positions(site)
+            # the decoder asks these two whenever it is called
+            self.skips = False
+            self.single = False
+            complete = self._logits_of_first_positions(site)  # (B, 1, C)
             self.skips = True
-            if not torch.allclose(self._logits_of_first_positions(site), complete, **CLOSE):
+            shortened = self._logits_of_first_positions(site)
+            if not torch.allclose(shortened, complete, **CLOSE):
                 self.skips = False
                 return
+        # of the last layer
         self.single = True
-        self.single = torch.allclose(self._logits_of_first_positions(site), complete, **CLOSE)
+        shortened = self._logits_of_first_positions(site)
+        self.single = torch.allclose(shortened, complete, **CLOSE)
 
     def _logits_of_first_positions(self, site: str) -> Tensor:
         """Logits of the probe's texts where each head of a site sees only the first position that it may."""
         encoded = self.encode(self.probe.texts, site)
-        first = encoded.allowed & (encoded.allowed.cumsum(-1) == 1)
-        return encoded.decode(first.to(encoded.attention.dtype)[:, None])
+        first = encoded.allowed & (encoded.allowed.cumsum(-1) == 1)  # (B, S, T)
+        attention = first.to(encoded.attention.dtype)
+        return encoded.decode(attention[:, None])
 
     def choosing(
         self, queries: str = "auto", heads: Sequence[int] | None = None, layers: Sequence[int] | None = None
@@ -162,11 +173,16 @@ class StockModel(StockForward):
             inputs_embeds: (B, T, E), in place of the embeddings of `input_ids`; positions are added as ever.
             attention_weights: (B, L, H, T, T), in place of the attention of every layer, see `fixed_attention`.
         """
-        arguments = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        inputs = self.inputs({name: value for name, value in arguments.items() if value is not None})
+        batch = {"input_ids": input_ids}
+        if attention_mask is not None:
+            batch["attention_mask"] = attention_mask
+        if token_type_ids is not None:
+            batch["token_type_ids"] = token_type_ids
+        inputs = self.inputs(batch)
         trace = Trace()
         if attention_weights is not None:
-            trace.alter = {layer: _replaced_by(weights) for layer, weights in enumerate(attention_weights.unbind(1))}
+            of_layers = attention_weights.unbind(1)  # (B, H, T, T) each
+            trace.alter = {layer: _replaced_by(weights) for layer, weights in enumerate(of_layers)}
         with (
             lock_of(self.model),
             self.padded(inputs) as padded,
@@ -176,11 +192,15 @@ class StockModel(StockForward):
 
     def inputs(self, batch: Batch) -> dict[str, Tensor]:
         """What the model reads of a batch."""
-        inputs = {name: batch[name] for name in READ if batch.get(name) is not None and name in self.takes}
-        if "input_ids" not in inputs:
+        inputs = {}
+        for name in READ:
+            if name in self.takes and batch.get(name) is not None:
+                inputs[name] = batch[name]
+        ids = inputs.get("input_ids")
+        if ids is None:
             raise InputError("Expected `input_ids` (B, T) in the batch.")
-        check_ids(self.model, inputs["input_ids"])
-        mask = inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
+        check_ids(self.model, ids)
+        mask = inputs.setdefault("attention_mask", torch.ones_like(ids))
         padded_on_the_left = (mask[:, :1] == 0) & mask.any(1, keepdim=True)
         if not self.probe.left and bool(padded_on_the_left.any()):
             raise InputError(
@@ -201,7 +221,7 @@ class StockModel(StockForward):
         """Arguments of the forward that hold all of the model's attention as it is."""
         with torch.no_grad():
             calls = self.seen(batch).calls
-        attention = [calls[number].attention for number in sorted(calls)]
+        attention = [calls[number].attention for number in sorted(calls)]  # (B, H, T, T) each
         return {"attention_weights": torch.stack(attention, dim=1)}
 
     def calls(self, site: str) -> list[int]:
@@ -226,7 +246,8 @@ class StockModel(StockForward):
 
     def needs_one_token(self, call: int) -> bool:
         """Whether after a layer's attention nothing but the token that the classifier reads is needed."""
-        if not (self.single and self.skips) or call != len(self.probe.heads) - 1:
+        is_last = call == len(self.probe.heads) - 1
+        if not is_last or not (self.single and self.skips):
             return False
         before = self.blocks.before(call)
         following = self.blocks.steps[before:]
@@ -264,10 +285,12 @@ class StockModel(StockForward):
         rows = inputs["attention_mask"].bool()  # (B, Q)
         reading = self.reading(number)
         if reading == "token":
-            place = self.probe.place(inputs, self.config)
+            place = self.probe.place(inputs, self.config)  # (B,)
             rows = torch.zeros_like(rows).scatter(1, place[:, None], True)
-        heads = range(self.probe.heads[number]) if self.heads is None else self.heads
-        return Slots(call, rows, reading, list(heads), self.probe.shifted[number], self.projection)
+        heads = self.heads
+        if heads is None:
+            heads = list(range(self.probe.heads[number]))
+        return Slots(call, rows, reading, heads, self.probe.shifted[number], self.projection)
 
     def _encoded(
         self,
@@ -276,12 +299,16 @@ class StockModel(StockForward):
         slots: list[Slots],
         decode: Decoder,
     ) -> Encoded:
-        content = reading.inputs["attention_mask"].bool()
-        if batch.get("special_tokens_mask") is not None:
-            content = content & ~batch["special_tokens_mask"].bool()
-        attention = torch.cat([each.attention for each in slots], dim=1)  # (B, S, T)
+        content = reading.inputs["attention_mask"].bool()  # (B, T)
+        special = batch.get("special_tokens_mask")
+        if special is not None:
+            content = content & ~special.bool()
+        # (B, S, T) each, of all layers
+        attention = torch.cat([each.attention for each in slots], dim=1)
         allowed = torch.cat([each.allowed for each in slots], dim=1)
-        scores = project = log_weights = None
+        scores = None
+        project = None
+        log_weights = None
         if all(each.scores is not None for each in slots):
             scores = torch.cat([each.scores for each in slots], dim=1)
             project = slots[0].project
@@ -323,9 +350,12 @@ def _chosen(what: str, numbers: Sequence[int] | int | None, count: int) -> list[
         return list(range(count))
     if isinstance(numbers, int):
         numbers = [numbers]
-    if isinstance(numbers, str) or not all(isinstance(number, int) for number in numbers):
+    all_numbers = all(isinstance(number, int) for number in numbers)
+    if isinstance(numbers, str) or not all_numbers:
         raise InputError(f"Expected {what}s by number, such as [0, {count - 1}], but got {numbers!r}.")
-    chosen = sorted({number + count if number < 0 else number for number in numbers})
+    # -1 is the last
+    from_zero = {number + count if number < 0 else number for number in numbers}
+    chosen = sorted(from_zero)
     if not chosen or chosen[0] < 0 or chosen[-1] >= count:
         raise InputError(f"Expected {what}s of 0 to {count - 1}, but got {list(numbers)}.")
     return chosen

@@ -62,7 +62,8 @@ class Probe:
             rows = ids == config.eos_token_id
         elif padding is not None:  # by ids, whatever the mask says
             rows = ids != padding
-        return (torch.arange(ids.shape[1], device=ids.device) * rows).argmax(1)
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        return (positions * rows).argmax(1)
 
 
 def tried(model: StockForward, outer: Any) -> Probe:
@@ -76,7 +77,8 @@ def tried(model: StockForward, outer: Any) -> Probe:
     except InputError:
         raise
     except Exception as error:  # whatever the model's code raises
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        message = " ".join(str(error).split())
+        reason = f"{type(error).__name__}: {message}"
         raise InputError(
             f"{type(model.model).__name__} cannot be run on a short text ({reason}); see that "
             "model(**tokenizer(text, return_tensors='pt')) works, and that its configuration is that of its weights."
@@ -99,17 +101,24 @@ def probe(model: StockForward, outer: Any) -> Probe:
         calls = _calls(model, texts)
         left = _says_the_same(model, outer)
         gradient = _gradient_of_last(model, texts, calls)  # (B, H, Q, T)
-    decoded = bool(getattr(model.config, "is_encoder_decoder", False))
-    causal = [decoded and not bool(call.allowed[0, 0, 0, 1]) for call in calls]
-    first_of_decoder = causal.index(True) if any(causal) else 0
+    shifted = _shifted(model, calls)
+    first_of_decoder = shifted.index(True) if any(shifted) else 0
+    changes_logits = gradient.abs().amax((1, 3)) > 0  # (B, Q)
     return Probe(
         heads=[call.attention.shape[1] for call in calls],
         encoder=[number < first_of_decoder for number in range(len(calls))],
-        shifted=causal,
-        reads=_reads(gradient.abs().amax((1, 3)) > 0, texts["attention_mask"].bool()),
+        shifted=shifted,
+        reads=_reads(changes_logits, texts["attention_mask"].bool()),
         texts=texts,
         left=left,
     )
+
+
+def _shifted(model: StockForward, calls: list[Call]) -> list[bool]:
+    """Of each call, whether its keys are the decoder's input: only a decoder's own attention does not look ahead."""
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return [False] * len(calls)
+    return [not bool(call.allowed[0, 0, 0, 1]) for call in calls]
 
 
 def _calls(model: StockForward, texts: dict[str, Tensor]) -> list[Call]:
@@ -137,6 +146,7 @@ def _gradient_of_last(model: StockForward, texts: dict[str, Tensor], calls: list
     trace = Trace(alter={len(calls) - 1: lambda own, allowed: last})
     with torch.enable_grad():
         logits = model.run(texts, trace)
+        # of the same weight for all classes the gradient would be 0
         weights = torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device, dtype=logits.dtype)
         outcome = (logits.log_softmax(-1) * weights).sum()
         return torch.autograd.grad(outcome, last)[0]
@@ -144,7 +154,10 @@ def _gradient_of_last(model: StockForward, texts: dict[str, Tensor], calls: list
 
 def _no_numbers(model: StockForward) -> str:
     """What to say of a model that gives NaN or infinity for ordinary texts."""
-    broken = [name for name, weight in model.model.named_parameters() if not bool(weight.isfinite().all())]
+    broken = []
+    for name, weight in model.model.named_parameters():
+        if not bool(weight.isfinite().all()):
+            broken.append(name)
     what = f"{type(model.model).__name__} gives logits that are no finite numbers for ordinary texts"
     if not broken:
         return f"{what}; see that model(**tokenizer(text, return_tensors='pt')) gives some, and load the model again."
@@ -169,10 +182,10 @@ def _says_the_same(model: StockForward, outer: Any) -> bool:
         raise InputError(_no_numbers(model))
     both_ways = _both_ways(model, texts)
     if not _equal(both_ways, own):
-        gap = max(float((logits - own).abs().max()) for logits in both_ways)
+        gaps = [float((logits - own).abs().max()) for logits in both_ways]
         raise InputError(
             f"{type(model.model).__name__} gives other logits for padded texts when its attention is read through "
-            f"transformers' attention interface (by up to {gap:.2g} of {float(own.abs().max()):.2g}): part of it "
+            f"transformers' attention interface (by up to {max(gaps):.2g} of {float(own.abs().max()):.2g}): part of it "
             f"reads the padding mask in a way of its own. {SUPPORTED}."
         )
     texts = _texts(model, lengths, left=True)
@@ -190,7 +203,8 @@ def _equal(both_ways: list[Tensor], own: Tensor) -> bool:
     coarse = own.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
     tolerance = 1e-2 if coarse else 1e-4  # of their size
     allowed = tolerance * float(own.abs().max())
-    return all(bool(((logits - own).abs() <= allowed).all()) for logits in both_ways)
+    near = [bool(((logits - own).abs() <= allowed).all()) for logits in both_ways]
+    return all(near)
 
 
 def _reads(changing: Tensor, rows: Tensor) -> str:
@@ -200,10 +214,12 @@ def _reads(changing: Tensor, rows: Tensor) -> str:
         changing: bool (B, Q), rows whose attention changes the logits.
         rows: bool (B, Q), rows of the text.
     """
+    # (B, Q) each
     last = torch.nn.functional.one_hot(rows.sum(1) - 1, rows.shape[1]).bool()
     first = torch.zeros_like(rows)
     first[:, 0] = True
-    for name, pattern in (("first", first), ("last", last), ("every", rows)):
+    patterns = {"first": first, "last": last, "every": rows}
+    for name, pattern in patterns.items():
         if torch.equal(changing, pattern):
             return name
     return "other"
@@ -217,10 +233,12 @@ def _texts(model: StockForward, lengths: Sequence[int] = LENGTHS, left: bool = F
     free = [number for number in range(min(config.vocab_size, 64)) if number not in special]
     if len(free) < 2:
         raise InputError(f"A vocabulary of {config.vocab_size} leaves no ids to try the model with.")
-    ids = torch.full((len(lengths), max(lengths)), model.pad_token_id)  # (B, T)
+    longest = max(lengths)
+    ids = torch.full((len(lengths), longest), model.pad_token_id)  # (B, T)
     mask = torch.zeros_like(ids)
     for row, length in enumerate(lengths):
-        start = max(lengths) - length if left else 0
+        start = longest - length if left else 0
+        # another order of words in each text
         words = [free[(3 * row + 5 * place) % len(free)] for place in range(length)]
         ids[row, start : start + length] = torch.tensor(words)
         mask[row, start : start + length] = 1

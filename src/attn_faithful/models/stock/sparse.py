@@ -88,9 +88,12 @@ def check_asks(model: Any) -> None:
     name = type(model).__name__
     if not isinstance(model, nn.Module) or not hasattr(model, "set_attn_implementation"):
         raise InputError(f"Expected a transformers model, but got {name}; ours take projection= in their config.")
-    sources = {cls.__module__ for module in model.modules() for cls in type(module).__mro__}
+    sources: set[str] = set()
+    for module in model.modules():
+        sources.update(cls.__module__ for cls in type(module).__mro__)
     # the base of all models names the interface too, and transformers' own test takes a model without attention for one
-    asks = any(hasattr(sys.modules.get(source), "ALL_ATTENTION_FUNCTIONS") for source in sources - {BASE})
+    sources.discard(BASE)
+    asks = any(hasattr(sys.modules.get(source), "ALL_ATTENTION_FUNCTIONS") for source in sources)
     if not asks or not type(model)._can_set_attn_implementation():
         raise InputError(
             f"{name} does not use transformers' attention interface, so its projection cannot be replaced; {WORKING}"
