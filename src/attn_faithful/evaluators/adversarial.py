@@ -142,12 +142,13 @@ def _solved(block: Block, movable: Movable, settings: AdversarialSettings) -> Al
     """The maximum for two classes, bounds for more."""
     if movable.classes == 2:
         best = exact_adversary(movable.shares, movable.items, movable.margins, settings.eps, settings.k)
-        distance = best.jsd * movable.weight[:, None]
+        distance = best.jsd * movable.weight[:, None]  # (B, K)
         attention = movable.attention(best.attention)  # (B, K, T)
         return Alternatives(attention[:, :, None], distance, distance[:, 0], "exact")
     if block.is_control:
         return _not_searched(block, settings, "interval", NOT_SEARCHED)
     bounds = adversary_interval(movable.shares, movable.items, movable.token_logits, movable.bias, settings.eps)
+    # (B,) each
     lower = bounds.lower * movable.weight
     upper = bounds.upper * movable.weight
     attention = movable.attention(bounds.attention[:, None])  # (B, 1, T)
@@ -157,27 +158,29 @@ def _solved(block: Block, movable: Movable, settings: AdversarialSettings) -> Al
 def _not_searched(block: Block, settings: AdversarialSettings, method: str, unbounded: str) -> Alternatives:
     """No alternatives: a search is run for the model's own attention alone, and bounds without a search say little."""
     nothing = torch.full((len(block), settings.k), math.nan, dtype=torch.float64)
-    attention = nothing[:, :, None, None].expand(-1, -1, *block.items.shape[1:])
+    attention = nothing[:, :, None, None].expand(-1, -1, *block.items.shape[1:])  # (B, K, S, T)
     return Alternatives(attention, nothing, nothing[:, 0], method, NOT_SEARCHED, unbounded)
 
 
 def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     """The farthest alternatives within the limit that a gradient search finds."""
-    chosen = settings.search or (SearchSettings() if settings.method == "adam" else FAST)
+    usual = SearchSettings() if settings.method == "adam" else FAST
+    chosen = settings.search or usual
     chosen = replace(chosen, eps=settings.eps, k=max(settings.k, chosen.k))
-    attention = search(block, chosen).double()
+    attention = search(block, chosen).double()  # (B, K, S, T)
     if settings.method == "auto":
-        attention = farther(block, attention, settings.eps)
-    own_attention = block.encoded.attention.double()[:, None]
+        attention = farther(block, attention, settings.eps)  # one more
+    own_attention = block.encoded.attention.double()[:, None]  # (B, 1, S, T)
     _, change = predictions_under(block, attention)
     moved = block.over_slots(jsd(attention, own_attention, validate_args=False))  # (B, K)
     # the model's own attention keeps every limit: the largest JSD within eps is 0 where nothing else does
-    within = change <= settings.eps + ROUNDING
-    has_item = block.items.flatten(1).any(1)
+    within = change <= settings.eps + ROUNDING  # (B, K)
+    has_item = block.items.flatten(1).any(1)  # (B,)
     moved = torch.where(within, moved, 0.0).masked_fill(~has_item[:, None], math.nan)
     attention = torch.where(within[..., None, None], attention, own_attention)
     order = moved.argsort(dim=1, descending=True, stable=True)[:, : settings.k]
-    attention = attention.gather(1, order[..., None, None].expand(-1, -1, *attention.shape[2:]))
+    index = order[..., None, None].expand(-1, -1, *attention.shape[2:])  # (B, k, S, T)
+    attention = attention.gather(1, index)
     nothing = torch.full((len(block),), math.nan, dtype=torch.float64)
     return Alternatives(attention, moved.gather(1, order), nothing, "adam", unbounded=NO_BOUND)
 
@@ -191,16 +194,19 @@ def _columns(block: Block, best: Alternatives, after: Tensor, change: Tensor) ->
         after: (B, K, C), probabilities under them.
         change: (B, K), how far these lie from the prediction.
     """
-    own_attention, items = block.encoded.attention.double(), block.items
+    own_attention = block.encoded.attention.double()
+    items = block.items
+    # (B,) each
     largest = best.jsd[:, 0]
     reach = block.over_slots(largest_jsd(own_attention, items))
     unlikely = block.over_slots(kl(best.attention[:, 0], own_attention, validate_args=False))
     ratio = torch.where(reach > 0, largest / reach, math.nan).clamp(max=1.0)
-    unlabelled = [-1] * len(block)
-    labels = torch.tensor(unlabelled if block.labels is None else block.labels, device=after.device)
+    label_list = [-1] * len(block) if block.labels is None else block.labels
+    labels = torch.tensor(label_list, device=after.device)
     is_right = (after[:, 0].argmax(-1) == labels).double()
     is_right = is_right.masked_fill((labels < 0) | largest.isnan(), math.nan)
 
+    # (B,) bool: why a value may be undefined
     no_item = ~items.flatten(1).any(1)
     several = (items.sum(-1) > 1).any(1)
     nowhere = reach == 0
@@ -208,6 +214,7 @@ def _columns(block: Block, best: Alternatives, after: Tensor, change: Tensor) ->
     no_ratio = first_reasons({NO_TOKEN: no_item, NO_MASS: nowhere & several, TOO_SHORT: nowhere & ~several})
     no_accuracy = first_reasons({NO_TOKEN: no_item, UNLABELLED: labels < 0})
     no_likelihood = first_reasons({NO_TOKEN: no_item, WHERE_NO_MASS: unlikely.isinf()})
+    unlikely = unlikely.masked_fill(unlikely.isinf(), math.nan)
     return [
         ScoreColumn(JSD.name, largest, empty, best.missing),
         ScoreColumn(UPPER.name, best.upper, empty, best.unbounded),
@@ -215,7 +222,7 @@ def _columns(block: Block, best: Alternatives, after: Tensor, change: Tensor) ->
         ScoreColumn(RATIO.name, ratio, no_ratio, best.missing),
         ScoreColumn(TVD.name, nan_where(empty, change[:, 0]), empty, best.missing),
         ScoreColumn(ACCURACY.name, is_right, no_accuracy, best.missing),
-        ScoreColumn(LIKELIHOOD.name, unlikely.masked_fill(unlikely.isinf(), math.nan), no_likelihood, best.missing),
+        ScoreColumn(LIKELIHOOD.name, unlikely, no_likelihood, best.missing),
     ]
 
 
@@ -232,7 +239,8 @@ def _variants(block: Block, best: Alternatives, after: Tensor, change: Tensor) -
             "exact": [is_exact] * len(block),
         }
         name = variant_name(block, f"{best.method}-{rank + 1}")
-        alternatives.append(VariantColumns("adversarial", name, ~best.jsd[:, rank].isnan(), further))
+        exists = ~best.jsd[:, rank].isnan()
+        alternatives.append(VariantColumns("adversarial", name, exists, further))
     return alternatives
 
 

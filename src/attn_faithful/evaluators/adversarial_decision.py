@@ -39,15 +39,16 @@ def add_decision(rows: ScoreRows, block: Block, movable: Movable | None) -> None
         rows.add(block, dict.fromkeys(DECISION, nothing), otherwise=reason)
         return
     nearest = flip_distance(movable.shares, movable.items, movable.token_logits, movable.bias)
-    distance = nearest.jsd * movable.weight
+    distance = nearest.jsd * movable.weight  # (B,)
     lower, upper, missing = _keeping(block, movable)
     empty = first_reasons({NO_TOKEN: ~movable.items.any(1)})
     unknown = [reason if reason in (NO_TOKEN, NAN_SCORES) else None for reason in nearest.reason]
+    proof = nearest.attention_proof.double()
     columns = [
         ScoreColumn(KEEPING.name, lower, empty, missing),
         ScoreColumn(KEEPING_UPPER.name, upper, empty, missing),
         ScoreColumn(DISTANCE.name, distance, nearest.reason),
-        ScoreColumn(PROOF.name, nan_where(unknown, nearest.attention_proof.double()), unknown),
+        ScoreColumn(PROOF.name, nan_where(unknown, proof), unknown),
     ]
     rows.add_columns(block, columns)
 
@@ -60,15 +61,19 @@ def add_decision(rows: ScoreRows, block: Block, movable: Movable | None) -> None
         "attention": weights_on_items(attention[:, 0], movable.items),
         "exact": [True] * len(block),
     }
-    alternative = VariantColumns("adversarial", variant_name(block, "flip"), ~distance.isnan(), further)
+    exists = ~distance.isnan()
+    alternative = VariantColumns("adversarial", variant_name(block, "flip"), exists, further)
     rows.add_variants(block, [alternative])
 
 
 def _keeping(block: Block, movable: Movable) -> tuple[Tensor, Tensor, str]:
     """Bounds (B,) of the largest JSD that keeps the decision, and why they are NaN."""
-    shares, items, weight = movable.shares, movable.items, movable.weight
+    shares = movable.shares
+    items = movable.items
+    weight = movable.weight
     if movable.classes == 2:
-        largest = decision_keeping_adversary(shares, items, movable.margins).jsd[:, 0] * weight
+        farthest = decision_keeping_adversary(shares, items, movable.margins)
+        largest = farthest.jsd[:, 0] * weight
         return largest, largest, NAN_SCORES
     if block.is_control:
         nothing = torch.full_like(weight, math.nan)

@@ -80,14 +80,15 @@ class Freedom:
     @classmethod
     def of(cls, block: Block) -> Freedom:
         attention = block.encoded.attention.detach()
-        mass = (attention * block.items).sum(-1, keepdim=True)[:, None]
+        mass = (attention * block.items).sum(-1, keepdim=True)[:, None]  # (B, 1, S, 1)
         return cls(attention, block.items, mass)
 
     def attention_of(self, scores: Tensor) -> Tensor:
         """The attention (B, K, S, T) in which the items hold the softmax of scores (B, K, S, T)."""
-        items = self.items[:, None]
+        items = self.items[:, None]  # (B, 1, S, T)
+        shares = scores.masked_fill(~items, float("-inf")).softmax(-1)  # (B, K, S, T)
         # NaN without any item, and so filled again
-        shares = scores.masked_fill(~items, float("-inf")).softmax(-1).masked_fill(~items, 0.0)
+        shares = shares.masked_fill(~items, 0.0)
         return torch.where(items, shares * self.mass, self.attention[:, None])
 
 
@@ -121,9 +122,9 @@ def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) 
         noise = starting_noise(block, settings.k)
     freedom = Freedom.of(block)
     # the paper begins at log(1/L) plus noise: the same, since a softmax does not see what all tokens share
-    scores = (settings.spread * noise).to(freedom.attention.dtype).requires_grad_()
+    scores = (settings.spread * noise).to(freedom.attention.dtype).requires_grad_()  # (B, k, S, T)
     optimizer = torch.optim.Adam([scores], lr=settings.learning_rate, amsgrad=True)
-    farthest = torch.full(scores.shape[:2], -torch.inf, dtype=scores.dtype, device=scores.device)
+    farthest = torch.full(scores.shape[:2], -torch.inf, dtype=scores.dtype, device=scores.device)  # (B, k)
     best = torch.zeros_like(scores)
     for _ in range(settings.steps):
         with torch.enable_grad():  # the caller may have none
@@ -141,10 +142,11 @@ def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) 
 
 
 def _loss(alternatives: Tensor, attention: Tensor, block: Block, settings: SearchSettings) -> Loss:
-    k, encoded = alternatives.shape[1], block.encoded
-    distance = _divergence(block, alternatives, attention[:, None])
-    before = encoded.probabilities.detach()[:, None]
-    after = probabilities(encoded.decode(alternatives), encoded.multi_label)
+    encoded = block.encoded
+    k = alternatives.shape[1]
+    distance = _divergence(block, alternatives, attention[:, None])  # (B, K)
+    before = encoded.probabilities.detach()[:, None]  # (B, 1, C)
+    after = probabilities(encoded.decode(alternatives), encoded.multi_label)  # (B, K, C)
     change = output_change(after, before, encoded.multi_label)
     if settings.preset == "paper":
         excess = (change - settings.eps).relu()
@@ -154,14 +156,16 @@ def _loss(alternatives: Tensor, attention: Tensor, block: Block, settings: Searc
         excess = (_summed_change(after, before, encoded.multi_label) - 0.01).relu()
         pair_weight = 1 / k**2
         penalty = settings.weight
-    apart = _divergence(block, alternatives[:, :, None], alternatives[:, None]).sum((1, 2))
+    between_pairs = _divergence(block, alternatives[:, :, None], alternatives[:, None])  # (B, K, K)
+    apart = between_pairs.sum((1, 2))
     value = (-distance + penalty * excess).sum() - (pair_weight * apart).sum()
     return Loss(value, distance, change)
 
 
 def _divergence(block: Block, p: Tensor, q: Tensor) -> Tensor:
     """JSD averaged over slots; written out, since its gradient must stay finite at zeros."""
-    return block.over_slots(jsd(p, q, eps=1e-10, validate_args=False), empty=0.0)
+    by_slot = jsd(p, q, eps=1e-10, validate_args=False)
+    return block.over_slots(by_slot, empty=0.0)
 
 
 def _summed_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:

@@ -143,7 +143,9 @@ def per_example(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     tvd = np.asarray(columns["output_tvd"], dtype=float)
     jsd = np.asarray(columns["attention_jsd"], dtype=float)
     ratios, ratio_reasons = faithfulness.attefa_per_example(tvd, jsd)
-    jsd_reasons = [_reason_of_jsd(value, weights) for value, weights in zip(jsd, columns["attention"], strict=True)]
+    jsd_reasons = []
+    for value, weights in zip(jsd, columns["attention"], strict=True):
+        jsd_reasons.append(_reason_of_jsd(value, weights))
     scored: list[tuple[MetricSpec, np.ndarray, Sequence[str | None]]] = [
         (TVD, tvd, [None] * len(tvd)),
         (JSD, jsd, jsd_reasons),

@@ -112,16 +112,16 @@ def _refusal(block: Block) -> str | None:
 
 def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
     """The curve of every ranking; all texts of all rankings are run together."""
-    encoded, content = block.encoded, block.encoded.content
-    counts = erasure_counts(content.sum(1), settings.shares)
+    content = block.encoded.content  # (B, T)
+    counts = erasure_counts(content.sum(1), settings.shares)  # (B, K)
     reasons_of = {}
     # the whole text stands beside the others, so that what removes nothing changes nothing, to the last bit
     keep = [torch.ones_like(content)[:, None]]
     for name in settings.rankings:
         top, reasons_of[name] = top_masks(block.importance(name).double(), content, counts)  # (B, K, T)
         keep += [~top, top | ~content[:, None]]
-    logits = block.without(torch.cat(keep, dim=1)).double()
-    predicted = encoded.logits.argmax(-1).to(logits.device)
+    logits = block.without(torch.cat(keep, dim=1)).double()  # (B, 1 + 2 K a ranking, C)
+    predicted = block.encoded.logits.argmax(-1).to(logits.device)  # (B,)
     index = predicted[:, None, None].expand(-1, logits.shape[1], 1)
     target = probabilities(logits).gather(2, index)[..., 0]  # (B, 1 + 2 K a ranking)
     full = target[:, 0]

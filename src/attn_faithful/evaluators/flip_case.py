@@ -62,7 +62,9 @@ class FlipCase:
     def of(cls, block: Block, operator: str) -> FlipCase:
         removal = Removal(block, operator)
         counts = removal.items.sum(1)
-        return cls(block, removal, removal.decided(), counts, _reasons(block, removal, counts))
+        decision = removal.decided()
+        reasons = _reasons(block, removal, counts)
+        return cls(block, removal, decision, counts, reasons)
 
     @property
     def items(self) -> Tensor:
@@ -73,11 +75,12 @@ class FlipCase:
         """Places (B, T) of the items from the most important on, by a source of importance."""
         if source == "attention":
             return removal_order(self.removal.log_weights, self.items)
-        return removal_order(self.block.sources[source].to(self.items.device), self.items)
+        importance = self.block.sources[source].to(self.items.device)
+        return removal_order(importance, self.items)
 
     def random_order(self, draw: int) -> Tensor:
         """Places (B, T) of the items in a random order, by seed and text."""
-        values = torch.zeros(self.items.shape, dtype=torch.float64)
+        values = torch.zeros(self.items.shape, dtype=torch.float64)  # (B, T)
         for row, inside in enumerate(self.items.cpu()):
             generator = self.block.generator(row, "random ranking", draw)
             values[row, inside] = torch.rand(int(inside.sum()), generator=generator, dtype=torch.float64)
@@ -90,17 +93,23 @@ class FlipCase:
         return FlipCurve(size, size / self.counts, mass)
 
     def add(
-        self, rows: ScoreRows, values: Mapping[MetricSpec, Tensor], source: str, otherwise: str = UNDEFINED
+        self,
+        rows: ScoreRows,
+        values: Mapping[MetricSpec, Tensor],
+        source: str,
+        otherwise: str = UNDEFINED,
     ) -> None:
         """Add metrics (B,), NaN for examples that have a reason."""
-        columns = {metric: nan_where(self.reasons, column.double()) for metric, column in values.items()}
+        columns = {}
+        for metric, column in values.items():
+            columns[metric] = nan_where(self.reasons, column.double())
         rows.add(self.block, columns, self.reasons, source, otherwise)
 
 
 def _reasons(block: Block, removal: Removal, counts: Tensor) -> list[str | None]:
     if block.encoded.multi_label:
         return [MULTI_LABEL] * len(block)
-    has_nan = block.encoded.logits.isnan().any(1) | removal.weights.isnan().any(1)
+    has_nan = block.encoded.logits.isnan().any(1) | removal.weights.isnan().any(1)  # (B,)
     return first_reasons({NAN_SCORES: has_nan, NO_TOKEN: counts == 0, ONE_ITEM: counts == 1})
 
 

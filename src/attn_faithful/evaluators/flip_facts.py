@@ -46,7 +46,8 @@ def flip_facts(columns: Columns) -> list[Fact]:
         elif metric == "flip_difference":
             pairs.append(_pair(columns, site, source))
     corrected = holm([pair.p for pair in pairs])
-    facts += [replace(pair, p_holm=p_holm) for pair, p_holm in zip(pairs, corrected, strict=True)]
+    for pair, p_holm in zip(pairs, corrected, strict=True):
+        facts.append(replace(pair, p_holm=p_holm))
     return facts
 
 
@@ -57,7 +58,9 @@ def _values(columns: Columns, site: str, source: str, metric: str) -> np.ndarray
 
 
 def _mean(values: np.ndarray, known: np.ndarray) -> float:
-    return float(values[known].mean()) if known.any() else math.nan
+    if not known.any():
+        return math.nan
+    return float(values[known].mean())
 
 
 def _contingency(columns: Columns, site: str, source: str) -> FlipContingency:
@@ -75,11 +78,12 @@ def _contingency(columns: Columns, site: str, source: str) -> FlipContingency:
 
 
 def _fractions(columns: Columns, site: str, source: str) -> FlipFractions:
+    fraction, _ = _quartiles(_values(columns, site, source, "decision_flip"))
     mass, n = _quartiles(_values(columns, site, source, "flip_mass"))
     return FlipFractions(
         site,
         source,
-        fraction=_quartiles(_values(columns, site, source, "decision_flip"))[0],
+        fraction=fraction,
         n=n,
         mass=mass,
         at_last=_share(_values(columns, site, source, "flip_at_last")),
@@ -107,17 +111,15 @@ def _negative_js(columns: Columns, site: str, source: str) -> NegativeJS:
     # 0.3 must fall into the bin that begins there, which its division by 0.1 would miss
     widths = np.round(gap[known] / WIDTH, 9)
     bin_of_text = np.floor(widths).clip(-1 / WIDTH, 1 / WIDTH - 1).astype(int)
-    negative = change[known] < 0
-    bins = sorted(set(bin_of_text.tolist()))
-    return NegativeJS(
-        site,
-        source,
-        low=[round(b * WIDTH, 10) for b in bins],
-        high=[round((b + 1) * WIDTH, 10) for b in bins],
-        negative=[int(negative[bin_of_text == b].sum()) for b in bins],
-        of=[int((bin_of_text == b).sum()) for b in bins],
-        n=int(known.sum()),
-    )
+    is_negative = change[known] < 0
+    low, high, negative, of = [], [], [], []
+    for number in sorted(set(bin_of_text.tolist())):
+        inside = bin_of_text == number
+        low.append(round(number * WIDTH, 10))
+        high.append(round((number + 1) * WIDTH, 10))
+        negative.append(int(is_negative[inside].sum()))
+        of.append(int(inside.sum()))
+    return NegativeJS(site, source, low=low, high=high, negative=negative, of=of, n=int(known.sum()))
 
 
 def _pair(columns: Columns, site: str, source: str) -> PairedRankings:

@@ -35,7 +35,8 @@ def add_single_removals(rows: ScoreRows, case: FlipCase, orders: Mapping[str, Te
     if not orders or not case.items.shape[1]:
         return
     pairs = {name: _top_and_other(case, name, order) for name, order in orders.items()}
-    logits = case.removal.without(torch.cat(list(pairs.values()), dim=1))  # (B, 2 a ranking, C)
+    places_of_all = torch.cat(list(pairs.values()), dim=1)  # (B, 2 a ranking)
+    logits = case.removal.without(places_of_all)  # (B, 2 a ranking, C)
     parts = logits.split(2, dim=1)
     for (name, places), after in zip(pairs.items(), parts, strict=True):
         _add(rows, case, name, places, after)
@@ -48,22 +49,26 @@ def _top_and_other(case: FlipCase, name: str, order: Tensor) -> Tensor:
         if count > 1:
             generator = case.block.generator(row, "other item", name)
             rank[row] = 1 + int(torch.randint(count - 1, (), generator=generator))
-    other = order.gather(1, rank.to(order.device)[:, None])
+    other = order.gather(1, rank.to(order.device)[:, None])  # (B, 1)
     return torch.stack([order[:, 0], other[:, 0]], dim=1)
 
 
 def _add(rows: ScoreRows, case: FlipCase, name: str, places: Tensor, after: Tensor) -> None:
     """Add the metrics of a ranking, from the logits (B, 2, C) without the items at ``places`` (B, 2)."""
-    flips = flipped(after, case.decision)
-    observed = probabilities(case.block.encoded.logits.double(), False)[:, None]
-    js = jsd(probabilities(after.nan_to_num(), False), observed.expand(after.shape), validate_args=False)  # (B, 2)
+    flips = flipped(after, case.decision)  # (B, 2)
+    observed = probabilities(case.block.encoded.logits.double(), False)[:, None]  # (B, 1, C)
+    removed = probabilities(after.nan_to_num(), False)  # (B, 2, C)
+    js = jsd(removed, observed.expand(after.shape), validate_args=False)  # (B, 2)
     weights = case.removal.weights.gather(1, places)  # (B, 2)
+    # (B,) each
     top_flips, other_flips = flips.unbind(1)
+    top_js, other_js = js.unbind(1)
+    top_weight, other_weight = weights.unbind(1)
     values = {
-        SINGLE_JS: js[:, 0],
-        JS_DIFFERENCE: js[:, 0] - js[:, 1],
-        NEGATIVE: js[:, 0] < js[:, 1],
-        ATTENTION_DIFFERENCE: weights[:, 0] - weights[:, 1],
+        SINGLE_JS: top_js,
+        JS_DIFFERENCE: top_js - other_js,
+        NEGATIVE: top_js < other_js,
+        ATTENTION_DIFFERENCE: top_weight - other_weight,
         BOTH: top_flips & other_flips,
         TOP_ONLY: top_flips & ~other_flips,
         RANDOM_ONLY: ~top_flips & other_flips,

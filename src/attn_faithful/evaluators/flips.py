@@ -104,9 +104,10 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
     orders = {name: case.order(name) for name in settings.rankings}
     curves = {name: case.curve(order) for name, order in orders.items()}
     if settings.random:
-        drawn = [case.curve(case.random_order(draw)) for draw in range(settings.random)]
+        random_orders = [case.random_order(draw) for draw in range(settings.random)]
+        drawn = [case.curve(order) for order in random_orders]
         curves[RANDOM] = FlipCurve.mean(drawn)
-        fractions = torch.stack([curve.fraction for curve in drawn])
+        fractions = torch.stack([curve.fraction for curve in drawn])  # (draws, B)
         case.add(rows, {SPREAD: fractions.std(0, correction=0)}, source=RANDOM, otherwise=NEVER)
     fewest = None
     smallest = _smallest_set(case, settings)
@@ -117,7 +118,8 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
     for name, curve in curves.items():
         case.add(rows, _values(name, curve, case.counts, fewest), source=name, otherwise=NEVER)
     single = settings.rankings if settings.single is None else settings.single
-    add_single_removals(rows, case, {name: orders[name] for name in single})
+    orders_of_single = {name: orders[name] for name in single}
+    add_single_removals(rows, case, orders_of_single)
     if "attention" in curves:
         for name, curve in curves.items():
             if name not in ("attention", SMALLEST, GREEDY):
@@ -147,7 +149,8 @@ def _smallest_set(case: FlipCase, settings: FlipSettings) -> FlipSet | None:
 
 def _fewest(curves: Mapping[str, FlipCurve]) -> Tensor:
     """The fewest items (B,) that are known to change the decision; inf where none are."""
-    sizes = torch.stack([curve.size for name, curve in curves.items() if name != RANDOM])
+    known = [curve.size for name, curve in curves.items() if name != RANDOM]
+    sizes = torch.stack(known)  # (rankings, B)
     return torch.where(sizes.isnan(), math.inf, sizes).amin(0)
 
 
@@ -157,8 +160,9 @@ def _add_sets(rows: ScoreRows, case: FlipCase, smallest: FlipSet) -> None:
     for removed, items in zip(smallest.removed, case.items, strict=True):
         places.append(removed[items].nonzero()[:, 0].tolist())
     further = {"removed": places, "exact": [case.removal.exact] * len(places)}
-    exists = smallest.removed.any(1)
-    rows.add_variants(case.block, [VariantColumns("flips", smallest.name, exists, further)])
+    exists = smallest.removed.any(1)  # (B,)
+    alternative = VariantColumns("flips", smallest.name, exists, further)
+    rows.add_variants(case.block, [alternative])
 
 
 def _values(name: str, curve: FlipCurve, counts: Tensor, fewest: Tensor | None) -> dict[MetricSpec, Tensor]:

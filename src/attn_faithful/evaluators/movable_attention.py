@@ -50,18 +50,24 @@ class Movable:
 
 def movable_of(block: Block) -> Movable | None:
     """The movable attention of an affine read-out of one attention and one label a text; None for others."""
-    encoded, affine = block.encoded, block.encoded.affine
+    encoded = block.encoded
+    affine = encoded.affine
     if affine is None or encoded.multi_label or encoded.attention.shape[1] != 1:
         return None
-    attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
+    # (B, T) each
+    attention = encoded.attention[:, 0].double()
+    items = block.items[:, 0]
     fixed = torch.where(items, 0.0, attention)
     on_items = torch.where(items, attention, 0.0)
-    weight = torch.where((fixed > 0).any(-1), on_items.sum(-1), 1.0)
+    something_is_fixed = (fixed > 0).any(-1)  # (B,)
+    weight = torch.where(something_is_fixed, on_items.sum(-1), 1.0)  # (B,)
     # of no weight any shares will do
     even = items / items.sum(-1, keepdim=True).clamp(min=1)
     shares = on_items / torch.where(weight == 0, 1.0, weight)[:, None]
     shares = torch.where(weight[:, None] == 0, even, shares)
-    token_logits = affine.token_logits.double()
-    fixed_logits = fixed[:, None] @ torch.where(fixed[..., None] > 0, token_logits, 0.0)  # (B, 1, C)
+    token_logits = affine.token_logits.double()  # (B, T, C)
+    logits_of_fixed = torch.where(fixed[..., None] > 0, token_logits, 0.0)  # 0 times infinity would be NaN
+    fixed_logits = fixed[:, None] @ logits_of_fixed  # (B, 1, C)
     bias = affine.bias.double() + fixed_logits[:, 0]
-    return Movable(shares, items, token_logits * weight[:, None, None], bias, weight, fixed)
+    logits_at_weight = token_logits * weight[:, None, None]
+    return Movable(shares, items, logits_at_weight, bias, weight, fixed)

@@ -93,7 +93,8 @@ class Sampled:
 
     def by_example(self) -> list[Tensor]:
         """The changes of each example, under its permutations alone."""
-        return [changes[:count] for changes, count in zip(self.changes, self.counts, strict=True)]
+        pairs = zip(self.changes, self.counts, strict=True)
+        return [changes[:count] for changes, count in pairs]
 
 
 def run(block: Block, settings: PermutationSettings) -> ScoreRows:
@@ -112,25 +113,31 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     sampled = _sampled(block, settings)
     changes = sampled.by_example()
     median = torch.tensor([_median(changes_of_text) for changes_of_text in changes], dtype=torch.float64)
-    has_item = block.items.flatten(1).any(1)
-    weights = block.encoded.over_items.double()
-    largest = torch.where(block.items.any(1), weights, -math.inf).amax(-1)
+    has_item = block.items.flatten(1).any(1)  # (B,)
+    weights = block.encoded.over_items.double()  # (B, T)
+    largest = torch.where(block.items.any(1), weights, -math.inf).amax(-1)  # (B,)
     columns = [
         ScoreColumn(MEDIAN.name, nan_where(reasons, median), reasons),
         *_decision_columns(block, sampled, reasons),
         ScoreColumn(LARGEST.name, largest.masked_fill(~has_item, math.nan), reasons),
     ]
-    further = {"changes": [changes_of_text.tolist() for changes_of_text in changes], "output_tvd": median}
+    further = {
+        "changes": [changes_of_text.tolist() for changes_of_text in changes],
+        "output_tvd": median,
+    }
+    alternative = VariantColumns("permutation", block.attention, is_defined(reasons), further)
     rows = ScoreRows()
     rows.add_columns(block, columns)
-    rows.add_variants(block, [VariantColumns("permutation", block.attention, is_defined(reasons), further)])
+    rows.add_variants(block, [alternative])
     return rows
 
 
 def run_decision(block: Block, settings: PermutationSettings) -> ScoreRows:
     """The metrics of `run` that are about the decision, of a block of one label."""
+    sampled = _sampled(block, settings)
+    reasons = _reasons(block)
     rows = ScoreRows()
-    rows.add_columns(block, _decision_columns(block, _sampled(block, settings), _reasons(block)))
+    rows.add_columns(block, _decision_columns(block, sampled, reasons))
     return rows
 
 
@@ -153,7 +160,7 @@ def _reasons(block: Block) -> list[str | None]:
     slots = block.items.shape[1]
     attention = block.encoded.attention.double()
     possible, reasons = permutable(attention.flatten(0, 1), block.items.flatten(0, 1))
-    possible_in_any = possible.view(-1, slots).any(1).tolist()
+    possible_in_any = possible.view(-1, slots).any(1).tolist()  # one an example
     longest = block.items.sum(-1).argmax(1).tolist()
     reasons_of_examples: list[str | None] = []
     for row, slot in enumerate(longest):
@@ -168,7 +175,7 @@ def _median(changes: Tensor) -> float:
 
 
 def _sampled(block: Block, settings: PermutationSettings) -> Sampled:
-    encoded, items = block.encoded, block.items
+    encoded = block.encoded
     orders = _orders(block, settings)
     counts = [0] * len(block)
     for order in orders:
@@ -180,19 +187,21 @@ def _sampled(block: Block, settings: PermutationSettings) -> Sampled:
         permuted = encoded.attention[:, None].repeat(1, end - start, 1, 1)  # (B, K, S, T)
         for order in orders:
             sources = order.sources[start:end]
-            permuted[order.row, : len(sources), order.slot, order.places] = encoded.attention[
-                order.row, order.slot, sources
-            ]
+            weights = encoded.attention[order.row, order.slot, sources]  # (K, n)
+            permuted[order.row, : len(sources), order.slot, order.places] = weights
         with torch.no_grad():
             chunks.append(encoded.decode(permuted))
     logits = torch.cat(chunks, dim=1)  # (B, K, C)
     after = probabilities(logits.double(), encoded.multi_label)
-    before = probabilities(encoded.logits.double(), encoded.multi_label)[:, None]
-    changes = output_change(after, before, encoded.multi_label)
-    same_decision = _decided(logits, encoded.multi_label) == _decided(encoded.logits, encoded.multi_label)[:, None]
-    is_own = (torch.arange(most) < torch.tensor(counts)[:, None]).to(items.device)  # (B, K)
-    flips = ~same_decision.flatten(2).all(-1) & is_own
-    return Sampled(changes, flips.double().sum(1) / is_own.sum(1), counts)
+    before = probabilities(encoded.logits.double(), encoded.multi_label)[:, None]  # (B, 1, C)
+    changes = output_change(after, before, encoded.multi_label)  # (B, K)
+    own_decision = _decided(encoded.logits, encoded.multi_label)[:, None]
+    same_decision = _decided(logits, encoded.multi_label) == own_decision  # (B, K, 1 or C)
+    is_own = torch.arange(most) < torch.tensor(counts)[:, None]  # (B, K), not of a text with more permutations
+    is_own = is_own.to(block.items.device)
+    flips = ~same_decision.flatten(2).all(-1) & is_own  # (B, K)
+    share = flips.double().sum(1) / is_own.sum(1)
+    return Sampled(changes, share, counts)
 
 
 @dataclass(frozen=True)
@@ -215,24 +224,31 @@ def _orders(block: Block, settings: PermutationSettings) -> list[SlotOrders]:
     """The permutations of every slot that has two items or more."""
     orders = []
     for row, slots in enumerate(block.items):
-        places_of_slots = {slot: items.nonzero()[:, 0] for slot, items in enumerate(slots)}
-        places_by_slot = {slot: places for slot, places in places_of_slots.items() if len(places) > 1}
+        places_by_slot = {}
+        for slot, items in enumerate(slots):
+            places = items.nonzero()[:, 0]
+            if len(places) > 1:
+                places_by_slot[slot] = places
         generators = [_generator(block, row, slot) for slot in places_by_slot]
         counts = [len(places) for places in places_by_slot.values()]
         dealt = joint_permutations(counts, settings.permutations, generators, settings.identity)
         for (slot, places), order in zip(places_by_slot.items(), dealt, strict=True):
-            orders.append(SlotOrders(row, slot, places, places[order.to(places.device)]))
+            sources = places[order.to(places.device)]
+            orders.append(SlotOrders(row, slot, places, sources))
     return orders
 
 
 def _generator(block: Block, row: int, slot: int) -> torch.Generator:
-    # the key of the first slot is that of models of one slot
-    return block.generator(row, "permutation", slot) if slot else block.generator(row, "permutation")
+    if slot == 0:  # the key of the first slot is that of models of one slot
+        return block.generator(row, "permutation")
+    return block.generator(row, "permutation", slot)
 
 
 def _decided(logits: Tensor, multi_label: bool) -> Tensor:
     """(..., 1) the class, or (..., C) which labels."""
-    return logits > 0 if multi_label else logits.argmax(-1, keepdim=True)
+    if multi_label:
+        return logits > 0
+    return logits.argmax(-1, keepdim=True)
 
 
 def _exact(block: Block) -> tuple[Tensor, Tensor]:
@@ -241,8 +257,11 @@ def _exact(block: Block) -> tuple[Tensor, Tensor]:
     nothing = torch.full((len(block),), math.nan, dtype=torch.float64)
     if encoded.affine is None or encoded.multi_label:
         return nothing, nothing
-    attention, items = encoded.attention[:, 0].double(), block.items[:, 0]
-    token_logits, bias = encoded.affine.token_logits.double(), encoded.affine.bias.double()
+    # (B, T) each
+    attention = encoded.attention[:, 0].double()
+    items = block.items[:, 0]
+    token_logits = encoded.affine.token_logits.double()  # (B, T, C)
+    bias = encoded.affine.bias.double()  # (B, C)
     # what keeps its weight adds to the bias
     fixed = torch.where(items, 0.0, attention)[:, None] @ token_logits  # (B, 1, C)
     bias = bias + fixed[:, 0]
@@ -250,9 +269,10 @@ def _exact(block: Block) -> tuple[Tensor, Tensor]:
     certified = permutation_certificate(moved, items, token_logits, bias).double()
     if token_logits.shape[-1] != 2:
         return nothing, certified
-    extremes = permutation_extremes(moved, items, token_logits[..., 1] - token_logits[..., 0])
-    margins = torch.stack(extremes, dim=-1) + _margin(bias)  # (B, 2)
-    observed = _margin(encoded.logits.double())
+    token_margins = token_logits[..., 1] - token_logits[..., 0]  # (B, T)
+    extremes = permutation_extremes(moved, items, token_margins)
+    margins = torch.stack(extremes, dim=-1) + _margin(bias)  # (B, 2), the smallest and the largest
+    observed = _margin(encoded.logits.double())  # (B, 1)
     largest = (margins.sigmoid() - observed.sigmoid()).abs().amax(-1)
     return largest, certified
 

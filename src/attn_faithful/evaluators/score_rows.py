@@ -46,7 +46,8 @@ class ScoreColumn:
         """Value and reason of every example, slot after slot; a reason stands beside NaN and nothing else."""
         values = self.values.flatten().tolist()
         reasons = self.reasons or [None] * len(values)
-        return [self._cell(float(value), reason) for value, reason in zip(values, reasons, strict=True)]
+        pairs = zip(values, reasons, strict=True)
+        return [self._cell(float(value), reason) for value, reason in pairs]
 
     def _cell(self, value: float, reason: str | None) -> Cell:
         if value == value:
@@ -120,7 +121,9 @@ class VariantColumns:
 
 
 def _as_list(column: Tensor | Sequence[Any]) -> Sequence[Any]:
-    return column.tolist() if isinstance(column, Tensor) else column
+    if isinstance(column, Tensor):
+        return column.tolist()
+    return column
 
 
 class ScoreRows:
@@ -149,7 +152,9 @@ class ScoreRows:
             values: metric -> (B,).
             reasons, source, otherwise: as for `ScoreColumn`.
         """
-        columns = [ScoreColumn(metric.name, column, reasons, otherwise, source) for metric, column in values.items()]
+        columns = []
+        for metric, column in values.items():
+            columns.append(ScoreColumn(metric.name, column, reasons, otherwise, source))
         self.add_columns(block, columns)
 
     def add_columns(self, block: Block, columns: Sequence[ScoreColumn]) -> None:

@@ -140,7 +140,9 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
 
     @staticmethod
     def masks(
-        tokens: Tensor, attention_mask: Tensor | None, special_tokens_mask: Tensor | None
+        tokens: Tensor,
+        attention_mask: Tensor | None,
+        special_tokens_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Which tokens (B, T, ...) are read, and which are content, (B, T) bool."""
         if attention_mask is None:
@@ -148,7 +150,9 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
         else:
             check_shape("attention_mask", attention_mask, "B T")
             read = attention_mask.bool()
-        content = read if special_tokens_mask is None else read & ~special_tokens_mask.bool()
+        content = read
+        if special_tokens_mask is not None:
+            content = read & ~special_tokens_mask.bool()
         return read, content
 
     def paired(self, values: Tensor) -> Tensor:
@@ -194,16 +198,17 @@ class EmbeddingClassifier(PreTrainedModel, AttentionModel):
             weights = torch.tensor(self.config.class_weights, dtype=logits.dtype, device=logits.device)
         known = labels >= 0
         if labels.dim() > 1:
-            known = known.flatten(1).all(1)
+            known = known.flatten(1).all(1)  # (B,)
         if not bool(known.any()):
             return None
-        logits, labels = logits[known], labels[known]
+        logits = logits[known]
+        labels = labels[known]
         if self.config.multi_label:
             return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), pos_weight=weights)
         impossible = logits.gather(1, labels[:, None]).isneginf()[:, 0]
         if bool(impossible.any()):
             raise InputError(f"Label {int(labels[impossible][0])} is none of its candidates; its loss is infinite.")
-        losses = F.cross_entropy(logits, labels, weight=weights, reduction="none")
+        losses = F.cross_entropy(logits, labels, weight=weights, reduction="none")  # (known texts,)
         return losses.sum() / len(losses)
 
 

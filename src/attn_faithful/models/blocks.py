@@ -116,7 +116,9 @@ def distinct_blocks(dataset: Any, cost: Callable[[int], int] = lambda length: le
 
 
 def blocks(
-    lengths: Sequence[int], keys: Sequence[str], cost: Callable[[int], int] = lambda length: length
+    lengths: Sequence[int],
+    keys: Sequence[str],
+    cost: Callable[[int], int] = lambda length: length,
 ) -> list[list[int]]:
     """Rows that are encoded together, longest texts first.
 

@@ -136,7 +136,8 @@ class AttentionClassifierConfig(PreTrainedConfig):
 
         A model that was built before keeps its logits, and says so when it is run.
         """
-        if name not in ("id2label", "label2id") or value is None or not self.__dict__.get("_post_init_done"):
+        names_classes = name in ("id2label", "label2id") and value is not None
+        if not names_classes or not self.__dict__.get("_post_init_done"):
             super().__setattr__(name, value)
             return
         usual = self.output == _usual_output(self.num_labels)
@@ -149,7 +150,10 @@ class AttentionClassifierConfig(PreTrainedConfig):
     @classmethod
     def _check_known(cls, arguments: dict[str, Any], writer: str | None) -> None:
         """Raise for names that are no settings, which transformers would keep without an error."""
-        unknown = sorted(name for name in arguments if name not in _OF_TRANSFORMERS and not name.startswith("_"))
+        unknown = []
+        for name in sorted(arguments):
+            if name not in _OF_TRANSFORMERS and not name.startswith("_"):
+                unknown.append(name)
         if unknown and _newer(writer):
             raise InputError(
                 f"The configuration sets {', '.join(unknown)}, which is not known here. {_too_old(writer)}"
@@ -187,7 +191,11 @@ class AttentionClassifierConfig(PreTrainedConfig):
         own_class = f"{type(self).__module__}.{type(self).__name__}"
         if own_class.startswith("attn_faithful."):
             addresses = {"AutoConfig": own_class, "AutoModelForSequenceClassification": self.model_class}
-            content["auto_map"] = {auto: f"{_CODE}.{_split(address)[1]}" for auto, address in addresses.items()}
+            auto_map = {}
+            for auto_class, address in addresses.items():
+                _, name = _split(address)
+                auto_map[auto_class] = f"{_CODE}.{name}"
+            content["auto_map"] = auto_map
             _write_code(path.with_name(f"{_CODE}.py"), list(addresses.values()))
         path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

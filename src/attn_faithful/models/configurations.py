@@ -57,5 +57,6 @@ def origin_of(config: Any) -> str | None:
 
 def attention_implementations(config: Any) -> list[str]:
     """The attention implementation of a configuration and of those inside it."""
-    inner = [getattr(config, name) for name in sorted(getattr(config, "sub_configs", None) or {})]
+    names = sorted(getattr(config, "sub_configs", None) or {})
+    inner = [getattr(config, name) for name in names]
     return [str(getattr(part, "_attn_implementation", None)) for part in (config, *inner)]

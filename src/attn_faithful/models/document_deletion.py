@@ -95,6 +95,7 @@ def logits_without(
 
 def _shortened(model: HierarchicalModel, documents: Documents, keep: Tensor, part: Tensor) -> Tensor:
     """Logits (P, C) of the shortened documents ``part`` (P,), numbered over documents and alternatives."""
+    # (P,) each
     document = part // keep.shape[1]
     alternative = part % keep.shape[1]
     kept = keep[document, alternative]  # (P, T)
@@ -108,14 +109,15 @@ def _shortened(model: HierarchicalModel, documents: Documents, keep: Tensor, par
     changed[row, sentence_ids[row, token]] = True
 
     kept = kept & changed.gather(1, sentence_ids.clamp(0, slots - 1))
-    again = split_sentences(sentence_ids, read & kept, documents.content[document] & kept)
-    vectors = torch.where(changed[:, :, None], 0, documents.vectors[document])
-    present = documents.sentences.present[document] & ~changed
+    content = documents.content[document]
+    again = split_sentences(sentence_ids, read & kept, content & kept)
+    vectors = torch.where(changed[:, :, None], 0, documents.vectors[document])  # (P, S, N)
+    present = documents.sentences.present[document] & ~changed  # (P, S)
     if len(again.row):
-        embedded = again.pack(documents.embedded[document])
-        states = encode_by_length(model.encoder, embedded, again.read)
-        words, _ = model.attention(states, again.content)
-        sentence = again.row % again.size[1]
+        embedded = again.pack(documents.embedded[document])  # (M, L, E)
+        states = encode_by_length(model.encoder, embedded, again.read)  # (M, L, N)
+        words, _ = model.attention(states, again.content)  # (M, L)
+        sentence = again.row % again.size[1]  # (M,)
         vectors[again.document, sentence] = attended(words, states)
         is_present = torch.ones_like(sentence, dtype=torch.bool)
         present = present.index_put((again.document, sentence), is_present)

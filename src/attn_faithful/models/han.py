@@ -87,7 +87,7 @@ class HANClassifier(EmbeddingClassifier):
         if sentence_weights is not None:
             check_shape("sentence_weights", sentence_weights, "B S")
         logits, weights = self.conclude(sentences.by_document(vectors), sentences.present, sentence_weights)
-        shares = weights.flatten()[sentences.row]  # (M,)
+        shares = weights.flatten()[sentences.row]  # (M,), the weight of each row's sentence
         output = AttentionClassifierOutput(
             loss=self.loss_of(logits, labels),
             logits=logits,
@@ -116,20 +116,23 @@ class HANClassifier(EmbeddingClassifier):
                 "attn_faithful.data.sentence_tokenizer.with_sentences."
             )
         sentences = split_sentences(sentence_ids, read, content)
-        packed = self.dropout(sentences.pack(embedded))
-        return encode_by_length(self.encoder, packed, sentences.read), sentences
+        packed = self.dropout(sentences.pack(embedded))  # (M, L, E)
+        states = encode_by_length(self.encoder, packed, sentences.read)
+        return states, sentences
 
     def _encode_sentences(self, vectors: Tensor, present: Tensor) -> Tensor:
         """States of the sentences (B, S, N) from their vectors."""
-        return encode_padded(self.sentence_encoder, self.sentence_dropout(vectors), present)
+        vectors = self.sentence_dropout(vectors)
+        return encode_padded(self.sentence_encoder, vectors, present)
 
     def conclude(self, vectors: Tensor, present: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, C) of documents, from the vectors of their sentences (B, S, N), and the attention to these."""
-        documents = self._encode_sentences(vectors, present)
+        documents = self._encode_sentences(vectors, present)  # (B, S, N)
         if weights is None:
-            weights, _ = self.sentence_attention(documents, present)
+            weights, _ = self.sentence_attention(documents, present)  # (B, S)
         context = attended(weights, documents)  # (B, N)
-        return self.paired(self.readout(self.classifier_dropout(context))), weights
+        values = self.readout(self.classifier_dropout(context))
+        return self.paired(values), weights
 
     def fixed_attention(self, batch: Batch) -> dict[str, Tensor]:
         """Arguments of the forward that hold all of the model's attention as it is."""
@@ -154,7 +157,7 @@ class HANClassifier(EmbeddingClassifier):
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
             states, sentences = self.read(**inputs)
-            states = at_least_float32(states)
+            states = at_least_float32(states)  # (M, L, N)
             words, scores = self.attention(states, sentences.content)  # (M, L)
             if site == "word":
                 return self._at_words(inputs["sentence_ids"], sentences, states, words, scores)
@@ -164,9 +167,10 @@ class HANClassifier(EmbeddingClassifier):
     def _at_sentences(self, inputs: dict[str, Tensor], sentences: Sentences, vectors: Tensor) -> Encoded:
         present = sentences.present
         documents = self._encode_sentences(sentences.by_document(vectors), present)  # (B, S, N)
-        attention, scores = self.sentence_attention(documents, present)
+        attention, scores = self.sentence_attention(documents, present)  # (B, S)
         weight = self.paired(self.readout.weight.to(documents.dtype).T)  # (N, C)
-        bias = self.paired(for_later(self.readout.bias, documents.dtype)).expand(len(documents), -1)  # (B, C)
+        bias = self.paired(for_later(self.readout.bias, documents.dtype))
+        bias = bias.expand(len(documents), -1)  # (B, C)
         affine = Affine(documents @ weight, bias)
 
         def decode(weights: Tensor) -> Tensor:
@@ -199,12 +203,13 @@ class HANClassifier(EmbeddingClassifier):
         scores: Tensor,
     ) -> Encoded:
         slots = sentences.size[1]
-        content = sentences.unpack(sentences.content.long()).bool()
+        content = sentences.unpack(sentences.content.long()).bool()  # (B, T)
         in_sentence = sentences.unpack(words.to(states.dtype))  # (B, T), attention within each sentence
-        attention = at_slots(in_sentence, sentence_ids, slots)
+        attention = at_slots(in_sentence, sentence_ids, slots)  # (B, S, T)
         decode = _WordDecoder(self, sentences.unpack(states), sentences.present)
         with torch.no_grad():
             _, shares = decode.concluded(attention[:, None])  # (B, S)
+        share_of_token = shares.gather(1, sentence_ids.long().clamp(0, slots - 1))  # (B, T)
         return Encoded(
             attention=attention,
             allowed=at_slots(content, sentence_ids, slots),
@@ -215,7 +220,7 @@ class HANClassifier(EmbeddingClassifier):
             scores=sentences.unpack(scores)[:, None].expand(-1, slots, -1),
             project=self.attention.project,
             multi_label=self.config.multi_label,
-            pooled=in_sentence * shares.gather(1, sentence_ids.long().clamp(0, slots - 1)),
+            pooled=in_sentence * share_of_token,
         )
 
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:

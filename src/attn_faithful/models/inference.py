@@ -37,10 +37,11 @@ class Outputs:
     @classmethod
     def of(cls, rows: list[Row], classes: int) -> Outputs:
         """Outputs of the rows in the order of their places."""
+        if not rows:
+            return cls(np.zeros((0, classes)), [])
         rows = sorted(rows, key=lambda row: row[0])
-        probabilities = [row[1] for row in rows]
-        attention = [row[2] for row in rows]
-        return cls(np.stack(probabilities) if rows else np.zeros((0, classes)), attention)
+        _, probabilities, attention = zip(*rows, strict=True)
+        return cls(np.stack(probabilities), list(attention))
 
 
 def planned(model: AttentionModel, dataset: Any) -> list[Block]:
@@ -68,7 +69,8 @@ def encode_block(
         the batch on the model's device, and what the model did.
     """
     device = next(model.parameters()).device
-    batch = collate([dataset[i] for i in block.first])
+    rows = [dataset[place] for place in block.first]
+    batch = collate(rows)
     batch.pop("labels", None)
     batch = {name: value.to(device) for name, value in batch.items()}
     with torch.no_grad():

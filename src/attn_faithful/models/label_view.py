@@ -39,11 +39,16 @@ def label_view(encoded: Encoded, label: int, decode: Decode | None = None) -> En
     decode_all = encoded.decode if decode is None else decode
     affine = encoded.affine
     if affine is not None:
-        affine = Affine(no_and_yes(affine.token_logits, label), no_and_yes(affine.bias, label))
+        token_logits = no_and_yes(affine.token_logits, label)  # (B, T, 2)
+        affine = Affine(token_logits, no_and_yes(affine.bias, label))
+
+    def decode_label(attention: Tensor) -> Tensor:
+        return no_and_yes(decode_all(attention), label)
+
     return replace(
         encoded,
         logits=no_and_yes(encoded.logits, label),
-        decode=lambda attention: no_and_yes(decode_all(attention), label),
+        decode=decode_label,
         affine=affine,
         multi_label=False,
     )
@@ -72,7 +77,9 @@ class Remembered:
 
 def _digest(values: Tensor) -> bytes:
     """A digest of the shape, type and bits of a tensor."""
-    digest = hashlib.sha256(repr((values.shape, values.dtype)).encode())
+    kind = repr((values.shape, values.dtype))
+    digest = hashlib.sha256(kind.encode())
     if values.numel():
-        digest.update(values.view(-1).view(torch.uint8).numpy().tobytes())
+        bits = values.view(-1).view(torch.uint8)
+        digest.update(bits.numpy().tobytes())
     return digest.digest()

@@ -140,7 +140,8 @@ class AttentionClassifier(EmbeddingClassifier):
         every_word = words[None] >= 0
         states = self.encoder(looked_up(self.embedding, words[None]), every_word)  # (1, W, N)
         if attention is None:
-            scores = self.attention.scorer(states, None).expand(len(ids), -1).gather(1, place)  # (B, T)
+            score_of_word = self.attention.scorer(states, None)  # (1, W)
+            scores = score_of_word.expand(len(ids), -1).gather(1, place)  # (B, T)
             attention = self.attention.project(scores, content)
         weights = torch.where(read, attention, 0.0)  # padding has no state
         by_word = weights.new_zeros(len(ids), len(words)).scatter_add(1, place, weights)  # (B, W)
@@ -158,7 +159,8 @@ class AttentionClassifier(EmbeddingClassifier):
         """States (B, T, N), which tokens are content (B, T), and the query's vector (B, Nq)."""
         embedded, read, content = self.embed(input_ids, attention_mask, special_tokens_mask, inputs_embeds)
         states = encode_padded(self.encoder, self.dropout(embedded), read)
-        return states, content, self.query_vector(query_input_ids, query_attention_mask)
+        query = self.query_vector(query_input_ids, query_attention_mask)
+        return states, content, query
 
     def query_vector(self, ids: Tensor | None, mask: Tensor | None) -> Tensor | None:
         """The vector (B, Nq) of queries (B, Q); None of a model without a query.
@@ -172,16 +174,18 @@ class AttentionClassifier(EmbeddingClassifier):
             return None
         if ids is None:
             raise InputError("The model has a query: expected `query_input_ids`.")
-        read = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+        read = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()  # (B, Q)
         compact, order = compaction(read)
         embedded = self.dropout(looked_up(self.query_embedding, ids))  # (B, Q, E)
         embedded = embedded.gather(1, wide(order, self.config.embedding_size))
-        return self.query_encoder.summary(self.query_encoder(embedded, compact), compact)
+        states = self.query_encoder(embedded, compact)  # (B, Q, Nq)
+        return self.query_encoder.summary(states, compact)
 
     def cost(self, length: int) -> int:
         """Cells that a text of so many tokens takes, see `blocks.CELLS`; in a transformer its attention counts."""
-        heads = self.config.num_heads if self.config.encoder == "transformer" else 0
-        return length * max(1, heads * length // 1024)
+        if self.config.encoder != "transformer":
+            return length
+        return length * max(1, self.config.num_heads * length // 1024)
 
     def read_out(self, context: Tensor, query: Tensor | None = None, candidates: Tensor | None = None) -> Tensor:
         """Logits (B, C) of what was attended.
@@ -237,7 +241,10 @@ class AttentionClassifier(EmbeddingClassifier):
         )
 
     def _decoding(
-        self, states: Tensor, query: Tensor | None, candidates: Tensor | None
+        self,
+        states: Tensor,
+        query: Tensor | None,
+        candidates: Tensor | None,
     ) -> tuple[Callable[[Tensor], Tensor], Affine | None]:
         """What maps weights (B, K, T) to logits (B, K, C), and what these are affine in, if they are.
 
@@ -256,7 +263,11 @@ class AttentionClassifier(EmbeddingClassifier):
         own_bias = self.paired(for_later(self.readout.bias, states.dtype))
         bias = among(own_bias.expand(len(states), -1), candidates)  # (B, C)
         affine = Affine(states @ weight, bias)
-        return lambda weights: weights @ affine.token_logits + bias[:, None], affine
+
+        def through_affine(weights: Tensor) -> Tensor:
+            return weights @ affine.token_logits + bias[:, None]  # (B, K, C)
+
+        return through_affine, affine
 
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.

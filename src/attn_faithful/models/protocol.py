@@ -178,7 +178,10 @@ class AttentionModel:
         return self
 
     def choosing(
-        self, queries: str = "auto", heads: Sequence[int] | None = None, layers: Sequence[int] | None = None
+        self,
+        queries: str = "auto",
+        heads: Sequence[int] | None = None,
+        layers: Sequence[int] | None = None,
     ) -> AttentionModel:
         """The same model, of which other rows, heads or layers are slots; of layered models."""
         raise TypeError("a layered model defines choosing")

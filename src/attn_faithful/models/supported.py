@@ -171,13 +171,14 @@ def _check_names(model: Any, name: str) -> None:
 
 
 def _check_implementation(model: Any, name: str) -> None:
-    names = {str(config._attn_implementation) for config in configs_of(model)}
-    unknown = sorted(each for each in names if each not in SPARSE and not each.startswith(SOFTMAX))
+    names = sorted({str(config._attn_implementation) for config in configs_of(model)})
+    unknown = [each for each in names if each not in SPARSE and not each.startswith(SOFTMAX)]
     projections = {projection_of(each) for each in names}
     if unknown or len(projections) > 1:
+        named = " and ".join(repr(each) for each in unknown or names)
         raise InputError(
             f"Expected one known projection in all of {name}, but its attention implementation is "
-            f"{' and '.join(map(repr, unknown or sorted(names)))}; call its set_attn_implementation('sdpa') first."
+            f"{named}; call its set_attn_implementation('sdpa') first."
         )
 
 
@@ -193,10 +194,10 @@ def _check_weights(model: Any, name: str) -> None:
         raise InputError(f"{name} is quantised ({quantised[0]}), and {_ROUNDING}; wrap the model as it was before.")
     dtypes = {weight.dtype for weight in model.parameters()}
     if dtypes - {torch.float32, torch.float64}:
-        low = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+        type_names = sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)
         raise InputError(
-            f"{name} is in {low}, in which small changes drown in rounding; wrap model.float(), or load it with "
-            "dtype=torch.float32."
+            f"{name} is in {', '.join(type_names)}, in which small changes drown in rounding; wrap model.float(), or "
+            "load it with dtype=torch.float32."
         )
     devices = sorted({str(tensor.device) for tensor in (*model.parameters(), *model.buffers())})
     if "meta" in devices:
@@ -228,7 +229,9 @@ def check_logits(model: nn.Module, output: Any, texts: int) -> Tensor:
     logits = getattr(output, "logits", None)
     classes = model.config.num_labels
     if not isinstance(logits, Tensor) or logits.shape != (texts, classes):
-        result = f"some of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else "none"
+        result = "none"
+        if isinstance(logits, Tensor):
+            result = f"some of shape {tuple(logits.shape)}"
         raise InputError(
             f"Expected a classifier of texts, whose logits have the shape ({texts}, {classes}), but "
             f"{type(model).__name__} gave {result}. {SUPPORTED}."

@@ -39,15 +39,7 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         >>> words.attention.round(decimals=2)
         tensor([[[0.1000, 0.6500, 0.2500]]])
     """
-    if encoded.members is not None:
-        raise InputError(f"Words are made of tokens, but this site attends to {encoded.items}s; choose another site.")
-    check_shape("word_ids", word_ids, "B T")
-    if word_ids.shape != encoded.content.shape:
-        raise InputError(
-            f"Expected `word_ids` of shape {tuple(encoded.content.shape)}, but got {tuple(word_ids.shape)}."
-        )
-    if bool((encoded.content & (word_ids < 0)).any()):
-        raise InputError("Expected a word for every content token, but `word_ids` is below 0 at one.")
+    _check_words(encoded, word_ids)
     members = torch.where(encoded.content, word_ids.long(), -1)  # (B, T)
     apart = encoded.allowed.any(1) & ~encoded.content  # (B, T), such as special tokens
     items = _Items.of(members, apart)
@@ -88,6 +80,19 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         pooled=pooled,
         members=members,
     )
+
+
+def _check_words(encoded: Encoded, word_ids: Tensor) -> None:
+    """Raise unless every content token has a word."""
+    if encoded.members is not None:
+        raise InputError(f"Words are made of tokens, but this site attends to {encoded.items}s; choose another site.")
+    check_shape("word_ids", word_ids, "B T")
+    if word_ids.shape != encoded.content.shape:
+        raise InputError(
+            f"Expected `word_ids` of shape {tuple(encoded.content.shape)}, but got {tuple(word_ids.shape)}."
+        )
+    if bool((encoded.content & (word_ids < 0)).any()):
+        raise InputError("Expected a word for every content token, but `word_ids` is below 0 at one.")
 
 
 def _over_items(affine: Affine, items: _Items, share: Tensor) -> Affine:

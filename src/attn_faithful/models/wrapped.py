@@ -177,9 +177,10 @@ def _module_of(encode: Callable[..., Any]) -> nn.Module | None:
         variables = inspect.getclosurevars(encode)
         values += [*variables.nonlocals.values(), *variables.globals.values()]
     modules = {id(value): value for value in values if isinstance(value, nn.Module)}
-    if len(modules) == 1:
-        return next(iter(modules.values()))
-    return None
+    if len(modules) != 1:
+        return None
+    (module,) = modules.values()
+    return module
 
 
 def _check(encoded: Any, batch: Mapping[str, Tensor]) -> None:
@@ -192,13 +193,14 @@ def _check(encoded: Any, batch: Mapping[str, Tensor]) -> None:
             f"Expected `encode` to give attention and allowed (B, S, T), content (B, T) and logits (B, C), but "
             f"{wrong} has the shape {tuple(getattr(encoded, wrong).shape)}."
         )
-    logits = encoded.logits.detach()
+    logits = encoded.logits.detach()  # (B, C)
     with torch.no_grad():
-        decoded = encoded.decode(encoded.attention.detach()[:, None])
+        decoded = encoded.decode(encoded.attention.detach()[:, None])  # (B, 1, C)
     if decoded.shape != (len(logits), 1, logits.shape[1]):
         raise InputError(f"Expected `decode` to give logits (B, K, C), but got some of shape {tuple(decoded.shape)}.")
     gap = float((decoded[:, 0] - logits).abs().max())
-    if not gap <= TOLERANCE * max(1.0, float(logits.abs().max())):
+    size = max(1.0, float(logits.abs().max()))
+    if not gap <= TOLERANCE * size:  # nor where it is NaN
         raise InputError(
             f"Expected `decode` to give the model's own logits for its own attention, but they differ by {gap:.2g}."
         )

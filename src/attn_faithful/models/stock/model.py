@@ -142,7 +142,10 @@ class StockModel(StockForward):
         return encoded.decode(attention[:, None])
 
     def choosing(
-        self, queries: str = "auto", heads: Sequence[int] | None = None, layers: Sequence[int] | None = None
+        self,
+        queries: str = "auto",
+        heads: Sequence[int] | None = None,
+        layers: Sequence[int] | None = None,
     ) -> StockModel:
         """The same model, of which other rows, heads or layers are slots."""
         other = copy.copy(self)
