@@ -71,9 +71,10 @@ def _beside(first: np.ndarray, second: np.ndarray, name: str) -> str:
     both = same_texts(first, second)
     if not both.n:
         return ""
-    if both.n == int(np.isfinite(first).sum()):
-        return f"{name} {number(both.second, 2)}"
-    return f"{name} {number(both.second, 2)} against {number(both.first, 2)} in the same {counted(both.n, 'text')}"
+    text = f"{name} {number(both.second, 2)}"
+    if both.n < np.isfinite(first).sum():
+        text += f" against {number(both.first, 2)} in the same {counted(both.n, 'text')}"
+    return text
 
 
 def _agreement(scores: Scores) -> Card | None:
@@ -85,19 +86,26 @@ def _agreement(scores: Scores) -> Card | None:
     if record is None:
         return None
     values = scores.values("attention_correlation", pair)
-    yardsticks = [text for text in _yardsticks(scores, source, values) if text]
-    least = np.nanmin(values, initial=0.0)
-    low = next((edge for edge in (-0.2, -0.5) if least >= edge), -1.0)
+    reading = _joined("1: the same order, 0: no relation", *_yardsticks(scores, source, values), by="; ")
     return Card(
         "agree",
         source,
         f"Does attention rank the {scores.noun}s as {title_of(source)} does?",
         number(record.mean, 2),
         interval_of(record),
-        histogram(values, low, 1, "Kendall's tau-b"),
-        "; ".join(["1: the same order, 0: no relation", *yardsticks]) + ".",
+        histogram(values, _lowest_tau(values), 1, "Kendall's tau-b"),
+        reading + ".",
         counts_of(record),
     )
+
+
+def _lowest_tau(values: np.ndarray) -> float:
+    """Where the axis begins: low enough for every value."""
+    least = np.nanmin(values, initial=0.0)
+    for edge in (-0.2, -0.5):
+        if least >= edge:
+            return edge
+    return -1.0
 
 
 def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str]:
@@ -105,14 +113,16 @@ def _yardsticks(scores: Scores, source: str, values: np.ndarray) -> Iterator[str
     for pair in scores.run.sources("attention_correlation", scores.site):
         if pair.count("~") != 1:
             continue
-        a, b = pair.split("~")
-        if (a, b) == ("attention", source) or a == "uniform" or (a == "random" and b != source):
+        first, second = pair.split("~")
+        is_own_number = first == "attention" and second == source
+        is_other_control = first == "uniform" or (first == "random" and second != source)
+        if is_own_number or is_other_control:
             continue
-        name = f"{title_of(a)} ~ {title_of(b)}"
-        if a == "random":
+        name = f"{title_of(first)} ~ {title_of(second)}"
+        if first == "random":
             name = "random attention"
-        if a == "attention":
-            name = f"with {title_of(b)}"
+        if first == "attention":
+            name = f"with {title_of(second)}"
         yield _beside(values, scores.values("attention_correlation", pair), name)
 
 
@@ -127,12 +137,13 @@ def _move(scores: Scores) -> Card | None:
             f"; the nearest attention that changes the decision lies {number(distance.mean)} nats away "
             f"(n {distance.n:,})"
         )
+    certainty = _certainty(record.mean, scores.mean("adversarial_upper"))
     return Card(
         "move",
         "adversarial",
         "How far can attention move while the answer stays?",
         number(record.mean, 2),
-        _joined(interval_of(record), _certainty(record.mean, scores.mean("adversarial_upper"))),
+        _joined(interval_of(record), certainty),
         histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"),
         reading + ".",
         counts_of(record),
@@ -165,7 +176,8 @@ def _shuffle(scores: Scores) -> Card | None:
     values = scores.values("attention_permutation")
     top = 0.25 if np.nanmax(values, initial=0.0) <= 0.25 else 1.0
     reading = f"0: it does not matter which {scores.noun} has which weight"
-    certain, flips = scores.record("permutation_certified"), scores.record("permutation_flips")
+    certain = scores.record("permutation_certified")
+    flips = scores.record("permutation_flips")
     if certain is not None and certain.n and not scores.single:
         reading += f"; in {percent(certain.mean)} of {scores.over(certain.n)} no permutation flips the decision"
     elif flips is not None and flips.n:
@@ -187,14 +199,15 @@ def _removal(scores: Scores) -> Card | None:
     if record is None:
         return None
     values = scores.values("decision_flip")
-    fewest, best = np.zeros(0), ""
-    beside = ""
+    fewest = np.zeros(0)
+    best, beside = "", ""
     if scores.best_set is not None:
         fewest = scores.values("decision_flip", scores.best_set)
         best = "best possible" if scores.best_set == SETS[0] else "best found"
         beside = _beside(values, fewest, best)
     outline = f"outline: {best}" if np.isfinite(fewest).sum() > 1 else ""
     chance = _beside(values, scores.values("decision_flip", "random_ranking"), "in random order")
+    reading = _joined(f"Share of the {scores.noun}s, most attention first", outline, chance, by="; ")
     return Card(
         "remove",
         "attention",
@@ -202,7 +215,7 @@ def _removal(scores: Scores) -> Card | None:
         number(record.mean, 2),
         _joined(interval_of(record), beside, by="; "),
         histogram(values, 0, 1, "fraction removed", beside=fewest, name=best),
-        _joined(f"Share of the {scores.noun}s, most attention first", outline, chance, by="; ") + ".",
+        reading + ".",
         counts_of(record),
     )
 
@@ -211,7 +224,9 @@ def _twins(scores: Scores) -> Card | None:
     if not scores.twins:
         return None
     first, twin = next(iter(scores.twins.items()))
-    listed = [f"{name} {number(each.attefa.value, 2)}{_mark(each)}" for name, each in scores.twins.items()]
+    listed = []
+    for name, each in scores.twins.items():
+        listed.append(f"{name} {number(each.attefa.value, 2)}{_mark(each)}")
     reading = (
         f"TVD {number(twin.tvd.value)} over JSD {number(twin.jsd.value)} / ln 2. Near 0: other attention, "
         f"same predictions; high: none was found. Twins: {', '.join(listed)}."

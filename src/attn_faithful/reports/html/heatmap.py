@@ -61,8 +61,12 @@ class Heatmap:
 
     def html(self) -> Markup:
         """A fragment with its own styles, everything escaped; values stand on hover."""
-        rows = [_ROW.format(line.kind.title, self._spans(line), line.note) for line in self.lines]
-        query = Markup("") if self.query is None else _QUERY.format(self.query)
+        rows = []
+        for line in self.lines:
+            rows.append(_ROW.format(line.kind.title, self._spans(line), line.note))
+        query = Markup("")
+        if self.query is not None:
+            query = _QUERY.format(self.query)
         return _FRAME.format(self.title, query, Markup("").join(rows))
 
     def _spans(self, line: Line) -> Markup:
@@ -84,13 +88,15 @@ class Heatmap:
             yield Text(shown(f"asked: {self.query}"), style="dim")
         title_width = self._title_width()
         note_width = min(_NOTE_WIDTH, options.max_width // 4)
-        width = max(20, options.max_width - title_width - note_width - 4)
+        text_width = max(20, options.max_width - title_width - note_width - 4)
         words = [shown(word) for word in self.words]
-        wrapped = [self._text(words, line).wrap(console, width) for line in self.lines]
-        notes = [shown(line.note) for line in self.lines]
+        wrapped, notes = [], []
+        for line in self.lines:
+            wrapped.append(self._text(words, line).wrap(console, text_width))
+            notes.append(shown(line.note))
         table = Table.grid(padding=(0, 2))
-        for size in (title_width, width, note_width):
-            table.add_column(width=size)
+        for width in (title_width, text_width, note_width):
+            table.add_column(width=width)
         self._add_rows(table, wrapped, notes)
         yield table
 
@@ -99,13 +105,15 @@ class Heatmap:
         from rich.text import Text
 
         marked_before = False
-        for part in range(max(map(len, wrapped), default=0)):
+        n_parts = max(map(len, wrapped), default=0)
+        for part in range(n_parts):
             marked = [i for i, text in enumerate(wrapped) if part == 0 or _is_marked(text[part])]
             if part and (marked or marked_before):
                 table.add_row("", "", "")
             for i in marked:
-                note = "" if part else notes[i]
-                table.add_row(Text(self.lines[i].kind.title, style="bold"), wrapped[i][part], Text(note, style="dim"))
+                title = Text(self.lines[i].kind.title, style="bold")
+                note = Text("" if part else notes[i], style="dim")
+                table.add_row(title, wrapped[i][part], note)
             if not marked:
                 table.add_row("", wrapped[0][part].plain, "")
             marked_before = bool(marked)
@@ -141,7 +149,10 @@ class Heatmap:
         shares = np.array([share for _, share in weights])
         count = min(_TOP, int((shares >= SHADED).sum()))
         largest = np.argsort(-shares, kind="stable")[:count]
-        names = [f"{self.words[i]} {number(weights[i][0])}" for i in sorted(largest.tolist())]
+        names = []
+        for i in sorted(largest.tolist()):
+            value, _ = weights[i]
+            names.append(f"{self.words[i]} {number(value)}")
         return ", ".join(names) + note
 
 
@@ -166,7 +177,10 @@ def _title(examples: Examples, i: int) -> str:
     run = examples.run
     names, probabilities, label = run.label_names, run.probabilities[i], run.labels[i]
     if isinstance(label, list):
-        classes = [f"{name} {p:.2f}" for name, p in zip(names, probabilities, strict=True) if p >= 0.5]
+        classes = []
+        for name, probability in zip(names, probabilities, strict=True):
+            if probability >= 0.5:
+                classes.append(f"{name} {probability:.2f}")
         return f"#{i + 1}, predicted {', '.join(classes) or 'none'}"
     predicted = run.predicted[i]
     if predicted < 0:
@@ -194,6 +208,7 @@ def _weight(i: int, line: Line) -> tuple[float, float]:
 
 
 def _span(word: str, i: int, line: Line) -> Markup:
+    """A word of a notebook's line: outlined, or in a shade by its weight."""
     if line.places is not None:
         outline = "box-shadow:inset 0 0 0 1.5px currentcolor;" if i in line.places else ""
         return _WORD.format(f"{outline}border-radius:4px;padding:0 2px", word)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -43,36 +42,56 @@ def histogram(
     defined, others = _defined(values), _defined(beside)
     if len(defined) < 2:
         return Markup("")
-    counts, edges = np.histogram(defined.clip(low, high), bins=BINS, range=(low, high))
-    other_counts, _ = np.histogram(others.clip(low, high), bins=BINS, range=(low, high))
+    counts, edges = _counts(defined, low, high)
+    other_counts, _ = _counts(others, low, high)
     top = max(counts.max(), other_counts.max())
     shapes = list(_bars(counts.tolist(), edges, top))
     if len(others) > 1:
-        shapes.append(_OUTLINE.format(HEIGHT, _steps(other_counts.tolist(), top), HEIGHT, name))
-    quartiles = ", ".join(number(value, 2) for value in np.percentile(defined, (25, 50, 75)))
-    label = f"Distribution of {axis}: {len(defined):,} texts, quartiles {quartiles}"
-    ends = ((0, "start", f"{low:.3g}"), (WIDTH / 2, "middle", axis), (WIDTH, "end", f"{high:.3g}"))
-    marks = [_MARK.format(f"{x:g}", HEIGHT + FOOT - 2, anchor, text) for x, anchor, text in ends]
-    return _FRAME.format(WIDTH, HEIGHT + FOOT, label, _RULE, Markup("").join(shapes), Markup("").join(marks))
+        steps = _steps(other_counts.tolist(), top)
+        shapes.append(_OUTLINE.format(HEIGHT, steps, HEIGHT, name))
+    quartiles = [number(value, 2) for value in np.percentile(defined, (25, 50, 75))]
+    label = f"Distribution of {axis}: {len(defined):,} texts, quartiles {', '.join(quartiles)}"
+    return _FRAME.format(WIDTH, HEIGHT + FOOT, label, _RULE, Markup("").join(shapes), _marks(low, high, axis))
 
 
 def _defined(values: Sequence[float]) -> np.ndarray:
-    return np.asarray([value for value in values if math.isfinite(value)], dtype=float)
+    array = np.asarray(values, dtype=float)
+    return array[np.isfinite(array)]
+
+
+def _counts(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """How many values lie in each bin, and the edges of the bins."""
+    return np.histogram(values.clip(low, high), bins=BINS, range=(low, high))
 
 
 def _bars(counts: Sequence[int], edges: np.ndarray, top: int) -> Iterator[Markup]:
+    """A bar a bin that holds something."""
     for i, count in enumerate(counts):
         if count == 0:
             continue
         height = max(1.0, HEIGHT * count / top)
-        x, y = f"{i * _STEP + 0.5:.1f}", f"{HEIGHT - height:.1f}"
-        place = Markup(f'x="{x}" y="{y}" width="{_STEP - 1:.1f}" height="{height:.1f}"')
-        yield _BAR.format(place, f"{number(edges[i], 2)} to {number(edges[i + 1], 2)}: {count:,} texts")
+        x, y = i * _STEP + 0.5, HEIGHT - height
+        place = Markup(f'x="{x:.1f}" y="{y:.1f}" width="{_STEP - 1:.1f}" height="{height:.1f}"')
+        title = f"{number(edges[i], 2)} to {number(edges[i + 1], 2)}: {count:,} texts"
+        yield _BAR.format(place, title)
 
 
 def _steps(counts: Sequence[int], top: int) -> Markup:
     """The path along the tops of bars."""
     steps = []
     for i, count in enumerate(counts):
-        steps.append(f"H{i * _STEP:.1f} V{HEIGHT - HEIGHT * count / top:.1f} H{(i + 1) * _STEP:.1f}")
+        left, right = i * _STEP, (i + 1) * _STEP
+        y = HEIGHT - HEIGHT * count / top
+        steps.append(f"H{left:.1f} V{y:.1f} H{right:.1f}")
     return Markup(" ".join(steps))
+
+
+def _marks(low: float, high: float, axis: str) -> Markup:
+    """The ends of the axis, and its name between them."""
+    y = HEIGHT + FOOT - 2
+    marks = (
+        _MARK.format("0", y, "start", f"{low:.3g}"),
+        _MARK.format(f"{WIDTH / 2:g}", y, "middle", axis),
+        _MARK.format(WIDTH, y, "end", f"{high:.3g}"),
+    )
+    return Markup("").join(marks)

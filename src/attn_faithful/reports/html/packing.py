@@ -43,11 +43,8 @@ def pack(sites: Sequence[Examples], budget: int, seed: int) -> Packed:
     """
     run = sites[0].run
     packed_sites = [_Site(examples) for examples in sites]
-    data: dict[str, Any] = {
-        "labels": run.label_names,
-        "sites": [site.head for site in packed_sites],
-        "examples": [],
-    }
+    heads = [site.head for site in packed_sites]
+    data: dict[str, Any] = {"labels": run.label_names, "sites": heads, "examples": []}
     remaining = budget - len(embedded(data).encode())
     entries: dict[int, list[Any]] = {}
     for i in _order(sites[-1], seed):
@@ -132,16 +129,20 @@ def _example(sites: Sequence[_Site], i: int) -> list[Any]:
 def _prediction(examples: Examples, i: int) -> tuple[Any, Any, float]:
     """Gold and predicted class, or classes of multi-label data, and the probability of what is predicted."""
     run = examples.run
-    probabilities, label = run.probabilities[i], run.labels[i]
-    if not isinstance(label, list):
-        gold = -1 if label is None else int(label)
-        return gold, int(run.predicted[i]), float(probabilities.max(initial=-math.inf))
-    chosen = probabilities >= 0.5
-    golds: Any = -1
-    if min(label, default=-1) >= 0:
-        golds = [c for c, applies in enumerate(label) if applies]
-    least = np.where(chosen, probabilities, 1 - probabilities).min(initial=math.inf)
-    return golds, np.flatnonzero(chosen).tolist(), float(least)
+    probabilities, label = run.probabilities[i], run.labels[i]  # (C,)
+    if isinstance(label, list):
+        return _multi_label_prediction(probabilities, label)
+    gold = -1 if label is None else int(label)
+    return gold, int(run.predicted[i]), float(probabilities.max(initial=-math.inf))
+
+
+def _multi_label_prediction(probabilities: np.ndarray, label: Sequence[int]) -> tuple[Any, list[int], float]:
+    """Gold and predicted classes, and the probability of the least certain of all decisions."""
+    is_known = min(label, default=-1) >= 0
+    gold = np.flatnonzero(label).tolist() if is_known else -1
+    chosen = probabilities >= 0.5  # (C,)
+    certainty = np.where(chosen, probabilities, 1 - probabilities)
+    return gold, np.flatnonzero(chosen).tolist(), float(certainty.min(initial=math.inf))
 
 
 def _by_site(sites: Sequence[_Site], i: int) -> Iterator[list[Any]]:
@@ -149,8 +150,11 @@ def _by_site(sites: Sequence[_Site], i: int) -> Iterator[list[Any]]:
     first: str | None = None
     for site in sites:
         text = _text(site.examples, i)
-        yield [0 if text == first else text, [cells[i] for cells in site.cells], [lines[i] for lines in site.lines]]
-        first = text if first is None else first
+        cells = [column[i] for column in site.cells]
+        lines = [kind[i] for kind in site.lines]
+        yield [0 if text == first else text, cells, lines]
+        if first is None:
+            first = text
 
 
 def _text(examples: Examples, i: int) -> str:
@@ -176,7 +180,8 @@ class _Lines:
         if row is None:
             return 0
         start, end = self.lists.starts[row], self.lists.starts[row + 1]
-        if self.kind.outlined or end - start != len(self.examples.words(i)):
+        is_one_an_item = end - start == len(self.examples.words(i))
+        if self.kind.outlined or not is_one_an_item:
             return self._single(i)
         if not self.lists.there[row] or math.isnan(self.largest[row]):
             return 0
@@ -194,7 +199,8 @@ class _Lines:
 
     @staticmethod
     def _entry(packed: np.ndarray, largest: float, note: str) -> list[Any]:
-        return [base64.b64encode(packed.tobytes()).decode(), float(f"{largest:.4g}"), note]
+        weights = base64.b64encode(packed.tobytes()).decode()
+        return [weights, float(f"{largest:.4g}"), note]
 
 
 def quantized(flat: np.ndarray, starts: np.ndarray, signed: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -212,13 +218,16 @@ def quantized(flat: np.ndarray, starts: np.ndarray, signed: bool) -> tuple[np.nd
         >>> quantized(np.array([-1.0, 0.0, 1.0]), np.array([0, 3]), True)[0].tolist()
         [0, 127, 254]
     """
-    sizes = np.diff(starts)
+    sizes = np.diff(starts)  # (lists,)
     largest = np.full(len(sizes), math.nan)
     filled = sizes > 0
     if filled.any():
         largest[filled] = np.fmax.reduceat(np.abs(flat), starts[:-1][filled])
-    largest_of_item = np.repeat(largest, sizes)
-    share = np.divide(flat, largest_of_item, out=np.zeros(len(flat)), where=largest_of_item > 0)
-    scaled = ZERO + ZERO * share if signed else TOP * share
-    codes = np.where(np.isfinite(flat), np.rint(scaled), UNDEFINED).clip(0, UNDEFINED)
-    return codes.astype(np.uint8), largest
+    largest_of_item = np.repeat(largest, sizes)  # (items,)
+    shares = np.divide(flat, largest_of_item, out=np.zeros(len(flat)), where=largest_of_item > 0)
+    if signed:
+        scaled = ZERO + ZERO * shares
+    else:
+        scaled = TOP * shares
+    codes = np.where(np.isfinite(flat), np.rint(scaled), UNDEFINED)
+    return codes.clip(0, UNDEFINED).astype(np.uint8), largest

@@ -96,7 +96,8 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
     template = environment.get_template("page.html.j2")
     empty = template.render(facts, data=Markup("{}"), sample=None, several=False)
     remaining = budget - len(empty.encode()) - _NOTE
-    packed = pack([Examples(run, site) for site in run.shown_sites], remaining, seed)
+    examples = [Examples(run, site) for site in run.shown_sites]
+    packed = pack(examples, remaining, seed)
     data = Markup(embedded(packed.data))
     return template.render(facts, data=data, sample=packed.sample, several=len(views) > 1)
 
@@ -143,11 +144,17 @@ def _images(figures: Mapping[str, Path], budget: int) -> _Images:
             images.left_out.append(caption)
             continue
         budget -= len(uri)
-        width = _WIDTH.search(content[:_HEAD])
-        images.shown.append((caption, uri, width is not None and float(width[1]) > _WIDE))
+        images.shown.append((caption, uri, _is_wide(content)))
     return images
+
+
+def _is_wide(content: bytes) -> bool:
+    """Whether an SVG file needs more than one column of the page."""
+    width = _WIDTH.search(content[:_HEAD])
+    return width is not None and float(width[1]) > _WIDE
 
 
 def _hash(text: str) -> str:
     """The hash of an inline style or script, for the page's content security policy."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
