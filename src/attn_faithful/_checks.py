@@ -21,10 +21,10 @@ class MissingSourceError(InputError):
 
 def is_of_memory(error: BaseException) -> bool:
     """Whether there was not enough memory: torch has no error of its own for memory on the CPU."""
-    said = str(error)
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(part in said for part in ("allocate memory", "out of memory"))
-    )
+    if isinstance(error, RuntimeError):
+        message = str(error)
+        return "allocate memory" in message or "out of memory" in message
+    return isinstance(error, MemoryError)
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -60,13 +60,14 @@ class Faults:
 
     def __init__(self, collect: bool = False) -> None:
         self.collect = collect
-        self._found: dict[str, list[str]] = {}
+        self._by_kind: dict[str, list[str]] = {}
 
     def add(self, error: InputError, kind: str | None = None) -> None:
         """Raise the error, or keep it; `kind` is shared by faults that are one, None for the message itself."""
         if not self.collect:
             raise error
-        self._found.setdefault(kind or str(error), []).append(str(error))
+        message = str(error)
+        self._by_kind.setdefault(kind or message, []).append(message)
 
     def gather(self, look: Callable[[], object], kind: Callable[[str], str] = str) -> None:
         """Add whatever `look` finds wrong; `kind` gives of a message what faults that are one share."""
@@ -80,21 +81,27 @@ class Faults:
 
     def messages(self) -> list[str]:
         """A message each kind, in the order of their first."""
-        counted = [(told[0], len(told) - 1) for told in self._found.values()]
-        return [f"{first} ({more} more of this kind.)" if more else first for first, more in counted]
+        messages = []
+        for first, *others in self._by_kind.values():
+            if others:
+                first += f" ({len(others)} more of this kind.)"
+            messages.append(first)
+        return messages
 
     def raise_all(self) -> None:
         """Raise what was kept, if anything was."""
-        found = self.messages()
-        if found:
-            raise SeveralFaultsError(found)
+        messages = self.messages()
+        if messages:
+            raise SeveralFaultsError(messages)
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """``" Did you mean 'softmax'?"`` for the nearest known name, or the list of all known names."""
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=1, cutoff=0.6)
-    return f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(names)}."
+    nearest = get_close_matches(str(name), names, n=1, cutoff=0.6)
+    if nearest:
+        return f" Did you mean {nearest[0]!r}?"
+    return f" Known: {', '.join(names)}."
 
 
 def check_shape(name: str, value: Any, letters: str, hint: str = "") -> None:
@@ -102,21 +109,23 @@ def check_shape(name: str, value: Any, letters: str, hint: str = "") -> None:
     axes = letters.split()
     if len(value.shape) != len(axes):
         expected = ", ".join(axes)
-        raise InputError(
-            f"Expected `{name}` of shape ({expected}), but got {tuple(value.shape)}{'; ' + hint if hint else ''}."
-        )
+        advice = f"; {hint}" if hint else ""
+        raise InputError(f"Expected `{name}` of shape ({expected}), but got {tuple(value.shape)}{advice}.")
 
 
 def check_same_length(names: Sequence[str], values: Sequence[Any], example: object = None) -> None:
     """Raise unless all ``values`` are lists of one length; names both lengths and, where given, the example."""
     where = "" if example is None else f" in example {example!r}"
     for name, value in zip(names, values, strict=True):
-        if not hasattr(value, "__len__") or getattr(value, "shape", None) == ():
-            raise InputError(f"Expected `{name}`{where} to be a list, but got {repr(value)[:60]}.")
-    lengths = [len(v) for v in values]
+        is_scalar_array = getattr(value, "shape", None) == ()
+        if not hasattr(value, "__len__") or is_scalar_array:
+            raise InputError(f"Expected `{name}`{where} to be a list, but got {value!r:.60}.")
+    lengths = [len(value) for value in values]
     if len(set(lengths)) > 1:
-        pairs = ", ".join(f"`{n}` has {k}" for n, k in zip(names, lengths, strict=True))
-        raise InputError(f"Expected equal lengths{where}, but {pairs}; they must describe the same items in order.")
+        pairs = [f"`{name}` has {length}" for name, length in zip(names, lengths, strict=True)]
+        raise InputError(
+            f"Expected equal lengths{where}, but {', '.join(pairs)}; they must describe the same items in order."
+        )
 
 
 def check_choice(name: str, value: str, known: Iterable[str]) -> str:
@@ -150,11 +159,13 @@ def names(what: str, given: Sequence[str] | str | None) -> list[str] | None:
         return None
     if not isinstance(given, Iterable):
         raise InputError(f"Expected {what} to be a list of names, but got {given!r:.60}.")
-    found = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
-    for name in found:
+    if isinstance(given, str):
+        return [name.strip() for name in given.split(",")]
+    listed = list(given)
+    for name in listed:
         if not isinstance(name, str):
             raise InputError(f"Expected {what} to be names, but got {name!r}.")
-    return found
+    return listed
 
 
 def check_licence(identifier: str) -> str:

@@ -11,4 +11,5 @@ def mapped(table: pa.Table, path: Path) -> pa.Table:
     """The same rows as one chunk of a new file at ``path``."""
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table.combine_chunks())
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    memory_map = pa.memory_map(str(path))
+    return pa.ipc.open_file(memory_map).read_all()

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 def _digest(key: tuple[object, ...]) -> bytes:
-    return hashlib.sha256("\x1f".join(map(str, key)).encode()).digest()
+    text = "\x1f".join(map(str, key))
+    return hashlib.sha256(text.encode()).digest()
 
 
 def seed_for(*key: object) -> int:
@@ -32,4 +33,5 @@ def generator_for(*key: object) -> np.random.Generator:
     """
     import numpy as np
 
-    return np.random.default_rng(int.from_bytes(_digest(key)[:8], "little"))
+    seed = int.from_bytes(_digest(key)[:8], "little")
+    return np.random.default_rng(seed)

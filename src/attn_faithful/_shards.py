@@ -86,17 +86,19 @@ def _places(table: pa.Table, known: pa.Array, name: str) -> np.ndarray:
     """(n,) the place of each row's example."""
     places = pc.index_in(table.column("example").cast(pa.string()), value_set=known)
     if places.null_count:
-        strange = table.column("example").filter(pc.is_null(places))[0].as_py()
-        raise InputError(f"The example {strange!r} of a shard of {name!r} is not in the data set.")
+        unknown = table.column("example").filter(pc.is_null(places))
+        first = unknown[0].as_py()
+        raise InputError(f"The example {first!r} of a shard of {name!r} is not in the data set.")
     return places.to_numpy()
 
 
 def _check_alone(places: np.ndarray, seen: np.ndarray, examples: Sequence[str], name: str) -> None:
     """Raise for an example of an earlier shard; marks those of this one as seen."""
     places = np.unique(places)
-    if seen[places].any():
-        twice = examples[int(places[seen[places]][0])]
-        raise InputError(f"The example {twice!r} stands in two shards of {name!r}; the run is inconsistent.")
+    seen_before = places[seen[places]]
+    if len(seen_before):
+        example = examples[int(seen_before[0])]
+        raise InputError(f"The example {example!r} stands in two shards of {name!r}; the run is inconsistent.")
     seen[places] = True
 
 
@@ -119,13 +121,15 @@ def _write(shards: Sequence[Shard], target: Path, n_examples: int) -> int:
         return 0
     schema = _schema(shards)
     n_bytes = sum(shard.table.nbytes for shard in shards)
-    size = max(1, min(n_examples, WINDOW * n_examples // max(1, n_bytes)))  # examples of a window
+    fitting = WINDOW * n_examples // max(1, n_bytes)
+    size = max(1, min(n_examples, fitting))  # examples of a window
     with pq.ParquetWriter(target, schema) as writer:
         for start in range(0, n_examples, size):
             windows = [shard.window(start, start + size) for shard in shards]
             filled = [window for window in windows if len(window.places)]
             if filled:
-                writer.write_table(_with_schema(_joined(filled).table, schema))
+                rows = _joined(filled).table
+                writer.write_table(_with_schema(rows, schema))
     return n_rows
 
 

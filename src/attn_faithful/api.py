@@ -106,17 +106,14 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     model, tokenizer, origin = model_and_tokenizer(model, tokenizer)
     is_named = isinstance(data, str | Path)
     source = str(data) if is_named else "data"
+    data_input = DataInput(
+        build(DataSettings, {"source": source, **columns}, "evaluate_attention"),
+        rows=None if is_named else data,
+        split=split,
+        source_file=None if source_file is None else str(source_file),
+    )
     try:
-        task = make_task(
-            ModelInput(model, tokenizer, name, origin),
-            DataInput(
-                build(DataSettings, {"source": source, **columns}, "evaluate_attention"),
-                rows=None if is_named else data,
-                split=split,
-                source_file=None if source_file is None else str(source_file),
-            ),
-            evaluation,
-        )
+        task = make_task(ModelInput(model, tokenizer, name, origin), data_input, evaluation)
     except MissingSourceError as error:
         if not isinstance(data, str) or "/" in data.strip("/"):
             raise
@@ -208,7 +205,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
     tokenizer, data = in_order(model, tokenizer, data)
     if isinstance(data, str):
         data = [data]
-    if isinstance(data, list | tuple) and data and all(isinstance(text, str) and not text.strip() for text in data):
+    if isinstance(data, list | tuple) and data and all(map(_is_blank, data)):
         raise InputError("Expected a text to explain, but it is empty.")
     if not isinstance(data, Path):
         columns.setdefault("source", "texts")
@@ -232,6 +229,10 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
     return Explanation(result, holder)
 
 
+def _is_blank(text: Any) -> bool:
+    return isinstance(text, str) and not text.strip()
+
+
 def _explaining(
     model: Any, sources: Sequence[str] | str | None, tests: Tests, settings: Mapping[str, Any] | None
 ) -> tuple[list[str], dict[str, Any]]:
@@ -251,12 +252,9 @@ def _explaining(
         if test in named:
             test_settings[test] = {**default, **test_settings.get(test, {})}
     extra_sources = names("extra_sources", keys.get("extra_sources")) or []
-    return named, {
-        "controls": [],
-        **keys,
-        "test_settings": test_settings,
-        "extra_sources": list(dict.fromkeys([*extra_sources, *shown])),
-    }
+    all_sources = list(dict.fromkeys([*extra_sources, *shown]))
+    keys = {"controls": [], **keys, "test_settings": test_settings, "extra_sources": all_sources}
+    return named, keys
 
 
 def run_recipe(
@@ -336,4 +334,5 @@ def carry_out(
         if processes.main:
             for folder in folders:
                 write_recipe(folder, recipe.on_disk())
-        return aggregate([Run(folder.path) for folder in folders]), processes.main
+        groups = aggregate([Run(folder.path) for folder in folders])
+        return groups, processes.main

@@ -45,16 +45,18 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
 
     check_there(path)
     kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
-    stored = stored_type(path, kwargs["trust_remote_code"])
+    trusted = kwargs["trust_remote_code"]
+    stored = stored_type(path, trusted)
     try:
         model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
     except InputError:
         raise
     except Exception as error:  # whatever transformers, torch or the file raise: told with the path
         raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
-    if info["missing_keys"]:
-        raise InputError(f"{path} lacks the weights {', '.join(sorted(info['missing_keys']))}; it is incomplete.")
-    tokenizer = saved_tokenizer(path, kwargs["trust_remote_code"])
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise InputError(f"{path} lacks the weights {', '.join(missing)}; it is incomplete.")
+    tokenizer = saved_tokenizer(path, trusted)
     text = model.config.get_text_config()
     check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id, text)
     model = model.eval()

@@ -47,6 +47,8 @@ PARALLEL = ("cells", "data")
 _TRAINED = ("epochs", "patience", "batch_size", "learning_rate", "weight_decay", "select_on", "mixed_precision")
 _TWIN = ("objective", "weight", "max_tvd", "start", *_TRAINED, "trackers")
 
+_TEST_SETTINGS = {test: keys for test, keys in TESTS.items() if test != "attefa"}
+
 # part of a recipe -> its keys; parts that are not here hold names of the user's own
 KEYS: dict[str, tuple[str, ...]] = {
     "": (
@@ -142,8 +144,8 @@ KEYS: dict[str, tuple[str, ...]] = {
         "heads",
         "layers",
     ),
-    "evaluation.test_settings": tuple(test for test in TESTS if test != "attefa"),
-    **{f"evaluation.test_settings.{test}": keys for test, keys in TESTS.items() if test != "attefa"},
+    "evaluation.test_settings": tuple(_TEST_SETTINGS),
+    **{f"evaluation.test_settings.{test}": keys for test, keys in _TEST_SETTINGS.items()},
     "expected": ("key", "metrics", "rows", "band"),
 }
 # of the twins of a transformers model, which have more

@@ -162,7 +162,10 @@ class RunFolder:
             tables: name -> columns.
             facts: what `parts` gives of it.
         """
-        rows = {name: len(next(iter(table.values()), [])) for name, table in tables.items()}
+        rows = {}
+        for name, table in tables.items():
+            first_column = next(iter(table.values()), [])
+            rows[name] = len(first_column)
         try:
             for name, table in tables.items():
                 self.write_table(name, table, shard=shard)
@@ -180,9 +183,10 @@ class RunFolder:
             match = _PART.fullmatch(path.name)
             if match is None:
                 continue
-            facts = self._complete_part(match[1])
+            shard = match[1]
+            facts = self._complete_part(shard)
             if facts is not None:
-                parts[match[1]] = facts
+                parts[shard] = facts
         return parts
 
     def _complete_part(self, shard: str) -> dict[str, Any] | None:
@@ -229,10 +233,11 @@ class RunFolder:
             InputError: the file is missing or damaged; it is named.
         """
         path = self._table(name, None)
+        chosen = None if columns is None else list(columns)
         with self._reading(path):
             if not path.is_file():
                 raise FileNotFoundError(path)
-            return pq.read_table(path, columns=None if columns is None else list(columns))
+            return pq.read_table(path, columns=chosen)
 
     def has_table(self, name: str) -> bool:
         return self._table(name, None).is_file()
@@ -281,7 +286,8 @@ class RunFolder:
                 self._table(name, shard).unlink()
 
     def _table(self, name: str, shard: Shard | None) -> Path:
-        return self.path / (f"{name}.parquet" if shard is None else f"{name}.{shard}.parquet")
+        file_name = f"{name}.parquet" if shard is None else f"{name}.{shard}.parquet"
+        return self.path / file_name
 
     @contextmanager
     def _reading(self, path: Path) -> Iterator[None]:
@@ -309,8 +315,8 @@ class RunFolder:
         return self._read_json(META)
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        text = json.dumps(strict(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-        self.place(self.path / name, lambda path: path.write_text(text, encoding="utf-8"))
+        text = json.dumps(strict(value), indent=1, allow_nan=False, ensure_ascii=False)
+        self.place(self.path / name, lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
     def _read_json(self, name: str) -> dict[str, Any]:
         path = self.path / name

@@ -37,7 +37,7 @@ def install_metrics(names: Iterable[str] | None = None) -> list[Path]:
         True
     """
     known = metric_names()
-    chosen = list(known)
+    chosen = known
     if names is not None:
         chosen = [check_choice("metric", name, known) for name in names]
     return [_into_evaluate_cache(name, _MODULES / name / f"{name}.py") for name in chosen]

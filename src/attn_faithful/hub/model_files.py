@@ -65,11 +65,9 @@ def model_files(run_or_folder: Path, to: str, card: str | None, licence: str | N
         raise InputError(
             f"{run_or_folder} holds no saved model; give a run that trained one, or the folder of a model."
         )
-    code = _code_of(model)
-    pushed = [path for path in sorted(model.iterdir()) if path.is_file() and (_is_pushed(path.name) or path in code)]
-    if not any(path.suffix in (".safetensors", ".bin") for path in pushed):
+    files = _pushed_files(model)
+    if not any(Path(name).suffix in (".safetensors", ".bin") for name in files):
         raise InputError(f"{model} holds no weights (model.safetensors); save the model again before pushing it.")
-    files: Files = {path.name: path for path in pushed}
     files |= _as_saved_now(model)
     if card is None:
         card = _card_of(model, to, licence)
@@ -77,9 +75,15 @@ def model_files(run_or_folder: Path, to: str, card: str | None, licence: str | N
     return files
 
 
-def _is_pushed(name: str) -> bool:
-    """Whether a file of a model's folder goes with it."""
-    return any(fnmatchcase(name, pattern) for pattern in _PUSHED)
+def _pushed_files(model: Path) -> Files:
+    """The files of a model's folder that go with it."""
+    code = _code_of(model)
+    files: Files = {}
+    for path in sorted(model.iterdir()):
+        is_known = any(fnmatchcase(path.name, pattern) for pattern in _PUSHED)
+        if path.is_file() and (is_known or path in code):
+            files[path.name] = path
+    return files
 
 
 def _code_of(model: Path) -> set[Path]:
@@ -103,8 +107,10 @@ def _module_names(model: Path) -> Iterator[str]:
             continue
         auto_map = json.loads(path.read_text(encoding="utf-8")).get("auto_map", {})
         for entry in auto_map.values():
-            for place in entry if isinstance(entry, list) else [entry]:
-                yield str(place or "").rpartition("--")[2].partition(".")[0]
+            places = entry if isinstance(entry, list) else [entry]
+            for place in places:
+                module_and_class = str(place or "").rpartition("--")[2]
+                yield module_and_class.partition(".")[0]
 
 
 def _as_saved_now(model: Path) -> Files:

@@ -98,8 +98,9 @@ def push_metric(name: str, to: str, *, private: bool = False, token: str | None 
         if path.is_file() and path.suffix != ".pyc":
             files[path.name] = path
     script = _stamped(folder / f"{name}.py").encode()
+    repository_name = to.rpartition("/")[2]
     files[f"{name}.py"] = script
-    files[f"{to.rpartition('/')[2]}.py"] = script  # evaluate looks for a script of the repository's name
+    files[f"{repository_name}.py"] = script  # evaluate looks for a script of the repository's name
     files["requirements.txt"] = _pinned(folder / "requirements.txt").encode()
     repository = Repository("space", to, sdk="gradio", private=private, token=token, wait=wait)
     return upload(repository, files, Path("hub") / f"metric-{name}")
@@ -109,7 +110,9 @@ def _pinned(requirements: Path) -> str:
     """The requirements of a metric, with this version of the package: others may lack what its script calls."""
     lines = []
     for line in requirements.read_text(encoding="utf-8").splitlines():
-        lines.append(f"{line}~={version(line)}" if line == "attn-faithful" else line)
+        if line == "attn-faithful":
+            line = f"{line}~={version(line)}"
+        lines.append(line)
     return "\n".join([*lines, ""])
 
 
@@ -152,9 +155,11 @@ def push_data(run: str | Path, to: str, *, private: bool = False, token: str | N
     files: Files = {path.name: path for path in tables}
     for path in (folder / "meta.json", folder / "summary.json"):
         if path.is_file():
-            portable = _portable(json.loads(path.read_text(encoding="utf-8")))
-            files[path.name] = json.dumps(portable, indent=1, ensure_ascii=False).encode()
-    files["README.md"] = _data_card(to, [path.stem for path in tables]).encode()
+            record = json.loads(path.read_text(encoding="utf-8"))
+            text = json.dumps(_portable(record), indent=1, ensure_ascii=False)
+            files[path.name] = text.encode()
+    table_names = [path.stem for path in tables]
+    files["README.md"] = _data_card(to, table_names).encode()
     return upload(Repository("dataset", to, private=private, token=token, wait=wait), files, None)
 
 

@@ -153,6 +153,7 @@ def check_card(text: str) -> None:
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of nested mappings and lists, with its name such as "model-index[0].name"."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _leaves(inner, f"{name}.{key}" if name else str(key))
@@ -173,7 +174,8 @@ def _send(api: Any, repository: Repository, files: Files) -> str:
         raise InputError(f"{to} exists already and is public; choose another name, or make it private on the Hub.")
     operations = []
     for name, content in files.items():
-        operations.append(CommitOperationAdd(name, content if isinstance(content, bytes) else str(content)))
+        source = str(content) if isinstance(content, Path) else content
+        operations.append(CommitOperationAdd(name, source))
     api.create_commit(to, operations, commit_message="Pushed with attn_faithful", repo_type=kind)
     return str(url)
 
@@ -197,6 +199,7 @@ def _bounded(session: Any, timeout: Any) -> Iterator[None]:
 
 
 def _refused(to: str, error: Any) -> str:
+    """What to do about a refusal of the Hub, with the first sentence of its answer."""
     status = error.response.status_code
     answer = re.split(r"\n|\. ", str(error).strip())[0]
     if status == 401:

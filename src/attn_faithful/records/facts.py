@@ -105,9 +105,8 @@ class PairedRankings(Fact):
     p_holm: float
 
 
-FACTS: dict[str, type[Fact]] = {
-    kind.KIND: kind for kind in (FlipFractions, FlipContingency, NegativeJS, PairedRankings)
-}
+_KINDS = (FlipFractions, FlipContingency, NegativeJS, PairedRankings)
+FACTS: dict[str, type[Fact]] = {kind.KIND: kind for kind in _KINDS}
 
 
 def fact_from_json(values: Json) -> Fact | None:

@@ -31,19 +31,25 @@ class DataFacts:
 
     @classmethod
     def from_json(cls, values: Json) -> DataFacts:
+        splits = {}
+        for name, entry in values.items():
+            if isinstance(entry, Mapping) and "n" in entry:
+                splits[name] = dict(entry)
         known = known_fields(cls, values)
-        known.pop("splits", None)
-        known["notes"] = list(values.get("notes", []))
-        splits = {name: dict(entry) for name, entry in values.items() if isinstance(entry, Mapping) and "n" in entry}
-        return cls(**known, splits=splits)
+        return cls(**{**known, "notes": list(values.get("notes", [])), "splits": splits})
 
     def as_json(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {} if self.source is None else {"source": self.source}
-        entry["fingerprint"] = self.fingerprint
-        entry["notes"] = self.notes
-        entry["vocabulary"] = self.vocabulary
-        entry["vector_coverage"] = self.vector_coverage
-        entry.update(self.splits)
+        """The entry "data" of meta.json; the source only where there is one."""
+        entry = {
+            "source": self.source,
+            "fingerprint": self.fingerprint,
+            "notes": self.notes,
+            "vocabulary": self.vocabulary,
+            "vector_coverage": self.vector_coverage,
+            **self.splits,
+        }
+        if self.source is None:
+            del entry["source"]
         return entry
 
 
@@ -59,8 +65,6 @@ CELL_KEYS = (
     "versions",
     "hardware",
 )
-
-
 EVALUATION_KEYS = (
     "axes",
     "seed",
@@ -80,8 +84,6 @@ EVALUATION_KEYS = (
     "versions",
     "hardware",
 )
-
-
 TWIN_KEYS = (
     "axes",
     "seed",
@@ -154,10 +156,9 @@ class RunMeta:
 
     @classmethod
     def from_json(cls, values: Json) -> RunMeta:
-        known = known_fields(cls, values)
-        known["data"] = DataFacts.from_json(values.get("data") or {})
-        known["label_names"] = [str(name) for name in values.get("label_names", [])]
-        return cls(**known)
+        data = DataFacts.from_json(values.get("data") or {})
+        label_names = [str(name) for name in values.get("label_names", [])]
+        return cls(**{**known_fields(cls, values), "data": data, "label_names": label_names})
 
     def as_json(self, keys: Sequence[str]) -> dict[str, Any]:
         """The content of meta.json: those keys that this kind of run has, and "failed" where there is something."""

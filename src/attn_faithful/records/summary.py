@@ -36,14 +36,19 @@ class RunSummary:
 
     @classmethod
     def from_json(cls, values: Json) -> RunSummary:
+        metrics = {}
+        for name, entry in values.get("metrics", {}).items():
+            metrics[name] = MetricFacts.from_json({"name": name, **entry})
+        twins = {}
+        for name, entry in values.get("twins", {}).items():
+            twins[name] = TwinRecord.from_json(entry)
         facts = [fact_from_json(entry) for entry in values.get("facts", [])]
-        metrics = values.get("metrics", {})
         return cls(
             base=dict(values.get("base", {})),
             tests=[ScoreRecord.from_json(entry) for entry in values.get("tests", [])],
-            metrics={name: MetricFacts.from_json({"name": name, **entry}) for name, entry in metrics.items()},
-            facts=[fact for fact in facts if fact is not None],
-            twins={name: TwinRecord.from_json(entry) for name, entry in values.get("twins", {}).items()},
+            metrics=metrics,
+            facts=[fact for fact in facts if fact is not None],  # None: a kind that this version does not know
+            twins=twins,
             controls=dict(values.get("controls", {})),
             informative_mass=values.get("informative_mass"),
         )

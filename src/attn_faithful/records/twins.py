@@ -7,6 +7,7 @@ from typing import Any
 
 from attn_faithful.records.json_values import NAN, Json, known_fields, number_or_nan
 
+_OWN_KEYS = ("variant", "seed", "epoch", "seconds", "layers")  # of a twin, beside its metrics and numbers
 TWIN_NUMBERS = ("attefa", "tvd", "jsd", "constant_tvd", "collapsed", "jsd_at_tvd")
 
 
@@ -33,11 +34,10 @@ class Measured:
 
     @classmethod
     def from_json(cls, values: Json) -> Measured:
-        known = known_fields(cls, values)
-        known["value"] = number_or_nan(values.get("value"))
-        for name in ("std", "low", "high"):
-            if name in values:
-                known[name] = number_or_nan(values[name])
+        known = {"value": None, **known_fields(cls, values)}
+        for name in ("value", "std", "low", "high"):
+            if name in known:
+                known[name] = number_or_nan(known[name])
         return cls(**known, has_reason="reason" in values)
 
     def as_json(self) -> dict[str, Any]:
@@ -100,9 +100,9 @@ class TwinRecord:
 
     @classmethod
     def from_json(cls, values: Json) -> TwinRecord:
-        own = ("variant", "seed", "epoch", "seconds", "layers")
         numbers = {name: Measured.from_json(values[name]) for name in TWIN_NUMBERS if name in values}
-        metrics = {name: value for name, value in values.items() if name not in own and name not in numbers}
+        known = {*_OWN_KEYS, *numbers}
+        metrics = {name: value for name, value in values.items() if name not in known}
         return cls(
             variant=values["variant"],
             seed=values["seed"],

@@ -225,9 +225,6 @@ def quantized(flat: np.ndarray, starts: np.ndarray, signed: bool) -> tuple[np.nd
         largest[filled] = np.fmax.reduceat(np.abs(flat), starts[:-1][filled])
     largest_of_item = np.repeat(largest, sizes)  # (items,)
     shares = np.divide(flat, largest_of_item, out=np.zeros(len(flat)), where=largest_of_item > 0)
-    if signed:
-        scaled = ZERO + ZERO * shares
-    else:
-        scaled = TOP * shares
+    scaled = ZERO + ZERO * shares if signed else TOP * shares
     codes = np.where(np.isfinite(flat), np.rint(scaled), UNDEFINED)
     return codes.clip(0, UNDEFINED).astype(np.uint8), largest
