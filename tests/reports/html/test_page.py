@@ -388,7 +388,11 @@ WITH_EXAMPLES = [
     "html.packing",
     "scores",
     "report_tables",
-    "run_differences",
+    "data_labels",
+    "figures.amini_kosseim",
+    "figures.base",
+    "figures.marks",
+    "figures.style",
     "tables.sources",
 ]
 
