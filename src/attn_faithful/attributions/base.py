@@ -130,7 +130,8 @@ class Request:
                 f"Expected a `target` a text, of shape ({examples},), but got {tuple(self.target.shape)}; "
                 "give the index of one class, or of one label, for each."
             )
-        if bool(((self.target < 0) | (self.target >= classes)).any()):
+        outside = (self.target < 0) | (self.target >= classes)
+        if bool(outside.any()):
             raise InputError(f"Expected `target` in 0 to {classes - 1}, but got {self.target.tolist()}.")
 
     @property
@@ -242,7 +243,8 @@ def outcome(logits: Tensor, target: Tensor, of: str, multi_label: bool) -> Tenso
     other_axes = [1] * (logits.dim() - 1)
     index = target.view(-1, *other_axes).expand(*logits.shape[:-1], 1)
     if of == "probability":
-        return probabilities(logits, multi_label).gather(-1, index)[..., 0]
+        p = probabilities(logits, multi_label)
+        return p.gather(-1, index)[..., 0]
     chosen = logits.gather(-1, index)[..., 0]
     if multi_label:
         return chosen
@@ -284,7 +286,8 @@ def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:
     items = request.encoded.content.shape[1]
     index = torch.where(members < 0, items, members).to(values.device)
     # the last column takes what belongs to no item
-    sums = values.new_zeros(len(values), items + 1).scatter_add(1, index, values**norm)
+    sums = values.new_zeros(len(values), items + 1)
+    sums = sums.scatter_add(1, index, values**norm)
     return sums[:, :items] ** (1 / norm)
 
 

@@ -132,7 +132,10 @@ def in_parts(
     for rows in row_parts(request):
         text = text_at(request, source, rows)
         with analysing(request.model):
-            parts.append(work(text, rows) if text.embedded.numel() else (text.embedded, text.embedded))
+            part = (text.embedded, text.embedded)
+            if text.embedded.numel():
+                part = work(text, rows)
+        parts.append(part)
     return tuple(torch.cat(tensors).detach() for tensors in zip(*parts, strict=True))
 
 

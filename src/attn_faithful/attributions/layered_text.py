@@ -42,7 +42,9 @@ class LayeredText:
         if probe.reads in ("first", "last") and not probe.encoder[call]:
             place = probe.place(self.inputs, self.model.config)
             return one_hot(place, self.read.shape[1]).double()
-        return self.read.double() / self.read.sum(1, keepdim=True).clamp(min=1)
+        read = self.read
+        n_read = read.sum(1, keepdim=True)
+        return read.double() / n_read.clamp(min=1)
 
     def chosen_heads(self, values: Tensor) -> Tensor:
         """The values (B, H, ...) of those heads that the model was wrapped with."""
@@ -65,8 +67,9 @@ class LayeredText:
 
             return look
 
+        trace = Trace(alter={call: looking_at(call) for call in calls})
         with analysing(self.model):
-            self.model.run(self.inputs, Trace(alter={call: looking_at(call) for call in calls}))
+            self.model.run(self.inputs, trace)
         return torch.stack([taken[call] for call in calls], dim=1)
 
 

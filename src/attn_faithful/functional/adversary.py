@@ -122,7 +122,8 @@ def vertex_between(
     reasons: Reasons,
 ) -> Tensor:
     """The largest JSD (B,) from checked weights (B, T) with ``low <= a @ margins <= high``; NaN where undefined."""
-    return _farthest(weights, allowed, margins, (low, high), 1, reasons).jsd[:, 0]
+    adversary = _farthest(weights, allowed, margins, (low, high), 1, reasons)
+    return adversary.jsd[:, 0]
 
 
 def _checked(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tensor, Tensor, Reasons]:
@@ -135,7 +136,8 @@ def _checked(attention: Tensor, allowed: Tensor, margins: Tensor) -> tuple[Tenso
         raise InputError(f"Expected `allowed` to be bool, but got {allowed.dtype}.")
     weights = torch.where(allowed, attention.double(), 0.0)
     margins = torch.where(allowed, margins.double(), 0.0)
-    finite = (weights.isfinite() & (margins.abs() <= LARGEST)).all(-1)
+    small = margins.abs() <= LARGEST  # False for NaN
+    finite = (weights.isfinite() & small).all(-1)
     some = allowed.any(-1)
     reasons = first_reasons({NO_TOKEN: ~some, NAN_SCORES: ~finite})
 

@@ -132,7 +132,8 @@ class _Search:
         generator = np.random.default_rng(0)  # the directions depend on the number of tokens alone
         for _ in range(_DIRECTIONS):
             toward = generator.dirichlet(np.full(len(self.own), 0.3))
-            point, _ = _program(_tangent(toward, self.own), self.near_own, low, high)
+            slope = _tangent(toward, self.own)
+            point, _ = _program(slope, self.near_own, low, high)
             if point is not None:
                 self._ascend(point, _POLISH)
 
@@ -146,7 +147,8 @@ class _Search:
         point = self._to_the_edge(point)
         reached = self._record(point)
         for _ in range(steps):
-            target, _ = _program(_tangent(point, self.own), self.region.near(point), low, high)
+            slope = _tangent(point, self.own)
+            target, _ = _program(slope, self.region.near(point), low, high)
             if target is None:
                 return
             edge = self._farther_edge(point, target, reached)
@@ -157,7 +159,8 @@ class _Search:
     def _farther_edge(self, point: Array, target: Array, reached: float) -> tuple[Array, float] | None:
         """The first edge point towards a target that lies farther than ``reached``, with its JSD."""
         for part in _PARTS:  # where the region is curved a whole step may end short of where it began
-            edge = self._to_the_edge(_distribution(point + part * (target - point)))
+            stepped = _distribution(point + part * (target - point))
+            edge = self._to_the_edge(stepped)
             jsd_of_edge = self._record(edge)
             if jsd_of_edge > reached + 1e-7:
                 return edge, jsd_of_edge
@@ -170,10 +173,12 @@ class _Search:
         if not falling.any():
             return self.own
         # at the highest length the first weight is 0
-        low, high = 0.0, float((self.own[falling] / -away[falling]).min())
+        low = 0.0
+        high = float((self.own[falling] / -away[falling]).min())
         for _ in range(_ROUNDS):
             lengths = np.linspace(low, high, _GRID)
-            within = np.flatnonzero(self.region.holds(self._along(away, lengths)))
+            points = self._along(away, lengths)  # (K, T)
+            within = np.flatnonzero(self.region.holds(points))
             last = int(within[-1]) if len(within) else 0
             low, high = lengths[last], lengths[min(last + 1, _GRID - 1)]
             if low == high:
@@ -196,11 +201,12 @@ class _Search:
 def _root(own: Array, outer: Rows) -> Box:
     """The box of all that the forms allow each token when the others do their best for it."""
     matrix, limits = outer
-    least = matrix.min(axis=1, keepdims=True)
+    least = matrix.min(axis=1, keepdims=True)  # (R, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         where_others_help = (limits[:, None] - least) / (matrix - least)
     most = np.where(matrix > limits[:, None], where_others_help, 1.0)
-    high = np.clip(most.min(axis=0, initial=1.0) + 1e-9, own, 1.0)
+    least_of_rows = most.min(axis=0, initial=1.0)  # (T,)
+    high = np.clip(least_of_rows + 1e-9, own, 1.0)
     low = np.zeros(len(own))
     bound, point = _bound(own, outer, low, high)
     return Box(low, high, bound, own if point is None else point)
@@ -209,10 +215,12 @@ def _root(own: Array, outer: Rows) -> Box:
 def _halves(own: Array, outer: Rows, box: Box) -> list[Box]:
     """The box cut at the token whose chord errs most; halves that hold nothing of the polytope are left out."""
     slope, base = _chords(own, box.low, box.high)
-    error = slope * (box.point - box.low) + base - _distance(box.point, own)
+    chord = slope * (box.point - box.low) + base
+    error = chord - _distance(box.point, own)
     token = int(error.argmax())
-    edge = _INSIDE * (box.high[token] - box.low[token])
-    cut = float(np.clip(box.point[token], box.low[token] + edge, box.high[token] - edge))
+    low, high = box.low[token], box.high[token]
+    edge = _INSIDE * (high - low)
+    cut = float(np.clip(box.point[token], low + edge, high - edge))
     high_of_lower, low_of_upper = box.high.copy(), box.low.copy()
     high_of_lower[token] = cut
     low_of_upper[token] = cut
@@ -275,17 +283,19 @@ def _program(
     """The distribution in a box that maximises a linear form within the rows (None without one), and multipliers."""
     matrix, limits = rows
     tokens = len(slope)
-    slots, totals = (np.ones((1, tokens)), np.ones(1)) if sums is None else sums
+    slots, totals = sums or (np.ones((1, tokens)), np.ones(1))
     if not len(matrix):
         matrix = np.zeros((0, tokens))
     further = matrix.shape[1] - tokens  # variables >= 0 behind the tokens
     lowest = np.concatenate([low, np.zeros(further)])
     highest = np.concatenate([high, np.full(further, np.inf)])
+    costs = np.concatenate([-slope, np.zeros(further)])
+    no_sums = np.zeros((len(slots), further))
     solution = linprog(
-        np.concatenate([-slope, np.zeros(further)]),
+        costs,
         A_ub=matrix if len(matrix) else None,
         b_ub=limits if len(matrix) else None,
-        A_eq=np.concatenate([slots, np.zeros((len(slots), further))], axis=1),
+        A_eq=np.concatenate([slots, no_sums], axis=1),
         b_eq=totals,
         bounds=np.stack([lowest, highest], axis=1),
         method="highs",
@@ -296,8 +306,8 @@ def _program(
     if len(matrix):
         multipliers = np.maximum(-solution.ineqlin.marginals, 0.0)
     point = np.clip(solution.x[:tokens], 0.0, None)
-    totals_reached = slots @ point
-    return point * ((totals / totals_reached) @ slots), multipliers
+    correction = totals / (slots @ point)
+    return point * (correction @ slots), multipliers
 
 
 def _chords(own: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -320,8 +330,8 @@ def _tangent(point: Array, own: Array) -> Array:
 def _distance(point: Array, own: Array) -> Array:
     """Each token's part of the JSD, (T,): ``0.5 (x ln(2x / (x + a)) + a ln(2a / (x + a)))``."""
     both = point + own
-    parts: Array = 0.5 * (xlogy(point, point) + xlogy(own, own) - xlogy(both, both / 2))
-    return parts
+    twice_parts: Array = xlogy(point, point) + xlogy(own, own) - xlogy(both, both / 2)
+    return 0.5 * twice_parts
 
 
 def _distribution(point: Array) -> Array:

@@ -115,7 +115,8 @@ class TvdRegion:
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
         after = np.exp(self._after(points))  # (K, C)
-        tvd = np.abs(after - np.exp(self.before)).sum(axis=1) / 2
+        moved = np.abs(after - np.exp(self.before))
+        tvd = moved.sum(axis=1) / 2
         within: NDArray[np.bool_] = tvd <= max(self.eps, ROUNDING)
         return within
 

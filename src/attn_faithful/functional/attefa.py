@@ -191,7 +191,8 @@ def constant_twin(probabilities: ArrayLike) -> tuple[Array, float]:
     quantiles = np.sort(p, axis=0)  # (B, C), each column ascending
     sums = quantiles.sum(-1)
     # the two levels between which the quantiles sum to 1
-    upper = int(np.clip(np.searchsorted(sums, 1.0), 0, len(p) - 1))
+    place = np.searchsorted(sums, 1.0)
+    upper = int(np.clip(place, 0, len(p) - 1))
     lower = max(upper - 1, 0)
     gap = sums[upper] - sums[lower]
     share = 1.0
@@ -199,7 +200,8 @@ def constant_twin(probabilities: ArrayLike) -> tuple[Array, float]:
         share = float(np.clip((1.0 - sums[lower]) / gap, 0.0, 1.0))
     q: Array = (1 - share) * quantiles[lower] + share * quantiles[upper]
     q = q / q.sum()  # rows may sum to 1 only within float32 rounding
-    mean_tvd = float(0.5 * np.abs(p - q).sum(-1).mean())
+    distances = np.abs(p - q).sum(-1)  # (B,), twice the TVD
+    mean_tvd = float(0.5 * distances.mean())
     return q, mean_tvd
 
 
@@ -298,7 +300,9 @@ def bootstrap_attefa(
         raise InputError(
             f"Expected as many seeds in `tvd_by_seed` ({len(tvd_by_seed)}) as in `jsd_by_seed` ({len(jsd_by_seed)})."
         )
-    twins = [np.stack(_columns(tvd, jsd)) for tvd, jsd in zip(tvd_by_seed, jsd_by_seed, strict=True)]
+    twins = []
+    for tvd, jsd in zip(tvd_by_seed, jsd_by_seed, strict=True):
+        twins.append(np.stack(_columns(tvd, jsd)))  # (2, B)
     means = resampled_means(twins, examples_by_seed, n_resamples, level, seed)
     ratios = [_ratio(mean_tvd, mean_jsd) for mean_tvd, mean_jsd in means]
     return percentiles(ratios, level)

@@ -96,8 +96,8 @@ def prefix_logits(
     w, z, b, reasons = checked_weights(log_weights, items, token_logits, bias)
     _check_order(order, items)
     last_first = order.to(w.device).flip(1)  # (B, T)
-    row_start = torch.arange(len(w), device=w.device)[:, None] * w.shape[1]
-    places = last_first + row_start
+    row = torch.arange(len(w), device=w.device)[:, None]
+    places = last_first + row * w.shape[1]
     values = _with_mass(z, b).flatten(0, 1)  # (B T, C + 1)
     values = values.index_select(0, places.flatten())
     values = values.reshape(*w.shape, b.shape[1] + 1)

@@ -43,7 +43,8 @@ def distribution(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons]:
     magnitude = torch.where(allowed, scores.double().abs(), 0.0)  # (B, T)
     mass = magnitude.sum(-1)
     empty = ~allowed.any(-1)
-    reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: ~mass.isfinite(), NO_MASS: mass == 0})
+    undefined = ~mass.isfinite()
+    reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: undefined, NO_MASS: mass == 0})
     defined = defined_rows(reasons, scores)
     divisor = torch.where(defined, mass, 1.0)
     shares = magnitude / divisor[:, None]
@@ -147,7 +148,8 @@ def gini(shares: Tensor, allowed: Tensor) -> Tensor:
     allowed_first = torch.where(allowed, shares.double(), -1.0)
     descending = allowed_first.sort(-1, descending=True).values
     descending = descending.clamp(min=0.0)
-    rank = torch.arange(1, shares.shape[-1] + 1, device=shares.device, dtype=torch.float64)
+    length = shares.shape[-1]
+    rank = torch.arange(1, length + 1, device=shares.device, dtype=torch.float64)
     # of values in descending order: sum_i (n + 1 - 2 i) p_i / n
     factor = n[:, None] + 1 - 2 * rank  # (B, T)
     value = (factor * descending).sum(-1) / n.clamp(min=1)

@@ -89,7 +89,8 @@ def check_part(name: str, values: Tensor, allowed: Tensor) -> None:
         zero = torch.zeros((), dtype=values.dtype, device=values.device)
         weights = torch.where(allowed, values, zero).double()
         sums = weights.sum(-1)
-        wrong = (weights < 0).any(-1) | (sums > 1 + SUM_TOLERANCE + _rounding(values))
+        largest_sum = 1 + SUM_TOLERANCE + _rounding(values)
+        wrong = (weights < 0).any(-1) | (sums > largest_sum)
         if not bool(wrong.any()):
             return
         first_sum = float(sums[wrong][0])

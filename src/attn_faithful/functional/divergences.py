@@ -254,7 +254,8 @@ def largest_jsd(attention: Tensor, allowed: Tensor) -> Tensor:
     if weights.shape[-1] == 0:
         return weights.sum(-1) * math.nan
     mass = torch.where(allowed, weights, 0.0).sum(-1)  # (...)
-    least = torch.where(allowed.any(-1), weights.amin(-1), math.nan)
+    some = allowed.any(-1)
+    least = torch.where(some, weights.amin(-1), math.nan)
     both = torch.where(mass > 0, mass + least, 1.0)
     of_mass = torch.special.xlogy(mass, 2 * mass / both)
     of_least = torch.special.xlogy(least, 2 * least / both)

@@ -64,7 +64,8 @@ def attention_flow(attention: Tensor, start: Tensor, sinks: Tensor) -> Tensor:
         raise InputError("Expected `start` of shares, 0 to 1, and `attention` of at least 0, but got others.")
     layers = with_residual(attention).cpu().numpy()  # (B, L, T, T)
     shares = start.double().cpu().numpy()  # (B, T)
-    finite = np.isfinite(layers).all((1, 2, 3)) & np.isfinite(shares).all(1)
+    finite_layers = np.isfinite(layers).all((1, 2, 3))
+    finite = finite_layers & np.isfinite(shares).all(1)
     flows = torch.full(sinks.shape, math.nan, dtype=torch.float64)
     for row in np.flatnonzero(finite).tolist():
         network = _Network(layers[row], shares[row])

@@ -49,8 +49,9 @@ def tau_b(x: Ranks, y: Ranks) -> tuple[float, float]:
         if n <= EXACT or against <= 1:
             return value, _exact(n, against)
     m = n * (n - 1)
+    triples = m * max(n - 2, 1)
     without_ties = (m * (2 * n + 5) - x1 - y1) / 18
-    variance = without_ties + 2 * x_tied * y_tied / m + x0 * y0 / (9 * m * max(n - 2, 1))
+    variance = without_ties + 2 * x_tied * y_tied / m + x0 * y0 / (9 * triples)
     return value, math.erfc(abs(score) / math.sqrt(2 * variance))
 
 

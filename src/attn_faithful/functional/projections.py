@@ -63,7 +63,8 @@ def _gaps(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
     if scores.shape[-1] == 0:
         return scores, allowed
     lowest = torch.finfo(scores.dtype).min
-    top = torch.where(allowed, scores.detach(), lowest).amax(-1, keepdim=True)
+    allowed_scores = torch.where(allowed, scores.detach(), lowest)
+    top = allowed_scores.amax(-1, keepdim=True)  # (..., 1)
     return torch.where(allowed, scores - top, 0.0), allowed
 
 
@@ -72,7 +73,8 @@ def _guarded(gaps: Tensor, allowed: Tensor, solve: Callable[[Tensor], Tensor]) -
     if gaps.numel() == 0:
         return gaps
     undefined = gaps.isnan().any(-1, keepdim=True)
-    attention = torch.where(allowed, solve(torch.where(undefined, 0.0, gaps)), 0.0)
+    attention = solve(torch.where(undefined, 0.0, gaps))  # (..., T)
+    attention = torch.where(allowed, attention, 0.0)
     return torch.where(undefined & allowed, math.nan, attention)
 
 
@@ -106,7 +108,8 @@ def softmax(scores: Tensor, allowed: Tensor, temperature: float = 1.0) -> Tensor
 
     def solve(g: Tensor) -> Tensor:
         # torch.softmax subtracts the row's log-sum-exp, so that rows far below 0 keep their ratios.
-        return torch.softmax(torch.where(allowed, g / temperature, lowest), -1)
+        z = torch.where(allowed, g / temperature, lowest)
+        return torch.softmax(z, -1)
 
     return _guarded(gaps, allowed, solve)
 
@@ -175,7 +178,8 @@ def sparsegen(scores: Tensor, allowed: Tensor, lam: float | Tensor = 0.0) -> Ten
             z = torch.maximum(g, -2 * width.detach()) / width
         else:
             z = g.clamp(min=-2 * width) / width
-        return _sparsemax_of_gaps(torch.where(allowed, z, -2.0))
+        z = torch.where(allowed, z, -2.0)
+        return _sparsemax_of_gaps(z)
 
     return _guarded(gaps, allowed, solve)
 
@@ -184,8 +188,10 @@ def _sparsemax_of_gaps(z: Tensor) -> Tensor:
     """Sparsemax of rows whose largest entry is 0; plain torch, so it has second derivatives and compiles."""
     ordered = z.sort(-1, descending=True).values
     excess = ordered.cumsum(-1) - 1
-    rank = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
-    support = (rank * ordered > excess).sum(-1, keepdim=True).clamp(min=1)
+    length = z.shape[-1]
+    rank = torch.arange(1, length + 1, device=z.device, dtype=z.dtype)
+    in_support = rank * ordered > excess
+    support = in_support.sum(-1, keepdim=True).clamp(min=1)  # (..., 1), its size
     tau = excess.gather(-1, support - 1) / support
     return (z - tau).clamp(min=0)
 
@@ -215,7 +221,8 @@ def entmax15(scores: Tensor, allowed: Tensor) -> Tensor:
 
     def solve(g: Tensor) -> Tensor:
         # Nothing below -2 is in the support; the bound keeps the squares in the sort-based threshold small.
-        attention: Tensor = _entmax15(torch.where(allowed, g.clamp(min=-4.0), -4.0), dim=-1)
+        z = torch.where(allowed, g.clamp(min=-4.0), -4.0)
+        attention: Tensor = _entmax15(z, dim=-1)
         return attention
 
     return _guarded(gaps, allowed, solve)
@@ -261,7 +268,8 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
         g = g.to(precise)
         safe = torch.where(near, 2.0, order)
         bound = (-2 / (safe - 1)).detach()
-        attention: Tensor = _entmax_bisect(torch.where(allowed, torch.maximum(g, bound), bound), safe, dim=-1)
+        z = torch.where(allowed, torch.maximum(g, bound), bound)
+        attention: Tensor = _entmax_bisect(z, safe, dim=-1)
         if bool(near.any()):
             attention = torch.where(near, _near_softmax(g, allowed, order), attention)
         return attention
@@ -271,11 +279,13 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
 
 def _near_softmax(gaps: Tensor, allowed: Tensor, alpha: Tensor) -> Tensor:
     """Alpha-entmax to first order in alpha - 1 (Correia et al. 2019, proposition 1 at alpha = 1)."""
-    log_p = torch.log_softmax(torch.where(allowed, gaps, torch.finfo(gaps.dtype).min), -1)
+    lowest = torch.finfo(gaps.dtype).min
+    log_p = torch.log_softmax(torch.where(allowed, gaps, lowest), -1)
     log_p = torch.where(allowed, log_p.clamp(min=_LOG_NOTHING), 0.0)
     p = torch.where(allowed, log_p.exp(), 0.0)
     square = log_p.square()
-    slope = -0.5 * p * (square - (p * square).sum(-1, keepdim=True))
+    mean_square = (p * square).sum(-1, keepdim=True)
+    slope = -0.5 * p * (square - mean_square)  # with respect to alpha, at alpha = 1
     return (p + (alpha - 1) * slope).clamp(min=0)
 
 
@@ -310,7 +320,8 @@ def _ends(value: float | Tensor) -> tuple[float, ...]:
         return (value,)
     if not value.numel():
         return ()
-    return float(value.detach().min()), float(value.detach().max())
+    value = value.detach()
+    return float(value.min()), float(value.max())
 
 
 def project(name: str, scores: Tensor, allowed: Tensor, **params: float | Tensor) -> Tensor:

@@ -78,7 +78,8 @@ def per_example_divergences(
         attention.check_distributions(~empty & ~attention.has_nan)
 
     defined = ~(empty | with_nan)
-    moved = np.where(defined, over_chunks(partial(jsd, validate_args=False), a, b), math.nan)
+    moved = over_chunks(partial(jsd, validate_args=False), a, b)
+    moved = np.where(defined, moved, math.nan)
     moved[defined & (a.lengths == 1)] = 0.0  # a weight of 0.9999 for the only token is rounding, not a move
     distance = multilabel_tvd if multi_label else tvd
     changed = over_chunks(partial(distance, validate_args=False), p, q)
@@ -137,7 +138,8 @@ class RaggedRows:
     def __init__(self, name: str, rows: Rows) -> None:
         self.name = name
         parts = [numbers(name, i, row) for i, row in enumerate(rows)]
-        self.lengths = np.array([len(row) for row in parts], dtype=np.int64)
+        lengths = [len(row) for row in parts]
+        self.lengths = np.array(lengths, dtype=np.int64)
         self.values: Array = np.concatenate(parts) if parts else np.zeros(0)
         self.ends = np.cumsum(self.lengths)
         self.row = np.repeat(np.arange(len(rows)), self.lengths)
@@ -148,7 +150,8 @@ class RaggedRows:
 
     def _sums(self, values: NDArray[Any]) -> Array:
         """The sum of ``values`` (N,) over each row, (B,)."""
-        return np.bincount(self.row, weights=values, minlength=len(self)).astype(np.float64)
+        sums = np.bincount(self.row, weights=values, minlength=len(self))
+        return sums.astype(np.float64)
 
     def _any(self, flags: Mask) -> Mask:
         """Which rows (B,) have a value that is flagged."""
@@ -156,9 +159,10 @@ class RaggedRows:
 
     def check_distributions(self, checked: Mask) -> None:
         """Raise unless each of the ``checked`` rows (B,) is a distribution."""
-        legal = (self.values >= 0) & np.isfinite(self.values)
+        finite = np.isfinite(self.values)
+        legal = (self.values >= 0) & finite
         outside = self._any(~legal)
-        sums = self._sums(np.where(np.isfinite(self.values), self.values, 0.0))
+        sums = self._sums(np.where(finite, self.values, 0.0))
         off = np.abs(sums - 1) > SUM_TOLERANCE
         wrong_rows = np.flatnonzero(checked & (outside | off))
         if wrong_rows.size:
@@ -211,5 +215,6 @@ def over_chunks(measure: Callable[[Tensor, Tensor], Tensor], left: RaggedRows, r
     """
     values = np.zeros(len(left))
     for chunk in left.chunks():
-        values[chunk] = measure(left.padded(chunk), right.padded(chunk)).numpy()
+        measured = measure(left.padded(chunk), right.padded(chunk))
+        values[chunk] = measured.numpy()
     return values

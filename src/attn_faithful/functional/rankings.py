@@ -262,13 +262,15 @@ def _rho(x_ranks: Ranks, y_ranks: Ranks) -> tuple[float, float]:
     n = len(x_ranks)
     a = _average_ranks(x_ranks) - (n + 1) / 2
     b = _average_ranks(y_ranks) - (n + 1) / 2
-    value = float(a @ b / math.sqrt((a @ a) * (b @ b)))
+    product = a @ b
+    value = float(product / math.sqrt((a @ a) * (b @ b)))
     if n <= _ENUMERATED:
         of_all_orders = b[_permutations(n)] @ a  # (n!,)
-        at_least_as_far = np.abs(of_all_orders) >= abs(a @ b) - 1e-9
+        at_least_as_far = np.abs(of_all_orders) >= abs(product) - 1e-9
         return value, float(at_least_as_far.mean())
     # the two tails of Student's t at rho sqrt((n - 2) / (1 - rho^2)), without its division by 0
-    return value, float(special.betainc(n / 2 - 1, 0.5, max(1 - value**2, 0.0)))
+    unexplained = max(1 - value**2, 0.0)
+    return value, float(special.betainc(n / 2 - 1, 0.5, unexplained))
 
 
 def _average_ranks(ranks: Ranks) -> Array:

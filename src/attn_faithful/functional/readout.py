@@ -65,8 +65,11 @@ def _check_shapes(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias
     b, t, c = token_logits.shape
     if not c:
         raise InputError("Expected `token_logits` of one class at least, but got none.")
-    expected = {"attention": (attention, (b, t)), "allowed": (allowed, (b, t)), "bias": (bias, (b, c))}
-    for name, (value, shape) in expected.items():
+    for name, value, shape in (
+        ("attention", attention, (b, t)),
+        ("allowed", allowed, (b, t)),
+        ("bias", bias, (b, c)),
+    ):
         if tuple(value.shape) != shape:
             raise InputError(
                 f"Expected `{name}` of shape {shape} beside `token_logits` {(b, t, c)}, but got {tuple(value.shape)}; "
@@ -237,7 +240,8 @@ def min_or_infinity(values: Tensor) -> Tensor:
         >>> min_or_infinity(torch.tensor([[2.0, 1.0]])), min_or_infinity(torch.zeros(1, 0))
         (tensor([1.]), tensor([inf]))
     """
-    return F.pad(values, (0, 1), value=math.inf).amin(-1)
+    with_infinity = F.pad(values, (0, 1), value=math.inf)
+    return with_infinity.amin(-1)
 
 
 def max_or_infinity(values: Tensor) -> Tensor:
@@ -247,4 +251,5 @@ def max_or_infinity(values: Tensor) -> Tensor:
         >>> max_or_infinity(torch.tensor([[2.0, 1.0]])), max_or_infinity(torch.zeros(1, 0))
         (tensor([2.]), tensor([-inf]))
     """
-    return F.pad(values, (0, 1), value=-math.inf).amax(-1)
+    with_infinity = F.pad(values, (0, 1), value=-math.inf)
+    return with_infinity.amax(-1)

@@ -127,7 +127,8 @@ def percentiles(by_seed: list[Array], level: float) -> tuple[float, float]:
     means = sums[some] / counts[some]
     if means.size == 0:
         return math.nan, math.nan
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(means, ends)
     return float(low), float(high)
 
 

@@ -52,7 +52,8 @@ def with_residual(attention: Tensor) -> Tensor:
         raise InputError(f"Expected `attention` of shape (..., T, T), but got {tuple(attention.shape)}.")
     if bool((attention < 0).any()):
         raise InputError("Expected `attention` of weights of at least 0, but one is below; pass attention, not scores.")
-    identity = torch.eye(attention.shape[-1], dtype=torch.float64, device=attention.device)
+    length = attention.shape[-1]
+    identity = torch.eye(length, dtype=torch.float64, device=attention.device)
     mixed = (attention.double() + identity) / 2
     return mixed / mixed.sum(-1, keepdim=True)
 
@@ -109,7 +110,8 @@ def positive_part(attention: Tensor, gradient: Tensor) -> Tensor:
             f"Expected `attention` and `gradient` of one shape, but got {tuple(attention.shape)} and "
             f"{tuple(gradient.shape)}."
         )
-    return (attention.double() * gradient.double()).clamp(min=0).mean(-3)
+    product = attention.double() * gradient.double()
+    return product.clamp(min=0).mean(-3)
 
 
 def relevance(steps: Tensor, start: Tensor) -> Tensor:

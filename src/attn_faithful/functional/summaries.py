@@ -120,11 +120,13 @@ def _intervals(
     if n == 0 or columns == 0:
         return np.full(columns, math.nan), np.full(columns, math.nan)
     generator = np.random.default_rng(seed)
+    evenly = np.full(n, 1 / n)
     means = np.empty((n_resamples, columns))
     step = max(1, _CELLS // n)
     for start in range(0, n_resamples, step):
         size = min(step, n_resamples - start)
-        drawn = generator.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)  # (size, n)
+        counts = generator.multinomial(n, evenly, size=size)
+        drawn = counts.astype(np.float64)  # (size, n), how often each example was drawn
         with np.errstate(invalid="ignore"):
             means[start : start + size] = (drawn @ filled) / (drawn @ defined)
     tail = (1 - level) / 2
@@ -156,8 +158,10 @@ def wilson(share: float, n: int, z: float = 1.959964) -> tuple[float, float]:
     """
     if not n:
         return math.nan, math.nan
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    variance = share * (1 - share) / n + z * z / (4 * n * n)
+    middle = (share + z * z / (2 * n)) / scale
+    reach = z / scale * math.sqrt(variance)
     return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
@@ -285,7 +289,9 @@ def _exact_p(ranks: Array, sum_above: float) -> float:
     for rank in doubled:
         counts[rank:] = counts[rank:] + counts[: len(counts) - rank]
     place = round(2 * sum_above)
-    tail = min(counts[: place + 1].sum(), counts[place:].sum())
+    at_most = counts[: place + 1].sum()
+    at_least = counts[place:].sum()
+    tail = min(at_most, at_least)
     return float(min(1.0, 2 * tail / counts.sum()))
 
 

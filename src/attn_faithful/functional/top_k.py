@@ -70,7 +70,8 @@ def overlap(
     if reason:
         return TopK(math.nan, reason, k, n)
     in_both = np.minimum(_share_in(x_ranks, k), _share_in(y_ranks, k))
-    return TopK(float(in_both.sum() / k), None, k, n)
+    share = float(in_both.sum() / k)
+    return TopK(share, None, k, n)
 
 
 def top_k_kendall(
@@ -177,7 +178,8 @@ def top_k_tau(
     opposite = int((x_order * y_order < 0).sum())
     in_one = int(((x_order == 0) != (y_order == 0)).sum())
     pairs = x_order.size - len(x_order)  # each twice, as in the two counts
-    return TopK(1 - 2 * (opposite + p * in_one) / pairs, None, lists.k, len(in_either))
+    tau = 1 - 2 * (opposite + p * in_one) / pairs
+    return TopK(tau, None, lists.k, len(in_either))
 
 
 @dataclass(frozen=True, eq=False)
