@@ -21,8 +21,9 @@ def about(runs: Sequence[Run], site: str | None) -> str:
     """The line that says what was tested."""
     run = runs[0]
     n = len(run.ids)
-    parts = ["one text" if n == 1 else f"{n:,} {run.split} texts"]
-    parts.append(f"seed {run.seed}" if len(runs) == 1 else f"{len(runs)} seeds")
+    texts = "one text" if n == 1 else f"{n:,} {run.split} texts"
+    seeds = f"seed {run.seed}" if len(runs) == 1 else f"{len(runs)} seeds"
+    parts = [texts, seeds]
     where = attention_of(run, site)
     if where:
         parts.append(where)
@@ -46,17 +47,24 @@ def attention_of(run: Run, site: str | None) -> str:
     if site is None:
         return ""
     read: Mapping[str, Any] = run.info.attention or {}
-    several = "" if len(run.sites) < 2 else f" (one of {len(run.sites)} sites; the others are in the tables)"
+    several = ""
+    if len(run.sites) > 1:
+        several = f" (one of {len(run.sites)} sites; the others are in the tables)"
     layer = re.fullmatch(r"layer\.(\d+)", site)
     if not read and layer is None and site != "joint":
         return "" if site == "pool" else f"attention over {site}s{several}"
-    where = "all layers at once"
-    if layer is not None:
-        in_all = f" of {read['layers']} (from 0)" if read.get("layers") else ""
-        where = f"layer {layer[1]}{in_all}"
+    rows = read.get("rows") or {}
+    if layer is None:
+        where, row = "all layers at once", _row(set(rows.values()))
+    else:
+        where, row = f"layer {layer[1]}", _row({rows.get(site, "")})
+        if read.get("layers"):
+            where += f" of {read['layers']} (from 0)"
     heads = read.get("heads") or run.evaluation.get("heads") or []
-    parts = [f"attention of {where}", _heads(heads), _row(read.get("rows") or {}, None if layer is None else site)]
-    return ", ".join(part for part in parts if part) + several
+    parts = [f"attention of {where}", _heads(heads)]
+    if row:
+        parts.append(row)
+    return ", ".join(parts) + several
 
 
 def _heads(heads: Sequence[int]) -> str:
@@ -66,10 +74,12 @@ def _heads(heads: Sequence[int]) -> str:
     return f"head {numbers}" if len(heads) == 1 else f"heads {numbers}"
 
 
-def _row(rows: Mapping[str, str], site: str | None) -> str:
-    """Which rows of the attention were read: of one layer, or of all layers where they agree."""
-    kinds = set(rows.values()) if site is None else {rows.get(site, "")}
-    return _ROWS.get(kinds.pop(), "") if len(kinds) == 1 else ""
+def _row(kinds: set[str]) -> str:
+    """Which rows of the attention were read; empty where layers differ in it or it is not known."""
+    if len(kinds) != 1:
+        return ""
+    (kind,) = kinds
+    return _ROWS.get(kind, "")
 
 
 def distinct(run: Run) -> int:
@@ -92,11 +102,13 @@ def _cut(run: Run) -> str:
     facts = _split_facts(run)
     if not facts.get("truncated"):
         return ""
-    limit = (run.info.attention or {}).get("max_tokens")
-    tokens = f" of {limit:,} tokens" if limit else ""
+    limit = "the limit"
+    max_tokens = (run.info.attention or {}).get("max_tokens")
+    if max_tokens:
+        limit = f"the limit of {max_tokens:,} tokens"
     n, cut = facts["n"], facts["truncated"]
     which = "The text was" if n == 1 else f"{cut:,} of {n:,} texts were"
-    return f"{which} longer than the model reads and cut to the limit{tokens}; the rest was not read."
+    return f"{which} longer than the model reads and cut to {limit}; the rest was not read."
 
 
 def _copies(run: Run) -> str:
@@ -113,7 +125,9 @@ def _lengths(run: Run) -> str:
     trained: Mapping[str, Any] = run.info.trained_on or run.info.data.splits.get("train", {})
     mean, spread = trained.get("tokens_mean"), trained.get("tokens_std")
     tested = _split_facts(run).get("tokens_mean")
-    if mean is None or spread is None or tested is None or abs(tested - mean) <= _FAR * max(spread, 1.0):
+    if mean is None or spread is None or tested is None:
+        return ""
+    if abs(tested - mean) <= _FAR * max(spread, 1.0):
         return ""
     longer = "longer" if tested > mean else "shorter"
     return (

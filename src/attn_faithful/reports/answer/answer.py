@@ -51,7 +51,9 @@ class Answer:
     @property
     def few(self) -> str:
         """The mark of a small number of texts; empty where they are enough."""
-        return f"few texts: {self.n:,}" if self.n < ENOUGH else ""
+        if self.n >= ENOUGH:
+            return ""
+        return f"few texts: {self.n:,}"
 
     @property
     def competence_text(self) -> str:
@@ -69,17 +71,23 @@ class Answer:
     def verdict_text(self) -> str:
         """The verdict, or why there is none."""
         if self.verdict is None:
-            alone = "; the numbers may be those of these texts alone" if self.few else ""
-            return f"No verdict: {self.reason}{alone}."
-        condition = "" if self.known else ", as far as the model predicts well, which is unknown"
-        return f"Verdict: {self.verdict.text}{condition}."
+            text = f"No verdict: {self.reason}"
+            if self.few:
+                text += "; the numbers may be those of these texts alone"
+        else:
+            text = f"Verdict: {self.verdict.text}"
+            if not self.known:
+                text += ", as far as the model predicts well, which is unknown"
+        return f"{text}."
 
     @property
     def pill(self) -> str:
         """The verdict as a badge."""
         if self.verdict is None:
             return "no verdict"
-        return self.verdict.text if self.known else f"{self.verdict.text}; competence unknown"
+        if not self.known:
+            return f"{self.verdict.text}; competence unknown"
+        return self.verdict.text
 
     @property
     def statements(self) -> list[str]:
@@ -89,7 +97,9 @@ class Answer:
     @property
     def lines(self) -> list[str]:
         """All of it, a line each: what was tested, competence, verdict, marks, sentences."""
-        first = f"{self.title}: {self.about}" if self.title else self.about
+        first = self.about
+        if self.title:
+            first = f"{self.title}: {self.about}"
         return [first, self.competence_text, self.verdict_text, *self.doubts, *self.statements]
 
     @property
@@ -102,9 +112,11 @@ class Answer:
         known = [each for each in self.competence if each.known]
         if not known:
             return "accuracy unknown"
+        majority = f"(majority {known[0].majority:.2f})"
         values = sorted({f"{each.accuracy:.2f}" for each in known})
-        ends = values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
-        return f"accuracy {ends} (majority {known[0].majority:.2f})"
+        if len(values) == 1:
+            return f"accuracy {values[0]} {majority}"
+        return f"accuracy {values[0]} to {values[-1]} {majority}"
 
     # renderings
 
@@ -115,7 +127,8 @@ class Answer:
         from rich.text import Text
 
         for line in self.lines:
-            yield Text(writable(line, options.encoding), style="bold" if line in self._strong else "")
+            style = "bold" if line in self._strong else ""
+            yield Text(writable(line, options.encoding), style=style)
 
     def html(self) -> Markup:
         """A fragment; whatever names hold is text and no markup."""
@@ -153,17 +166,19 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
         raise InputError("Expected at least one run, but got none.")
     if site is None:
         site = runs[0].main_site
-    competence = [competence_of(run) for run in runs]
+    if title is None:
+        title = runs[0].title
+    competence = list(map(competence_of, runs))
     single = [_verdict(run, site, each) for run, each in zip(runs, competence, strict=True)]
     joint, reason = _joint_verdict(runs, single)
     return Answer(
-        title=runs[0].title if title is None else title,
+        title=title,
         about=about(runs, site),
         competence=competence,
         verdict=joint,
         reason=reason,
         sentences=sentences(Scores(runs, site)),
-        n=min(distinct(run) for run in runs),
+        n=min(map(distinct, runs)),
         doubts=doubts(runs[0]),
     )
 
@@ -177,10 +192,11 @@ def _verdict(run: Run, site: str | None, competence: Competence) -> tuple[Verdic
 def _joint_verdict(runs: Sequence[Run], verdicts: Sequence[tuple[Verdict | None, str]]) -> tuple[Verdict | None, str]:
     """The verdict of several seeds: none where one has none, mixed where they differ."""
     keys = set()
-    several_reasons = len({reason for _, reason in verdicts}) > 1
+    reasons = {reason for _, reason in verdicts}
     for run, (each, reason) in zip(runs, verdicts, strict=True):
         if each is None:
-            return None, f"seed {run.seed}: {reason}" if several_reasons else reason
+            of_seed = f"seed {run.seed}: {reason}" if len(reasons) > 1 else reason
+            return None, of_seed
         keys.add(each.key)
     key = keys.pop() if len(keys) == 1 else MIXED
     return Verdict(key, TEXTS[key]), ""

@@ -96,7 +96,9 @@ class Competence:
         texts = counted(self.n_texts, "text")
         if self.n_unread:
             return f"of {texts} the model could not read {self.n_unread:,}, and no other has a"
-        return "the text has no" if self.n_texts == 1 else f"none of {texts} has a"
+        if self.n_texts == 1:
+            return "the text has no"
+        return f"none of {texts} has a"
 
     @property
     def _which(self) -> str:
@@ -106,8 +108,9 @@ class Competence:
         texts = f"the {self.n:,} of {counted(self.n_texts, 'text')}"
         if not self.n_unread:
             return f"{texts} with a known label"
-        unlabelled = self.n + self.n_unread < self.n_texts
-        return f"{texts} that it could read and whose label is known" if unlabelled else f"{texts} that it could read"
+        if self.n + self.n_unread < self.n_texts:
+            return f"{texts} that it could read and whose label is known"
+        return f"{texts} that it could read"
 
 
 def competence_of(run: Run) -> Competence:
@@ -133,7 +136,8 @@ def competence(
     """
     if any(np.ndim(label) for label in labels):
         return _of_several(np.asarray(probabilities), labels, seed)
-    gold, chances = np.asarray(labels, dtype=int), np.asarray(probabilities)  # (B,), (B, C)
+    gold = np.asarray(labels, dtype=int)  # (B,)
+    chances = np.asarray(probabilities)  # (B, C)
     unread = np.isnan(chances).any(1)
     known = (gold >= 0) & ~unread
     counts = {"n": int(known.sum()), "n_texts": len(known), "n_unread": int(unread.sum()), "seed": seed}
@@ -142,11 +146,14 @@ def competence(
     gold, predicted = gold[known], chances[known].argmax(1)
     n_by_class = Counter(gold.tolist())
     largest = min(n_by_class, key=lambda label: (-n_by_class[label], label))
-    name = label_names[largest] if largest < len(label_names) else str(largest)
+    name = str(largest)
+    if largest < len(label_names):
+        name = label_names[largest]
     accuracy = float((gold == predicted).mean())
     low, high = wilson(accuracy, len(gold))
     outcomes, weights = _outcomes(gold, predicted, len(label_names))
-    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, _binary if len(label_names) == 2 else _of_present)
+    mean_f1 = _binary if len(label_names) == 2 else _of_present
+    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, mean_f1)
     return Competence(
         accuracy=accuracy,
         low=low,
@@ -161,8 +168,8 @@ def competence(
 
 
 def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> Competence:
-    gold = np.asarray([np.asarray(label, dtype=int) for label in labels])  # (B, C)
-    unread = np.isnan(probabilities).any(1)
+    gold = np.asarray([np.asarray(label, dtype=int) for label in labels])  # (B, C), 0 and 1
+    unread = np.isnan(probabilities).any(1)  # (B,)
     known = (gold >= 0).all(1) & ~unread
     counts = {"n": int(known.sum()), "n_texts": len(known), "n_unread": int(unread.sum()), "seed": seed}
     if not known.any():
@@ -171,7 +178,8 @@ def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> 
     right = (gold == predicted).mean(1)  # (B,)
     low, high = _mean_interval(right)
     share = gold.mean(0)  # (C,)
-    kinds = np.concatenate([gold & predicted, (1 - gold) & predicted, gold & (1 - predicted)], axis=1)  # (B, 3 C)
+    found, wrong, missed = gold & predicted, (1 - gold) & predicted, gold & (1 - predicted)  # (B, C) each
+    kinds = np.concatenate([found, wrong, missed], axis=1)  # (B, 3 C)
     patterns, weights = np.unique(kinds, axis=0, return_counts=True)
     outcomes = patterns.reshape(len(patterns), 3, -1)  # (P, 3, C)
     f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, _of_all)
@@ -207,14 +215,18 @@ def _outcomes(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np
 
 def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tuple[float, float, float]:
     """F1 and its 95% percentile interval; to draw texts is to draw how often each outcome occurs."""
-    n, flat = int(counts.sum()), outcomes.reshape(len(outcomes), -1)
-    value = float(mean((counts @ flat).reshape(1, *outcomes.shape[1:]))[0])
+    n = int(counts.sum())
+    shape = outcomes.shape[1:]
+    flat = outcomes.reshape(len(outcomes), -1)  # (P, 3 C)
+    totals = (counts @ flat).reshape(1, *shape)  # (1, 3, C)
+    value = float(mean(totals)[0])
     generator = np.random.default_rng(0)
     step = max(1, _CHUNK // max(len(counts), flat.shape[1]))
     parts = []
     for start in range(0, RESAMPLES, step):
         drawn = generator.multinomial(n, counts / n, size=min(step, RESAMPLES - start))  # (R, P)
-        parts.append(mean((drawn @ flat).reshape(len(drawn), *outcomes.shape[1:])))
+        totals = (drawn @ flat).reshape(len(drawn), *shape)  # (R, 3, C)
+        parts.append(mean(totals))  # (R,)
     low, high = np.quantile(np.concatenate(parts), _TAILS)
     return value, *_wide(value, float(low), float(high), n)
 
@@ -251,4 +263,6 @@ def _mean_interval(values: np.ndarray) -> tuple[float, float]:
 
 def _wide(value: float, low: float, high: float, n: int) -> tuple[float, float]:
     """An interval, Wilson's where all of n texts are right or all are wrong and resampling shows no spread."""
-    return wilson(value, n) if low == high and value in (0.0, 1.0) else (low, high)
+    if low == high and value in (0.0, 1.0):
+        return wilson(value, n)
+    return low, high

@@ -32,8 +32,12 @@ _EPS = 0.01  # of the adversarial test where its settings name none
 
 def findings(scores: Scores) -> list[Finding]:
     """What the tests say that have something to say, of one run."""
-    every = [finder(scores) for finder in FINDERS]
-    return [each for each in every if each is not None]
+    listed = []
+    for finder in FINDERS:
+        of_test = finder(scores)
+        if of_test is not None:
+            listed.append(of_test)
+    return listed
 
 
 def eps_of(scores: Scores) -> float:
@@ -58,11 +62,11 @@ class Different:
 
 def completely_different(scores: Scores) -> Different:
     """The texts in which an attention at least `DIFFERENT` of the reach away gives the same answer."""
-    reach = scores.values("jsd_reachable")
+    reach = scores.values("jsd_reachable")  # (B,)
     reach = np.where(np.isfinite(reach), reach, LN2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        lower = scores.values("adversarial_attention") / reach
-        upper = scores.values("adversarial_upper") / reach
+        lower = scores.values("adversarial_attention") / reach  # (B,)
+        upper = scores.values("adversarial_upper") / reach  # (B,)
     known = np.isfinite(lower)
     if not known.any():
         return Different(math.nan, math.nan, 0)
@@ -99,7 +103,9 @@ def _of_moves(scores: Scores) -> Finding | None:
     if known is None or known.says != FOR:
         return known
     bound = finding("adversarial", *wilson(different.most, different.n), different.n, SHARE_LINE, "below")
-    return known if bound is not None and bound.says == FOR else Finding("adversarial", OPEN)
+    if bound is not None and bound.says == FOR:
+        return known
+    return Finding("adversarial", OPEN)
 
 
 def _of_removal(scores: Scores) -> Finding | None:
@@ -107,13 +113,15 @@ def _of_removal(scores: Scores) -> Finding | None:
     best = scores.best_set
     if best is None or scores.record("decision_flip") is None:
         return None
-    part = scores.of_questions("decision_flip", best) < 1
+    part = scores.of_questions("decision_flip", best) < 1  # (L x B,)
     if not part.any():
         return None
-    by_attention, fewest = scores.of_questions("flip_size"), scores.of_questions("flip_size", best)
+    by_attention = scores.of_questions("flip_size")  # (L x B,)
+    fewest = scores.of_questions("flip_size", best)
     short = by_attention[part] <= fewest[part]  # False where the order never flips it
     # where every label has its own number, the labels of a text are not texts of their own
-    n = int(part.reshape(-1, len(scores.run.ids)).any(0).sum())
+    by_text = part.reshape(-1, len(scores.run.ids))  # (L, B)
+    n = int(by_text.any(0).sum())
     return finding("flips", *wilson(float(short.mean()), n), n, SHARE_LINE, "above")
 
 
@@ -125,7 +133,9 @@ def _of_twins(scores: Scores) -> Finding | None:
     twin = next(iter(scores.twins.values()), None)
     if twin is None or twin.attefa.n < ENOUGH or twin.collapsed or constant_base(twin):
         return None
-    return Finding("attefa", AGAINST) if twin.attefa.high < TWIN_LINE else None
+    if twin.attefa.high < TWIN_LINE:
+        return Finding("attefa", AGAINST)
+    return None
 
 
 FINDERS: tuple[Callable[[Scores], Finding | None], ...] = (

@@ -46,7 +46,9 @@ class _Removal:
     def fewest(self) -> np.ndarray:
         """How many would do; as in attention's order where no set was sought."""
         best = self.scores.best_set
-        return self.sizes if best is None else self.scores.of_questions("flip_size", best)
+        if best is None:
+            return self.sizes
+        return self.scores.of_questions("flip_size", best)
 
     @property
     def n(self) -> int:
@@ -86,19 +88,24 @@ class _Removal:
     @property
     def _though(self) -> str:
         """In how many of the texts that the order never flips some other set does."""
-        some = int((np.isfinite(self.fewest) & (self.never == 1)).sum())
-        return f", though removing others does in {some:,} of them" if some else ""
+        by_others = np.isfinite(self.fewest) & (self.never == 1)
+        some = int(by_others.sum())
+        if not some:
+            return ""
+        return f", though removing others does in {some:,} of them"
 
     def flips(self) -> Sentence:
         """After how many items the order flips, beside the fewest that would do."""
         noun = self.scores.noun
         typical = "" if self.single else "a median of "
+        size = float(np.median(self.sizes[self.both]))
         sentence: list[Part] = [
             f"{self._where} the {noun}s with most attention flips the decision after {typical}",
-            ("remove", counted(float(np.median(self.sizes[self.both])), noun)),
+            ("remove", counted(size, noun)),
         ]
         if self.scores.best_set is not None:
-            sentence += ["; ", ("remove", f"{np.median(self.fewest[self.both]):g} would do")]
+            fewest = np.median(self.fewest[self.both])
+            sentence += ["; ", ("remove", f"{fewest:g} would do")]
         return [*sentence, "."]
 
     @property

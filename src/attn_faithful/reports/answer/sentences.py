@@ -43,11 +43,9 @@ def _move(scores: Scores) -> Iterator[Sentence]:
         return
     missed = round((different.most - different.share) * different.n)
     if different.share:
-        finds = "the search found"
-        others = f"{missed:,} other" if missed == 1 else f"{missed:,} others"
+        finds, others = "the search found", counted(missed, "other")
     else:
-        finds = "did the search find"
-        others = f"{missed:,} of them"
+        finds, others = "did the search find", f"{missed:,} of them"
     yield [
         *where,
         f" {finds} {other} that gives the same answer {within}; ",
@@ -117,14 +115,16 @@ def _other_pair(scores: Scores) -> tuple[str, str] | None:
     """Two importances that were compared with each other, the yardstick of attention's agreement."""
     for pair in scores.run.sources("attention_correlation", scores.site):
         names = pair.split("~")
-        if len(names) == 2 and not any(name in ("attention", "random", "uniform") for name in names):
+        if len(names) == 2 and _NO_PEERS.isdisjoint(names):
             return names[0], names[1]
     return None
 
 
 def _agrees(tau: float) -> str:
-    steps = ((-0.1, "disagrees"), (0.2, "hardly agrees"), (0.5, "agrees only weakly"), (0.7, "agrees in part"))
-    return next((words for end, words in steps if tau < end), "agrees")
+    for end, words in _AGREEMENT.items():
+        if tau < end:
+            return words
+    return "agrees"
 
 
 # what shuffling changes
@@ -162,7 +162,9 @@ def _twins(scores: Scores) -> Iterator[Sentence]:
             " from the best constant prediction), so that its twins say nothing.",
         ]
         return
-    rest = f"; the first of {len(twins)} twins" if len(twins) > 1 else ""
+    rest = ""
+    if len(twins) > 1:
+        rest = f"; the first of {len(twins)} twins"
     if twin.collapsed:
         yield [
             "A second model, trained to attend elsewhere, gave up predicting (AtteFa ",
@@ -198,6 +200,9 @@ def _undefined(scores: Scores) -> Iterator[Sentence]:
         yield [f"The {which} nothing of {texts}: {reasons}."]
 
 
+_NO_PEERS = {"attention", "random", "uniform"}  # in no pair that is attention's yardstick
+# tau, below which attention does so
+_AGREEMENT = {-0.1: "disagrees", 0.2: "hardly agrees", 0.5: "agrees only weakly", 0.7: "agrees in part"}
 # test -> the number without which it says nothing, and its source
 _NUMBERS = {
     "correlation": ("attention_correlation", ""),

@@ -78,7 +78,9 @@ def finding(test: str, low: float, high: float, n: int, line: float, faithful: s
     if low <= line <= high:
         return Finding(test, OPEN)
     side = "above" if low > line else "below"
-    return Finding(test, FOR if side == faithful else AGAINST)
+    if side == faithful:
+        return Finding(test, FOR)
+    return Finding(test, AGAINST)
 
 
 def verdict(
@@ -119,9 +121,9 @@ def verdict(
         who = f"only the test {speaking[0].test} has" if speaking else "no test has"
         return None, f"{who} something to say here, and a verdict takes two"
     directions = {each.says for each in speaking}
-    key = directions.pop() if len(directions) == 1 else MIXED
-    if key == OPEN:
-        key = MIXED
+    if len(directions) > 1 or OPEN in directions:
+        return Verdict(MIXED, TEXTS[MIXED]), ""
+    (key,) = directions
     return Verdict(key, TEXTS[key]), ""
 
 
@@ -137,4 +139,6 @@ def few(n: int) -> str:
         >>> few(3), few(30)
         ('few texts', '')
     """
-    return "few texts" if n < ENOUGH else ""
+    if n >= ENOUGH:
+        return ""
+    return "few texts"

@@ -18,7 +18,14 @@ def plain(sentence: Sentence) -> str:
         >>> plain(["In ", ("move", "84% of 50 texts"), " it does."])
         'In 84% of 50 texts it does.'
     """
-    return "".join(part if isinstance(part, str) else part[1] for part in sentence)
+    text = ""
+    for part in sentence:
+        if isinstance(part, str):
+            text += part
+        else:
+            _, figure = part
+            text += figure
+    return text
 
 
 def share_of(scores: Scores, share: float, n: int, metric: str | None = None) -> str:
@@ -31,4 +38,5 @@ def share_of(scores: Scores, share: float, n: int, metric: str | None = None) ->
         return f"none of the {texts}"
     if share == 1:
         return f"all {texts}" if n > 1 else f"the {texts}"
-    return f"{round(share * n):,} of {texts} ({percent(share)})"
+    count = round(share * n)
+    return f"{count:,} of {texts} ({percent(share)})"

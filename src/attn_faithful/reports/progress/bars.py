@@ -155,8 +155,10 @@ class Notebook:
         done, total = state.cells or (state.done, state.total)
         if self.bar is None:
             self.bar = tqdm(total=total, leave=False, bar_format=_BAR)
-        count = "" if state.cells is None else state.count
-        behind = "  ".join(part for part in (count, state.numbers, state.remaining) if part)
+        parts = [state.numbers, state.remaining]
+        if state.cells is not None:
+            parts.insert(0, state.count)
+        behind = "  ".join(filter(None, parts))
         self.bar.total = total
         self.bar.set_description_str(visible(state.title), refresh=False)
         self.bar.set_postfix_str(visible(behind), refresh=False)

@@ -19,7 +19,9 @@ def _display(rank: int, world: int, shown: bool, quiet: float) -> Display:
     if not shown:
         return Nothing()
     prefix = f"[{rank}] " if world > 1 else ""
-    return Later(quiet, prefix) if quiet else display_here(prefix)
+    if quiet:
+        return Later(quiet, prefix)
+    return display_here(prefix)
 
 
 class RemainingTime:
@@ -105,8 +107,12 @@ class Progress:
             self.stage_watch.begin(stage_share)
         share = _share_of_cell(cell, stage, epochs_done, epochs)
         self.shares[place] = max(self.shares.get(place, 0.0), share)
-        words, is_news = self.remaining.words(self._seconds_left(cell, stage, stage_share), self.run_watch.taken)
-        numbers = [f"{title} {number(metrics[name])}" for name, title in _NUMBERS.items() if name in metrics]
+        seconds_left = self._seconds_left(cell, stage, stage_share)
+        words, is_news = self.remaining.words(seconds_left, self.run_watch.taken)
+        numbers = []
+        for name, title in _NUMBERS.items():
+            if name in metrics:
+                numbers.append(f"{title} {number(metrics[name])}")
         state = State(
             title=f"{cell.title}: {stage}",
             unit="text" if stage == TESTS else "epoch",
@@ -126,7 +132,9 @@ class Progress:
         of_run = self.run_watch.left(self._share_of_run())
         if stage != TESTS:
             return of_run
-        return of_stage if of_run is None else of_run + (of_stage or 0.0)
+        if of_run is None:
+            return of_stage
+        return of_run + (of_stage or 0.0)
 
     def _share_of_run(self) -> float:
         """The share of all work that is done."""
