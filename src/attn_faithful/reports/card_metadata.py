@@ -78,5 +78,6 @@ def _licence_in(card: Path) -> str | None:
         metadata = yaml.safe_load(block[1])
     except yaml.YAMLError:
         return None
-    licence = metadata.get("license") if isinstance(metadata, dict) else None
-    return licence if isinstance(licence, str) else None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("license"), str):
+        return None
+    return str(metadata["license"])

@@ -37,7 +37,9 @@ Settings = list[tuple[str, Any]]
 def configuration_of(model: Path) -> dict[str, Any]:
     """The configuration of a saved model; empty where there is none."""
     path = model / "config.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def settings_of(configuration: Mapping[str, Any]) -> Settings:
@@ -53,23 +55,28 @@ def settings_of(configuration: Mapping[str, Any]) -> Settings:
 
 def training_of(run: Run) -> Settings:
     """How the model and its twins were trained; empty for a run that trained nothing."""
-    train, twin = run.recipe.get("train") or {}, run.recipe.get("twin") or {}
-    settings = [(name, train.get(name)) for name in _TRAINING]
+    train = run.recipe.get("train") or {}
+    settings = {name: train.get(name) for name in _TRAINING}
     if run.summary.twins:
-        settings += [(f"{name} of the twins", twin.get(name)) for name in _TWINS]
-    return [(name, value) for name, value in settings if value is not None]
+        twin = run.recipe.get("twin") or {}
+        for name in _TWINS:
+            settings[f"{name} of the twins"] = twin.get(name)
+    return [(name, value) for name, value in settings.items() if value is not None]
 
 
 def about(run: Run, configuration: Mapping[str, Any], tested: bool) -> str:
     """What the model is, and whether its attention was tested, in a sentence or two."""
     what = f"A text classifier{_architecture(configuration)}"
-    data = f" on {run.axes['data']}" if run.axes.get("data") else ""
-    untested = ". How faithful its attention is was not tested."
-    purpose = "for how faithful its attention is."
+    name = run.axes.get("data")
+    data = f" on {name}" if name else ""
     if run.recipe:
-        trained = f"{what}, trained{data} (seed {run.seed})"
-        return f"{trained} and tested {purpose}" if tested else f"{trained}{untested}"
-    return f"{what}, tested{data} {purpose}" if tested else f"{what}{untested}"
+        what += f", trained{data} (seed {run.seed})"
+        and_tested = " and tested"
+    else:
+        and_tested = f", tested{data}"
+    if not tested:
+        return f"{what}. How faithful its attention is was not tested."
+    return f"{what}{and_tested} for how faithful its attention is."
 
 
 def _architecture(configuration: Mapping[str, Any]) -> str:
@@ -78,4 +85,6 @@ def _architecture(configuration: Mapping[str, Any]) -> str:
     if encoder and attention:
         levels = "at two levels, words and sentences, " if "hierarchical" in model_type else ""
         return f" with {attention} attention {levels}over a {encoder} encoder"
-    return f" ({model_type})" if model_type else ""
+    if model_type:
+        return f" ({model_type})"
+    return ""

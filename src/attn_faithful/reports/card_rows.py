@@ -78,13 +78,17 @@ class CardRow:
 
     @property
     def interval(self) -> str:
-        return f"{number(self.low)} to {number(self.high)}" if self.has_interval else ""
+        if not self.has_interval:
+            return ""
+        return f"{number(self.low)} to {number(self.high)}"
 
     @property
     def count(self) -> str:
         if self.n is None:
             return ""
-        return f"{self.n:,} ({few(self.n)})" if few(self.n) else f"{self.n:,}"
+        if few(self.n):
+            return f"{self.n:,} ({few(self.n)})"
+        return f"{self.n:,}"
 
     @property
     def arrow(self) -> str:
@@ -144,11 +148,14 @@ def _row_of_test(run: Run, record: ScoreRecord, metric: MetricFacts, dataset: Da
     details = [f"with {part}" for part in record.source.split("~") if part != ATTENTION]
     if len(run.sites) > 1:
         details.append(record.site)
+    name = metric.title
+    if details:
+        name = f"{metric.title} ({', '.join(details)})"
     reasons = ", ".join(f"{reason} ({n})" for reason, n in record.reasons.items())
     return CardRow(
         record.metric,
         metric.title,
-        f"{metric.title} ({', '.join(details)})" if details else metric.title,
+        name,
         metric.meaning,
         dataset,
         record.mean,
@@ -161,9 +168,11 @@ def _row_of_test(run: Run, record: ScoreRecord, metric: MetricFacts, dataset: Da
 
 
 def _rows_of_twin(name: str, twin: TwinRecord, dataset: Dataset | None) -> Iterator[CardRow]:
-    failure = ", gave up predicting" if twin.collapsed else ""
+    failure = ""
     if constant_base(twin):
         failure = ", of a base that is nearly constant"
+    elif twin.collapsed:
+        failure = ", gave up predicting"
     for key, (title, meaning, direction) in _OF_TWIN.items():
         measured = twin.numbers.get(key)
         if measured is None:

@@ -73,8 +73,9 @@ def plain(text: str) -> str:
 def _plain_letter(letter: str) -> str:
     if unicodedata.category(letter) in ("Cc", "Zl", "Zp"):
         return " "
-    turns_direction = "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069"
-    return "" if turns_direction else letter
+    if "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069":  # marks of direction
+        return ""
+    return letter
 
 
 def markdown(text: str) -> str:

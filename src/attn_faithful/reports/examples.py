@@ -98,7 +98,9 @@ class Examples:
     def words(self, i: int) -> list[str]:
         """The items of a text, as they stand there."""
         row = self._row.get(self.run.ids[i])
-        return [] if row is None else self._words[row]
+        if row is None:
+            return []
+        return self._words[row]
 
     @cached_property
     def _words(self) -> list[list[str]]:
@@ -109,16 +111,19 @@ class Examples:
         row, n = self._row.get(self.run.ids[i]), len(self.words(i))
         if row is None or "offsets" not in self._tokens:
             return [False] * n
-        offsets = self._tokens.lists("offsets")[row]
+        offsets = self._tokens.lists("offsets")[row]  # start and end of each item in turn
         if offsets is None or len(offsets) != 2 * n or not n:
             return [False] * n
-        starts, ends = offsets[2::2], offsets[1:-1:2]
-        return [False, *(starts <= ends).tolist()]
+        starts, ends = offsets[2::2], offsets[1:-1:2]  # of each item but the first, and the end of the one before
+        joined = starts <= ends
+        return [False, *joined.tolist()]
 
     def text(self, i: int) -> str:
         """The items in a row, with one blank where there was any."""
-        pieces = zip(self.words(i), self.joined(i), strict=True)
-        return "".join(word if joined else f" {word}" for word, joined in pieces).strip()
+        text = ""
+        for word, joined in zip(self.words(i), self.joined(i), strict=True):
+            text += word if joined else f" {word}"
+        return text.strip()
 
     def query(self, i: int) -> str | None:
         """Of pairs, the text that asks."""
@@ -135,18 +140,27 @@ class Examples:
 
     def lines(self, i: int) -> list[Line]:
         """Every line that this text has."""
-        lines = [self.line(kind, i) for kind in self.kinds]
-        return [line for line in lines if line is not None]
+        lines = []
+        for kind in self.kinds:
+            line = self.line(kind, i)
+            if line is not None:
+                lines.append(line)
+        return lines
 
     def line(self, kind: Kind, i: int) -> Line | None:
         """One line; None where this text has none."""
         lists, rows = self.stored(kind)
         row = rows.get(self.run.ids[i])
-        stored = None if row is None else lists[row]
+        if row is None:
+            return None
+        stored = lists[row]
         if stored is None:
             return None
+        if kind.key == PLANTED:
+            places = np.flatnonzero(stored > 0)
+            return Line(kind, None, places.tolist(), self.note(kind, i))
         if kind.outlined:
-            places = np.flatnonzero(stored > 0) if kind.key == PLANTED else stored.astype(int)
+            places = stored.astype(int)
             return Line(kind, None, places.tolist(), self.note(kind, i))
         values = one_an_item(stored, len(self.words(i)))
         if values is None or np.isnan(values).all():
@@ -168,14 +182,16 @@ class Examples:
         if kind.outlined:
             return self._notes.on_set(kind.key, i)
         row = self._variant_rows[kind.key].get(self.run.ids[i])
-        alternative = Alternative() if row is None else self._alternatives[row]
+        alternative = Alternative()
+        if row is not None:
+            alternative = self._alternatives[row]
         return self._notes.on_alternative(kind.key, alternative, i)
 
     @cached_property
     def _alternatives(self) -> list[Alternative]:
         """What is known of each row of the variants."""
-        names = ("output_tvd", "attention_jsd", "exact")
-        return list(map(Alternative, *map(self._variants.values, names)))
+        change, moved, exact = map(self._variants.values, ("output_tvd", "attention_jsd", "exact"))
+        return list(map(Alternative, change, moved, exact))
 
     # which lines there are
 
@@ -192,11 +208,12 @@ class Examples:
             yield Kind(PLANTED, "planted words", PLANTED, outlined=True)
 
     def _of_alternatives(self) -> Iterator[Kind]:
-        titles = {"adversarial": "as good an attention", "flip": "nearest that flips it"}
-        titles |= {key: key for key in self._variant_rows if key.startswith("twin ")}
-        for key, title in titles.items():
+        for key, title in (("adversarial", "as good an attention"), ("flip", "nearest that flips it")):
             if key in self._variant_rows:
                 yield Kind(key, title, "adversarial", shown=key != "flip")
+        for key in self._variant_rows:
+            if key.startswith("twin "):
+                yield Kind(key, key, "adversarial")
 
     def _of_tokens(self, key: str, shown: bool) -> Iterator[Kind]:
         """The kind of a column of the tokens, if it holds a number."""
@@ -230,12 +247,17 @@ def _line_of(test: str | None, variant: str) -> str | None:
     if test == "adversarial":
         if variant == "flip":
             return "flip"
-        return "adversarial" if _BEST.fullmatch(variant) else None
-    if test == "flips":
-        return variant if variant in SETS else None
-    return f"twin {variant}" if test == "attefa" else None
+        if _BEST.fullmatch(variant):
+            return "adversarial"
+    elif test == "flips" and variant in SETS:
+        return variant
+    elif test == "attefa":
+        return f"twin {variant}"
+    return None
 
 
 def _column_of(key: str) -> str:
     """The column of the variants that a line is read from."""
-    return "removed" if key in SETS else ATTENTION
+    if key in SETS:
+        return "removed"
+    return ATTENTION

@@ -76,8 +76,11 @@ class Explanation:
         return [f"... and {len(self) - SHOWN:,} more; save(path) writes all of them."]
 
     def _repr_html_(self) -> str:
-        parts = [self.answer.html(), *(text.html() for text in self._first_texts())]
-        parts += [Markup("<p>{}</p>").format(rest) for rest in self._rest]
+        parts = [self.answer.html()]
+        for text in self._first_texts():
+            parts.append(text.html())
+        for rest in self._rest:
+            parts.append(Markup("<p>{}</p>").format(rest))
         return str(Markup("").join(parts))
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
@@ -92,7 +95,8 @@ class Explanation:
 
     def __str__(self) -> str:
         parts = [str(self.answer), *map(str, self._first_texts()), *self._rest]
-        return "\n\n".join(part for part in parts if part)
+        return "\n\n".join(filter(None, parts))
 
     def __repr__(self) -> str:
-        return f"Explanation({str(self.path)!r}, {len(self)} text{'' if len(self) == 1 else 's'})"
+        texts = "1 text" if len(self) == 1 else f"{len(self)} texts"
+        return f"Explanation({str(self.path)!r}, {texts})"

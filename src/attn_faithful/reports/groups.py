@@ -37,9 +37,10 @@ class OverSeeds:
     @classmethod
     def of(cls, values: Sequence[float | None]) -> OverSeeds:
         defined = [value for value in values if value is not None and math.isfinite(value)]
+        n_undefined = len(values) - len(defined)
         if not defined:
-            return cls(n_undefined=len(values))
-        return cls(float(np.mean(defined)), float(np.std(defined)), len(defined), len(values) - len(defined))
+            return cls(n_undefined=n_undefined)
+        return cls(float(np.mean(defined)), float(np.std(defined)), len(defined), n_undefined)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,10 @@ class TwinOfSeed:
     @classmethod
     def of(cls, twin: TwinRecord, base_seed: int) -> TwinOfSeed:
         values = {name: twin.numbers[name].value for name in ("attefa", "tvd", "jsd", "constant_tvd")}
+        reason, jsd_at_tvd = twin.attefa.reason, None
         constrained = twin.numbers.get("jsd_at_tvd")
+        if constrained is not None:
+            reason, jsd_at_tvd = constrained.reason, constrained.value
         return cls(
             base_seed=base_seed,
             seed=twin.seed,
@@ -88,8 +92,8 @@ class TwinOfSeed:
             f1=twin.metrics.get("f1"),
             **values,
             collapsed=twin.collapsed,
-            reason=twin.attefa.reason if constrained is None else constrained.reason,
-            jsd_at_tvd=None if constrained is None else constrained.value,
+            reason=reason,
+            jsd_at_tvd=jsd_at_tvd,
         )
 
 
@@ -122,9 +126,12 @@ class TwinGroup:
 
     def __post_init__(self) -> None:
         for name in _OF_TWIN:
-            setattr(self, name, OverSeeds.of([getattr(twin, name) for twin in self.by_seed]))
+            values = [getattr(twin, name) for twin in self.by_seed]
+            setattr(self, name, OverSeeds.of(values))
+        self.jsd_at_tvd = None
         at_limit = [twin.jsd_at_tvd for twin in self.by_seed]
-        self.jsd_at_tvd = None if at_limit[0] is None else OverSeeds.of(at_limit)
+        if at_limit[0] is not None:
+            self.jsd_at_tvd = OverSeeds.of(at_limit)
 
     @property
     def collapsed(self) -> int:

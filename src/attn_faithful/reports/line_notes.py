@@ -41,7 +41,9 @@ class LineNotes:
         if pair not in self._compared:
             return ""
         tau, reason = self._score("attention_correlation", pair, i)
-        return f"tau with attention {number(tau, 2)}" if reason is None else f"tau undefined: {reason}"
+        if reason is not None:
+            return f"tau undefined: {reason}"
+        return f"tau with attention {number(tau, 2)}"
 
     @cached_property
     def _compared(self) -> list[str]:
@@ -62,7 +64,9 @@ class LineNotes:
         if alternative.exact:
             return f"{text} (exact)"
         upper, _ = self._score("adversarial_upper", ATTENTION, i)
-        return f"{text} (the best found)" if math.isnan(upper) else f"{text} (found; at most {number(upper, 2)})"
+        if math.isnan(upper):
+            return f"{text} (the best found)"
+        return f"{text} (found; at most {number(upper, 2)})"
 
     def on_set(self, key: str, i: int) -> str:
         """How many items a set has, and how many attention's order needs."""
@@ -70,7 +74,9 @@ class LineNotes:
         if math.isnan(size):
             return reason or ""
         by_attention, never = self._score("flip_size", ATTENTION, i)
-        needs = f"attention order needs {by_attention:.0f}" if never is None else f"attention order: {never}"
+        needs = f"attention order needs {by_attention:.0f}"
+        if never is not None:
+            needs = f"attention order: {never}"
         return f"{counted(size, self.noun)}; {needs}"
 
     def _score(self, metric: str, source: str, i: int) -> tuple[float, str | None]:

@@ -50,11 +50,16 @@ def model_card(
         InputError: a run that tested another model, or that does not say which; see `check_tested`.
     """
     runs = (run, *others)
-    folder = run.path / "model" if model is None else Path(model)
-    for each in others if model is None else runs:
+    if model is None:
+        folder, not_its_own = run.path / "model", others
+    else:
+        folder, not_its_own = Path(model), runs
+    for each in not_its_own:
         check_tested(folder, each)
     rows = _rows(runs)
     defined = [row for row in rows if row.is_defined]
+    undefined = [row for row in rows if not row.is_defined]
+    meanings = {row.title: row.meaning for row in defined}
     tested = any(not of_classifier(row.key) for row in rows)
     name = to.rpartition("/")[2]
     results = _results(defined)
@@ -69,8 +74,8 @@ def model_card(
         data=_data(runs),
         training=training_of(run),
         rows=defined,
-        meanings=list({row.title: row.meaning for row in defined}.items()),
-        undefined=[row for row in rows if not row.is_defined],
+        meanings=list(meanings.items()),
+        undefined=undefined,
         answers=[answer(each).lines for each in runs if each.records],
         unnamed=bool(defined) and not results,
         versions=_versions(run),
@@ -80,7 +85,7 @@ def model_card(
 
 
 def _rows(runs: Sequence[Run]) -> list[CardRow]:
-    """The rows of all runs; of those with the same name and data the first."""
+    """The rows of all runs; of those with the same name and data the first, where the last of them would stand."""
     rows = list(chain.from_iterable(map(card_rows, runs)))
     first = {(row.name, row.dataset): row for row in reversed(rows)}
     return list(first.values())[::-1]
@@ -101,7 +106,9 @@ def _template() -> Any:
 
 def _as_text(value: Any) -> Any:
     """Escape every value but `Markup`."""
-    return value if isinstance(value, Markup) else markdown(str(value))
+    if isinstance(value, Markup):
+        return value
+    return markdown(str(value))
 
 
 def _metadata(name: str, licence: str, results: Sequence[Any]) -> dict[str, Any]:
@@ -163,8 +170,9 @@ def check_tested(model: Path, run: Run) -> None:
     if Path(origin).resolve() != model.resolve():
         raise InputError(f"{run.path} tested the model {origin}, not {model}; {again}.")
     finished = (run.path / META).stat().st_mtime
-    if any((model / name).stat().st_mtime > finished for name in weights(model)):
-        raise InputError(f"{run.path} is older than the weights of {model}; {again}.")
+    for name in weights(model):
+        if (model / name).stat().st_mtime > finished:
+            raise InputError(f"{run.path} is older than the weights of {model}; {again}.")
 
 
 def _versions(run: Run) -> str:
@@ -183,13 +191,16 @@ def _data(runs: Sequence[Run]) -> list[str]:
             facts = run.info.data.splits.get(split or "")
             if facts:
                 lines.append(f"{split}{suffix}: {_split_text(facts)}")
-        # a run of evaluate reads one split; what was taken of the others says nothing
-        lines += [note for note in run.info.data.notes if not _of_another_split(note, run.info.split)]
+        for note in run.info.data.notes:
+            # a run of evaluate reads one split; what was taken of the others says nothing
+            if not _of_another_split(note, run.info.split):
+                lines.append(note)
     return list(dict.fromkeys(lines)) or ["not known"]
 
 
 def _split_text(facts: Mapping[str, Any]) -> str:
-    classes = ", ".join(f"{name} {n:,}" for name, n in (facts.get("classes") or {}).items())
+    counts = facts.get("classes") or {}
+    classes = ", ".join(f"{name} {n:,}" for name, n in counts.items())
     return f"{facts['n']:,} texts of {facts['tokens_mean']:.1f} tokens ({classes})"
 
 

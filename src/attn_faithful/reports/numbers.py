@@ -15,7 +15,9 @@ def number(value: float | None, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return "-"
     text = f"{value:.{digits}f}"
-    return text.lstrip("-") if float(text) == 0 else text
+    if float(text) == 0:
+        return text.lstrip("-")
+    return text
 
 
 def interval(low: float, high: float) -> str:
@@ -25,7 +27,9 @@ def interval(low: float, high: float) -> str:
         >>> interval(0.25, 0.75), interval(float("nan"), float("nan"))
         ('[0.250, 0.750]', '-')
     """
-    return "-" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
+    if math.isnan(low):
+        return "-"
+    return f"[{number(low)}, {number(high)}]"
 
 
 def p_value(value: float) -> str:
@@ -39,7 +43,9 @@ def p_value(value: float) -> str:
         return "-"
     if value >= 0.001:
         return f"{value:.3f}"
-    return f"{value:.0e}" if value > 0 else "<1e-300"
+    if value > 0:
+        return f"{value:.0e}"
+    return "<1e-300"
 
 
 def small(value: float) -> str:
@@ -49,7 +55,9 @@ def small(value: float) -> str:
         >>> small(0.104), small(0.002), small(0.0)
         ('0.10', 'less than 0.01', '0.00')
     """
-    return "less than 0.01" if 0 < value < 0.005 else number(value, 2)
+    if 0 < value < 0.005:
+        return "less than 0.01"
+    return number(value, 2)
 
 
 def percent(share: float) -> str:
@@ -61,7 +69,9 @@ def percent(share: float) -> str:
     """
     if 0 < share < 0.005:
         return "under 1%"
-    return "over 99%" if 0.995 <= share < 1 else f"{100 * share:.0f}%"
+    if 0.995 <= share < 1:
+        return "over 99%"
+    return f"{100 * share:.0f}%"
 
 
 def counted(n: float, noun: str) -> str:
@@ -72,4 +82,6 @@ def counted(n: float, noun: str) -> str:
         ('1 word', '2.5 words', '1,200 texts')
     """
     digits = f"{n:,g}" if isinstance(n, float) else f"{n:,}"
-    return f"{digits} {noun}" if n == 1 else f"{digits} {noun}s"
+    if n == 1:
+        return f"{digits} {noun}"
+    return f"{digits} {noun}s"

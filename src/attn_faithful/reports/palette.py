@@ -85,7 +85,9 @@ def title_of(source: str) -> str:
     for sign in ("~", "-"):
         if sign in source:
             return f" {sign} ".join(title_of(part) for part in source.split(sign))
-    return HUES[source].name if source in HUES else source
+    if source in HUES:
+        return HUES[source].name
+    return source
 
 
 def between(hue: Hue) -> str:

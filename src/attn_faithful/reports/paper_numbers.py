@@ -50,13 +50,16 @@ class Claim:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Claim:
         """The claim of a recipe, or of what `write_recipe` wrote."""
-        expected = values["expected"]
-        return cls(str(values["claim"]), None if expected is None else PaperNumbers.from_json(expected))
+        claim, expected = str(values["claim"]), values["expected"]
+        if expected is None:
+            return cls(claim, None)
+        return cls(claim, PaperNumbers.from_json(expected))
 
 
 def write_recipe(run: str | Path | RunFolder, recipe: Mapping[str, Any]) -> None:
     """Leave in a run of a recipe what is of the whole recipe: its ``claim`` and what the paper ``expected``."""
-    text = json.dumps({name: recipe[name] for name in ("claim", "expected")}, indent=1, ensure_ascii=False) + "\n"
+    values = {name: recipe[name] for name in ("claim", "expected")}
+    text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
     folder = run if isinstance(run, RunFolder) else RunFolder(run)
     folder.place(folder / RECIPE, lambda path: path.write_text(text, encoding="utf-8"))
 

@@ -52,8 +52,8 @@ class Paper:
             >>> paper_of("Amini and Kosseim, table 3").not_here("Anemia")[:70]
             'not here: MIMIC-III needs PhysioNet credentials; with a folder of it: '
         """
-        chosen = f'"data={data}"' if " " in data else f"data={data}"
-        command = f"attn-faithful run recipes/papers/{self.recipe} --only {chosen} --data-dir DIR"
+        only = f'"data={data}"' if " " in data else f"data={data}"
+        command = f"attn-faithful run recipes/papers/{self.recipe} --only {only} --data-dir DIR"
         return f"not here: {self.missing[data]}; with a folder of it: {command}"
 
 
@@ -80,14 +80,20 @@ def _here(printed: Printed, find: Callable[[str], tuple[list[str], str]]) -> str
         if reason:
             reasons.append(markdown(reason))
     if not links:
-        return f"not here: {reasons[0] if reasons else printed.why}"
-    difference = f" ({printed.why})" if printed.why else ""
-    return ", ".join(links) + difference
+        why = reasons[0] if reasons else printed.why
+        return f"not here: {why}"
+    here = ", ".join(links)
+    if printed.why:
+        return f"{here} ({printed.why})"
+    return here
 
 
 def paper_of(claim: str) -> Paper | None:
     """The paper that a recipe's claim names; None where it is none of the four."""
-    return next((paper for paper in PAPERS if claim.startswith(paper.lead)), None)
+    for paper in PAPERS:
+        if claim.startswith(paper.lead):
+            return paper
+    return None
 
 
 _DRAWING = "a drawing of the method, no result"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import uuid
@@ -13,19 +12,18 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._checks import InputError
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.answer.answer import answers
-from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.figures import FIGURES, Cell, Missing, cells, write
 from attn_faithful.reports.figures.display import figure_html
 from attn_faithful.reports.papers import PAGE, number_by_number, paper_of
+from attn_faithful.reports.report_files import INDEX, files_in, move, target_of
 from attn_faithful.reports.report_tables import LeftOut, Names, write_tables
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.run_search import find
 
-INDEX, TEXT = "index.json", "report.md"
+TEXT = "report.md"
 # tables that stand in the text itself
 _FIRST = ("headlines", "data", "base_models", "attefa", "constrained_twins", "beside_the_paper")
 _FEW = 8  # models whose whole answers stand in the text
@@ -53,23 +51,34 @@ class Report:
 
     def reasons(self) -> list[tuple[str, str]]:
         """What was left out, with what has the same reason told together."""
-        by_reason = by_key(self.left_out, lambda entry: entry[1])
-        return [(", ".join(what for what, _ in entries), reason) for reason, entries in by_reason.items()]
+        by_reason: dict[str, list[str]] = {}
+        for what, reason in self.left_out:
+            by_reason.setdefault(reason, []).append(what)
+        return [(", ".join(names), reason) for reason, names in by_reason.items()]
 
     def __str__(self) -> str:
+        lines = list(self.lines)
+        for what, reason in self.reasons():
+            lines.append(f"Left out: {what}: {reason}")
         counts = f"{len(self.tables)} tables, {len(self.figures)} figures, {len(self.pages)} pages"
-        left_out = [f"Left out: {what}: {reason}" for what, reason in self.reasons()]
-        pages = [f"Page: {page}" for page in self.pages[:3]]
-        return "\n".join([*self.lines, *left_out, f"Report: {self.path / TEXT} ({counts})", *pages])
+        lines.append(f"Report: {self.path / TEXT} ({counts})")
+        for page in self.pages[:3]:
+            lines.append(f"Page: {page}")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         parts = [f"<p>{escape(line)}</p>" for line in self.lines]
-        parts += [f'<p><a href="{escape(str(page))}">{escape(page.name)}</a></p>' for page in self.pages]
+        for page in self.pages:
+            parts.append(f'<p><a href="{escape(str(page))}">{escape(page.name)}</a></p>')
         for name, paths in self.figures.items():
-            parts += [figure_html(FIGURES[name], path.read_bytes()) for path in paths if path.is_file()]
+            for path in paths:
+                if path.is_file():
+                    parts.append(figure_html(FIGURES[name], path.read_bytes()))
         if self.left_out:
-            reasons = [f"<li>{escape(what)}: {escape(reason)}</li>" for what, reason in self.reasons()]
-            parts += ["<p>Left out:</p><ul>", *reasons, "</ul>"]
+            parts.append("<p>Left out:</p><ul>")
+            for what, reason in self.reasons():
+                parts.append(f"<li>{escape(what)}: {escape(reason)}</li>")
+            parts.append("</ul>")
         return "\n".join(parts)
 
 
@@ -96,7 +105,7 @@ def report(
         InputError: a path that does not exist, no finished run below it, or an output that is a file.
     """
     search = find(paths)
-    target = _target(paths, output)
+    target = target_of(paths, output)
     groups = aggregate(search.runs)
     models = cells(groups)
     left_out = [(str(path), reason) for path, reason in search.left_out]
@@ -109,31 +118,24 @@ def report(
         if pages:
             made.pages = _write_pages(building, search.runs, made.figures)
         (building / TEXT).write_text(_text(made, models, search.runs), encoding="utf-8")
-        files = sorted(str(path.relative_to(building)) for path in building.rglob("*") if path.is_file())
+        files = files_in(building)
         index = {"files": files, "runs": [str(run.path) for run in search.runs], "left_out": made.left_out}
         (building / INDEX).write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        _move(building, target, [*files, INDEX])
+        move(building, target, [*files, INDEX])
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return _moved(made, target)
 
 
-def _target(paths: Sequence[str | Path], output: str | Path | None) -> Path:
-    if output is None:
-        output = Path(os.path.commonpath([Path(path).resolve() for path in paths]) if len(paths) > 1 else paths[0])
-        output = output / "report"
-    target = Path(output)
-    if target.exists() and not target.is_dir():
-        raise InputError(f"--output: expected a folder, but {target} is a file; choose another name.")
-    return Path(os.path.abspath(target)) if target.name in ("", ".", "..") else target
-
-
 def _lines(models: Sequence[Cell]) -> list[str]:
     """The answers of the models: of one in full, of several with what tells each from the others, of many in short."""
-    every = answers([model.group for model in models])
-    if len(models) > _FEW:
-        return [each.short for each in every]
-    return [line for each in every for line in each.lines]
+    lines: list[str] = []
+    for each in answers([model.group for model in models]):
+        if len(models) > _FEW:
+            lines.append(each.short)
+        else:
+            lines += each.lines
+    return lines
 
 
 # figures and pages
@@ -185,23 +187,35 @@ def _text(made: Report, models: Sequence[Cell], runs: Sequence[Run]) -> str:
     if made.left_out:
         reasons = [f"- {markdown(what)}: {markdown(reason)}" for what, reason in made.reasons()]
         parts += ["## Left out", "\n".join(reasons)]
-    first = [made.tables[name] for name in _FIRST if name in made.tables]
-    if first:
-        parts += ["## Models", *(path.read_text(encoding="utf-8").strip() for path in first)]
+    parts += _first_tables(made)
     parts += _figure_parts(made)
     parts += _paper_parts(made, runs)
     tables = [f"- {name}: {_links(made, path, 'md', 'tex', 'csv')}" for name, path in made.tables.items()]
     parts += ["## Tables", "\n".join(tables)]
     folders = [f"- {markdown(_run_title(run))}: {markdown(str(run.path))}" for run in runs]
     parts += ["## Runs", "\n".join(folders)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _list_of_pages(made: Report, runs: Sequence[Run]) -> str:
     if len(made.pages) != len(runs):
         return ""
-    links = zip(runs, made.pages, strict=True)
-    return "\n".join(f"- [{markdown(_run_title(run))}]({_link(made, page)})" for run, page in links)
+    lines = []
+    for run, page in zip(runs, made.pages, strict=True):
+        lines.append(f"- [{markdown(_run_title(run))}]({_link(made, page)})")
+    return "\n".join(lines)
+
+
+def _first_tables(made: Report) -> list[str]:
+    """The tables that stand in the text itself, below their heading."""
+    tables = []
+    for name in _FIRST:
+        if name in made.tables:
+            text = made.tables[name].read_text(encoding="utf-8")
+            tables.append(text.strip())
+    if not tables:
+        return []
+    return ["## Models", *tables]
 
 
 def _figure_parts(made: Report) -> Iterator[str]:
@@ -210,7 +224,8 @@ def _figure_parts(made: Report) -> Iterator[str]:
     for name, paths in made.figures.items():
         figure = FIGURES[name]
         yield f"### {figure.title}"
-        yield from (f"![{figure.title}]({_link(made, path)})" for path in paths)
+        for path in paths:
+            yield f"![{figure.title}]({_link(made, path)})"
         vectors = ", ".join(_links(made, path, "svg") for path in paths)
         yield f"{figure.reading} ({figure.paper}; {vectors})"
 
@@ -233,9 +248,7 @@ def _found(made: Report, name: str) -> tuple[list[str], str]:
     if name == PAGE:
         links = [f"[{page.name}]({_link(made, page)})" for page in made.pages[:1]]
         return links, "the report was made without pages"
-    paths = made.figures.get(name, [])
-    if not paths:
-        paths = [path for table, path in made.tables.items() if name in re.split(r"/|-\d+$", table)]
+    paths = made.figures.get(name) or _tables_of(made, name)
     links = [f"[{path.stem}]({_link(made, path)})" for path in paths[:1]]
     if len(paths) > 1:
         links.append(f"{len(paths) - 1} more beside it")
@@ -243,42 +256,30 @@ def _found(made: Report, name: str) -> tuple[list[str], str]:
     return links, dict(made.left_out).get(f"figure {name}", not_run)
 
 
+def _tables_of(made: Report, name: str) -> list[Path]:
+    """The tables of a name, whatever folder they are in and whichever of several they are."""
+    paths = []
+    for table, path in made.tables.items():
+        if name in re.split(r"/|-\d+$", table):
+            paths.append(path)
+    return paths
+
+
 def _link(made: Report, path: Path) -> str:
     return path.relative_to(made.path).as_posix()
 
 
 def _links(made: Report, path: Path, *endings: str) -> str:
-    return ", ".join(f"[{ending}]({_link(made, path.with_suffix(f'.{ending}'))})" for ending in endings)
+    """A link to each form of a file."""
+    links = []
+    for ending in endings:
+        form = path.with_suffix(f".{ending}")
+        links.append(f"[{ending}]({_link(made, form)})")
+    return ", ".join(links)
 
 
 def _run_title(run: Run) -> str:
     return f"{run.title}, seed {run.seed}"
-
-
-# files
-
-
-def _move(building: Path, target: Path, files: Sequence[str]) -> None:
-    """Move files to where they belong, each in one step, and remove those of an earlier report. Others stay."""
-    target.mkdir(parents=True, exist_ok=True)
-    earlier = _earlier(target)
-    for name in files:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        os.replace(building / name, target / name)
-    for name in sorted(earlier - set(files)):
-        path = target / name
-        if path.resolve().is_relative_to(target.resolve()) and path.is_file():
-            path.unlink()
-            if not any(path.parent.iterdir()):
-                path.parent.rmdir()
-
-
-def _earlier(target: Path) -> set[str]:
-    """The files of an earlier report."""
-    try:
-        return {str(name) for name in json.loads((target / INDEX).read_text(encoding="utf-8"))["files"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
 
 
 def _moved(made: Report, target: Path) -> Report:
@@ -290,8 +291,8 @@ def _moved(made: Report, target: Path) -> Report:
     return Report(
         target,
         made.lines,
-        {name: moved(path) for name, path in made.tables.items()},
-        {name: [moved(path) for path in paths] for name, paths in made.figures.items()},
-        [moved(path) for path in made.pages],
-        made.left_out,
+        tables={name: moved(path) for name, path in made.tables.items()},
+        figures={name: list(map(moved, paths)) for name, paths in made.figures.items()},
+        pages=list(map(moved, made.pages)),
+        left_out=made.left_out,
     )

@@ -63,9 +63,10 @@ def write_tables(
     written: dict[str, Path] = {}
     names: dict[str, Names] = defaultdict(Names)
     for part, table in _all_tables(groups, recipe, left_out):
-        if table is not None and table.rows:
-            stem = names[part](table.name)
-            written[str(Path(part) / stem)] = _write(table, folder / part / stem)
+        if table is None or not table.rows:
+            continue
+        place = Path(part) / names[part](table.name)
+        written[str(place)] = _write(table, folder / place)
     if not any(group.tests or group.twins for group in groups):
         left_out.append(("tables of tests", "no test was run: attn-faithful evaluate MODEL --data DATA"))
     return written
@@ -74,8 +75,10 @@ def write_tables(
 def _write(table: Table, place: Path) -> Path:
     """Write a table in its three forms; returns the Markdown."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    for ending, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
-        place.with_name(f"{place.name}.{ending}").write_text(text, encoding="utf-8", newline="")
+    forms = {"md": table.markdown(), "tex": table.latex(), "csv": table.csv()}
+    for ending, text in forms.items():
+        form = place.with_name(f"{place.name}.{ending}")
+        form.write_text(text, encoding="utf-8", newline="")
     return place.with_name(f"{place.name}.md")
 
 
@@ -83,9 +86,10 @@ def _all_tables(
     groups: Sequence[Group], recipe: Mapping[str, Any] | None, left_out: LeftOut
 ) -> list[tuple[str, Table | None]]:
     """All tables, each with the folder that it goes to."""
+    data_sets = [group.named_data for group in groups]
     tables: list[Table | None] = [
         headline_table(groups),
-        data_table([group.named_data for group in groups]),
+        data_table(data_sets),
         base_table(groups),
         constrained_table(groups),
         pairs_table(groups),
@@ -98,8 +102,10 @@ def _all_tables(
     names = Names()
     for group in groups:
         part = f"tests/{names(group.title)}" if len(groups) > 1 else "tests"
-        listed += [(part, table) for table in tables_of_group(group)]
-    listed += [("trends", table) for table in trend_tables(groups)]
+        for table in tables_of_group(group):
+            listed.append((part, table))
+    for table in trend_tables(groups):
+        listed.append(("trends", table))
     return listed
 
 
@@ -109,7 +115,7 @@ def _beside_papers(groups: Sequence[Group], recipe: Mapping[str, Any] | None, le
     for folder, members in by_key(groups, lambda group: group.runs[0].path.parent).items():
         run = members[0].runs[0]
         named = run.recipe.get("claim", "")
-        claim = Claim.from_json(recipe) if recipe is not None else read_recipe(run.path)
+        claim = read_recipe(run.path) if recipe is None else Claim.from_json(recipe)
         if claim is None:
             if named:
                 again = "attn-faithful run RECIPE writes it and does not run finished cells again"

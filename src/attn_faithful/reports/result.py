@@ -38,12 +38,18 @@ class Result(Run):
         import pandas as pd
 
         frame = pd.DataFrame([strict(record.as_json()) for record in self.records])
-        metrics = [self.metrics.get(metric) for metric in frame["metric"]]
-        frame["direction"] = [None if metric is None else metric.direction for metric in metrics]
-        frame["meaning"] = [None if metric is None else metric.meaning for metric in metrics]
+        directions: list[str | None] = []
+        meanings: list[str | None] = []
+        for name in frame["metric"]:
+            metric = self.metrics.get(name)
+            directions.append(None if metric is None else metric.direction)
+            meanings.append(None if metric is None else metric.meaning)
+        frame["direction"] = directions
+        frame["meaning"] = meanings
         if by_class:
             return frame
-        return frame[frame["class"] == ALL].drop(columns="class").reset_index(drop=True)
+        over_all = frame[frame["class"] == ALL].drop(columns="class")
+        return over_all.reset_index(drop=True)
 
     @property
     def examples(self) -> Any:
@@ -108,7 +114,9 @@ class Result(Run):
         return f"Result({str(self.path)!r})\n{self.answer}"
 
     def _repr_html_(self) -> str:
+        parts = [self.answer.html()]
         short = self.short_table()
-        shown = "" if short is None else short.html()
-        rest = Markup("<p>All numbers: <code>table()</code>; of each text: <code>examples</code>.</p>")
-        return str(Markup("").join([self.answer.html(), shown, rest]))
+        if short is not None:
+            parts.append(short.html())
+        parts.append(Markup("<p>All numbers: <code>table()</code>; of each text: <code>examples</code>.</p>"))
+        return str(Markup("").join(parts))

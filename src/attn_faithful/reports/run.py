@@ -130,7 +130,7 @@ class Run:
             sites.sort(key=lambda site: bool(self.sources("tvd", site)))
         if not sites and self.has("tokens"):
             stored = self.read("tokens", ["site"]).column("site").to_pylist()
-            sites = [str(site) for site in dict.fromkeys(stored)]
+            sites = list(map(str, dict.fromkeys(stored)))
         return sites or [None]
 
     @property
@@ -142,12 +142,17 @@ class Run:
         """What an item of a site is: "word", "token" or "sentence"."""
         if site == "sentence":
             return "sentence"
-        return "token" if self.evaluation.get("units") == "token" else "word"
+        if self.evaluation.get("units") == "token":
+            return "token"
+        return "word"
 
     def first_source(self, site: str | None) -> str | None:
         """The importance that attention is compared with first at a site, a gradient where there is one."""
-        pairs = [pair.split("~") for pair in self.sources("attention_correlation", site)]
-        compared = [pair[1] for pair in pairs if pair[0] == ATTENTION]
+        compared = []
+        for pair in self.sources("attention_correlation", site):
+            names = pair.split("~")
+            if names[0] == ATTENTION:
+                compared.append(names[1])
         gradients = [name for name in compared if "gradient" in name or "saliency" in name]
         return next(iter(gradients or compared), None)
 
@@ -179,7 +184,9 @@ class Run:
     def probabilities(self) -> np.ndarray:
         """(B, C)."""
         rows = self._predictions.column("probabilities").to_pylist()
-        return np.asarray(rows, dtype=float) if rows else np.zeros((0, len(self.label_names)))
+        if not rows:
+            return np.zeros((0, len(self.label_names)))
+        return np.asarray(rows, dtype=float)
 
     @cached_property
     def predicted(self) -> np.ndarray:
@@ -232,7 +239,9 @@ class Run:
         return self._scores.reasons((self._site(site), source, metric))
 
     def _site(self, site: str | None) -> Any:
-        return self._scores.first_site if site is None else site
+        if site is None:
+            return self._scores.first_site
+        return site
 
     @cached_property
     def _scores(self) -> ScoreColumns:

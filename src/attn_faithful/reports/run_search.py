@@ -76,8 +76,9 @@ def _cells(top: Path) -> Iterable[tuple[Path, bool]]:
 
 
 def _looks_like_a_run(folders: Sequence[str], files: Sequence[str]) -> bool:
-    begun = SUMMARY in files or any(name.endswith(".parquet") for name in files)
-    return begun or any(name == "model" or name.endswith(".checkpoints") for name in folders)
+    if SUMMARY in files or any(name.endswith(".parquet") for name in files):
+        return True
+    return any(name == "model" or name.endswith(".checkpoints") for name in folders)
 
 
 def _add(search: Search, folder: Path, finished: bool) -> None:
@@ -121,7 +122,8 @@ def _parts(label: str) -> list[tuple[bool, float, str]]:
     parts = []
     for place, part in enumerate(_NUMBER.split(label)):
         is_number = place % 2 == 1
-        parts.append((is_number, float(part) if is_number else 0.0, part))
+        value = float(part) if is_number else 0.0
+        parts.append((is_number, value, part))
     return parts
 
 
@@ -129,8 +131,12 @@ def _nothing(paths: Sequence[Path], left_out: Sequence[tuple[Path, str]]) -> str
     """Why nothing can be reported."""
     if left_out:
         path, reason = left_out[0]
-        more = f" ({len(left_out) - 1} more are like it)" if len(left_out) > 1 else ""
-        return f"{reason}{more}" if str(path) in reason else f"{path}: {reason}{more}."
+        more = ""
+        if len(left_out) > 1:
+            more = f" ({len(left_out) - 1} more are like it)"
+        if str(path) in reason:
+            return f"{reason}{more}"
+        return f"{path}: {reason}{more}."
     for path in paths:
         if (path.resolve().parent / META).is_file():
             return f"{path} lies inside a run; give the run folder: {path.resolve().parent}."

@@ -33,11 +33,10 @@ class Scores:
     def __init__(self, runs: Sequence[Run], site: str | None) -> None:
         self.runs, self.run, self.site = runs, runs[0], site
         self.noun = self.run.noun(site)
-        self._records = {
-            (record.metric, record.source): record
-            for record in self.run.records
-            if record.group == ALL and record.site == site
-        }
+        self._records: dict[tuple[str, str], ScoreRecord] = {}
+        for record in self.run.records:
+            if record.group == ALL and record.site == site:
+                self._records[record.metric, record.source] = record
 
     @property
     def tests(self) -> Mapping[str, Mapping[str, Any]]:
@@ -48,12 +47,17 @@ class Scores:
     @property
     def twins(self) -> Mapping[str, TwinRecord]:
         """Those of the first run that have an AtteFa; none at a site where twins were not compared."""
-        return self.run.twins if self.run.sources("tvd", self.site) else {}
+        if not self.run.sources("tvd", self.site):
+            return {}
+        return self.run.twins
 
     @property
     def best_set(self) -> str | None:
         """The source that names the smallest set that flips the decision; None where none was sought."""
-        return next((name for name in SETS if self.record("decision_flip", name) is not None), None)
+        for name in SETS:
+            if self.record("decision_flip", name) is not None:
+                return name
+        return None
 
     def record(self, metric: str, source: str = ATTENTION) -> ScoreRecord | None:
         """The summary's record, of the first run; None where the metric was not computed."""
@@ -62,7 +66,9 @@ class Scores:
     def mean(self, metric: str, source: str = ATTENTION) -> float:
         """Its mean, of the first run; NaN where there is none."""
         record = self.record(metric, source)
-        return math.nan if record is None else record.mean
+        if record is None:
+            return math.nan
+        return record.mean
 
     def values(self, metric: str, source: str = ATTENTION) -> np.ndarray:
         """Of every text (B,), of several runs (runs x B,)."""
@@ -92,10 +98,12 @@ class Scores:
 
         Example: "60 texts", "1 text", "120 texts (of 2 seeds)", "180 pairs of text and label".
         """
-        seeds = f" (of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
+        words = counted(n, "text")
         if metric is not None and self.by_label(metric):
-            return f"{counted(n, 'pair')} of text and label{seeds}"
-        return f"{counted(n, 'text')}{seeds}"
+            words = f"{counted(n, 'pair')} of text and label"
+        if len(self.runs) > 1:
+            words += f" (of {len(self.runs)} seeds)"
+        return words
 
     @property
     def single(self) -> bool:
@@ -140,9 +148,11 @@ def interval_of(record: ScoreRecord | Measured) -> str:
 
 def counts_of(record: ScoreRecord | Measured) -> str:
     """n, with a mark where it is small, and n_undefined, with the reasons."""
-    mark = f", {few(record.n)}" if few(record.n) else ""
-    text = f"n {record.n:,}{mark}, undefined {record.n_undefined:,}"
-    reasons = record.reasons if isinstance(record, ScoreRecord) else {}
-    if not reasons:
-        return text
-    return f"{text} ({', '.join(f'{reason} {n:,}' for reason, n in reasons.items())})"
+    n = f"n {record.n:,}"
+    if few(record.n):
+        n += f", {few(record.n)}"
+    counts = f"{n}, undefined {record.n_undefined:,}"
+    if not isinstance(record, ScoreRecord) or not record.reasons:
+        return counts
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in record.reasons.items())
+    return f"{counts} ({reasons})"
