@@ -221,7 +221,8 @@ class Examples:
             return
         flat = self._tokens.lists(key).flat
         if np.isfinite(flat).any():
-            yield Kind(key, title_of(key), key, shown=shown, signed=bool((flat < 0).any()))
+            signed = bool((flat < 0).any())
+            yield Kind(key, title_of(key), key, shown=shown, signed=signed)
 
     def _shown_at_first(self, key: str) -> bool:
         if key in (self.first_source, "leave_one_out", "given"):

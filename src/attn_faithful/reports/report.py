@@ -120,7 +120,8 @@ def report(
         (building / TEXT).write_text(_text(made, models, search.runs), encoding="utf-8")
         files = files_in(building)
         index = {"files": files, "runs": [str(run.path) for run in search.runs], "left_out": made.left_out}
-        (building / INDEX).write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(index, indent=1, ensure_ascii=False) + "\n"
+        (building / INDEX).write_text(text, encoding="utf-8")
         move(building, target, [*files, INDEX])
     finally:
         shutil.rmtree(building, ignore_errors=True)

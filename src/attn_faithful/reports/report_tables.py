@@ -112,7 +112,8 @@ def _all_tables(
 def _beside_papers(groups: Sequence[Group], recipe: Mapping[str, Any] | None, left_out: LeftOut) -> list[Table]:
     """Ours beside the papers' numbers, a table a recipe."""
     tables = []
-    for folder, members in by_key(groups, lambda group: group.runs[0].path.parent).items():
+    by_folder = by_key(groups, lambda group: group.runs[0].path.parent)
+    for folder, members in by_folder.items():
         run = members[0].runs[0]
         named = run.recipe.get("claim", "")
         claim = read_recipe(run.path) if recipe is None else Claim.from_json(recipe)

@@ -67,19 +67,22 @@ def told_apart(metas: Sequence[RunMeta]) -> list[dict[str, str]]:
 
 def _fill(axes: Sequence[dict[str, str]], facts: Sequence[Facts], columns: Mapping[str, _Column]) -> None:
     """Give the columns that tell some runs apart to the others too, who share them with their seeds."""
-    settings = {name: column.fact for name, column in columns.items() if _is_setting(column.fact)}
+    settings = [column for column in columns.values() if _is_setting(column.fact)]
     for labels, values in zip(axes, facts, strict=True):
-        for name, fact in settings.items():
-            value = values.get(fact)
-            if name not in labels and value is not None:
-                labels[name] = _cut(_word(value, set()))
+        for column in settings:
+            value = values.get(column.fact)
+            if column.name not in labels and value is not None:
+                labels[column.name] = _cut(_word(value, set()))
 
 
 def differences(meta: RunMeta) -> dict[str, Any]:
     """All but seeds that a run's numbers depend on, flat: dotted name -> value."""
-    facts: dict[str, Any] = {NUMBERS: _numbers(meta), DATA: meta.data.fingerprint, "split": meta.split, _ORIGIN: None}
-    if meta.model is not None:
-        facts[_ORIGIN] = str(meta.model)
+    facts: dict[str, Any] = {
+        NUMBERS: _numbers(meta),
+        DATA: meta.data.fingerprint,
+        "split": meta.split,
+        _ORIGIN: None if meta.model is None else str(meta.model),
+    }
     identity = meta.identity or {}
     for name in _INGREDIENTS:
         facts[name] = identity.get(name)

@@ -132,10 +132,11 @@ def same_texts(first: np.ndarray, second: np.ndarray) -> Pair:
         >>> same_texts(np.array([1.0, 3.0, np.nan]), np.array([np.nan, 5.0, 7.0]))
         Pair(first=3.0, second=5.0, n=1)
     """
-    both = np.isfinite(first) & np.isfinite(second)
-    if not both.any():
+    both = np.isfinite(first) & np.isfinite(second)  # (B,)
+    n = int(both.sum())
+    if not n:
         return Pair(math.nan, math.nan, 0)
-    return Pair(float(first[both].mean()), float(second[both].mean()), int(both.sum()))
+    return Pair(float(first[both].mean()), float(second[both].mean()), n)
 
 
 def interval_of(record: ScoreRecord | Measured) -> str:

@@ -140,9 +140,9 @@ def competence(
     chances = np.asarray(probabilities)  # (B, C)
     unread = np.isnan(chances).any(1)
     known = (gold >= 0) & ~unread
-    counts = {"n": int(known.sum()), "n_texts": len(known), "n_unread": int(unread.sum()), "seed": seed}
+    counts = _counts(known, unread)
     if not known.any():
-        return Competence(**counts)
+        return Competence(**counts, seed=seed)
     gold, predicted = gold[known], chances[known].argmax(1)
     n_by_class = Counter(gold.tolist())
     largest = min(n_by_class, key=lambda label: (-n_by_class[label], label))
@@ -163,17 +163,23 @@ def competence(
         f1=f1,
         f1_low=f1_low,
         f1_high=f1_high,
+        seed=seed,
         **counts,
     )
+
+
+def _counts(known: np.ndarray, unread: np.ndarray) -> dict[str, int]:
+    """Texts with a known label that the model could read, all texts, and those that it could not read."""
+    return {"n": int(known.sum()), "n_texts": len(known), "n_unread": int(unread.sum())}
 
 
 def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> Competence:
     gold = np.asarray([np.asarray(label, dtype=int) for label in labels])  # (B, C), 0 and 1
     unread = np.isnan(probabilities).any(1)  # (B,)
     known = (gold >= 0).all(1) & ~unread
-    counts = {"n": int(known.sum()), "n_texts": len(known), "n_unread": int(unread.sum()), "seed": seed}
+    counts = _counts(known, unread)
     if not known.any():
-        return Competence(multi_label=True, **counts)
+        return Competence(multi_label=True, seed=seed, **counts)
     gold, predicted = gold[known], (probabilities[known] > 0.5).astype(int)
     right = (gold == predicted).mean(1)  # (B,)
     low, high = _mean_interval(right)
@@ -193,6 +199,7 @@ def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> 
         f1_low=f1_low,
         f1_high=f1_high,
         multi_label=True,
+        seed=seed,
         **counts,
     )
 
@@ -202,8 +209,10 @@ def _outcomes(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np
 
     The second axis is 1 for the class that was predicted rightly, that was predicted wrongly, and that was missed.
     """
-    pairs, counts = np.unique(np.stack([gold, predicted], axis=1), axis=0, return_counts=True)
-    outcomes = np.zeros((len(pairs), 3, max(classes, int(pairs.max()) + 1)), dtype=int)
+    by_text = np.stack([gold, predicted], axis=1)  # (B, 2)
+    pairs, counts = np.unique(by_text, axis=0, return_counts=True)  # (P, 2), (P,)
+    classes = max(classes, int(pairs.max()) + 1)  # a label may lie beyond the classes that have a name
+    outcomes = np.zeros((len(pairs), 3, classes), dtype=int)
     for row, (gold_class, predicted_class) in enumerate(pairs):
         if gold_class == predicted_class:
             outcomes[row, 0, predicted_class] = 1
@@ -248,17 +257,20 @@ def _of_all(totals: np.ndarray) -> np.ndarray:
 
 def _of_present(totals: np.ndarray) -> np.ndarray:
     """The mean over the classes that are there or predicted."""
-    there = totals.sum(1) > 0
-    return (_each(totals) * there).sum(1) / np.maximum(there.sum(1), 1)
+    there = totals.sum(1) > 0  # (R, C)
+    sums = (_each(totals) * there).sum(1)
+    return sums / np.maximum(there.sum(1), 1)
 
 
 def _mean_interval(values: np.ndarray) -> tuple[float, float]:
     """95% bootstrap interval of a mean over texts."""
-    distinct, counts = np.unique(values, return_counts=True)
+    n = len(values)
+    distinct, counts = np.unique(values, return_counts=True)  # (P,) each
     generator = np.random.default_rng(0)
-    drawn = generator.multinomial(len(values), counts / len(values), size=RESAMPLES)  # (R, P)
-    low, high = np.quantile(drawn @ distinct / len(values), _TAILS)
-    return _wide(float(values.mean()), float(low), float(high), len(values))
+    drawn = generator.multinomial(n, counts / n, size=RESAMPLES)  # (R, P)
+    means = drawn @ distinct / n  # (R,)
+    low, high = np.quantile(means, _TAILS)
+    return _wide(float(values.mean()), float(low), float(high), n)
 
 
 def _wide(value: float, low: float, high: float, n: int) -> tuple[float, float]:

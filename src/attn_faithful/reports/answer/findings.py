@@ -83,6 +83,12 @@ def _of_mean(test: str, record: ScoreRecord | None, line: float) -> Finding | No
     return finding(test, record.low, record.high, record.n, line, "above")
 
 
+def _of_share(test: str, share: float, n: int, faithful: str) -> Finding | None:
+    """A share of n texts; `faithful` is the side of the line on which attention is faithful."""
+    low, high = wilson(share, n)
+    return finding(test, low, high, n, SHARE_LINE, faithful)
+
+
 def _of_agreement(scores: Scores) -> Finding | None:
     source = scores.run.first_source(scores.site)
     if source is None:
@@ -99,10 +105,10 @@ def _of_moves(scores: Scores) -> Finding | None:
     if scores.record("adversarial_attention") is None:
         return None
     different = completely_different(scores)
-    known = finding("adversarial", *wilson(different.share, different.n), different.n, SHARE_LINE, "below")
+    known = _of_share("adversarial", different.share, different.n, "below")
     if known is None or known.says != FOR:
         return known
-    bound = finding("adversarial", *wilson(different.most, different.n), different.n, SHARE_LINE, "below")
+    bound = _of_share("adversarial", different.most, different.n, "below")
     if bound is not None and bound.says == FOR:
         return known
     return Finding("adversarial", OPEN)
@@ -122,7 +128,7 @@ def _of_removal(scores: Scores) -> Finding | None:
     # where every label has its own number, the labels of a text are not texts of their own
     by_text = part.reshape(-1, len(scores.run.ids))  # (L, B)
     n = int(by_text.any(0).sum())
-    return finding("flips", *wilson(float(short.mean()), n), n, SHARE_LINE, "above")
+    return _of_share("flips", float(short.mean()), n, "above")
 
 
 def _of_twins(scores: Scores) -> Finding | None:

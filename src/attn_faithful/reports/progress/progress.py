@@ -113,6 +113,9 @@ class Progress:
         for name, title in _NUMBERS.items():
             if name in metrics:
                 numbers.append(f"{title} {number(metrics[name])}")
+        cells = None
+        if len(self.cells) > 1:
+            cells = (len(self.done), len(self.cells))
         state = State(
             title=f"{cell.title}: {stage}",
             unit="text" if stage == TESTS else "epoch",
@@ -120,7 +123,7 @@ class Progress:
             total=epochs,
             numbers="  ".join(numbers),
             remaining=words,
-            cells=(len(self.done), len(self.cells)) if len(self.cells) > 1 else None,
+            cells=cells,
         )
         self.display.show(state, is_news)
 

@@ -113,9 +113,9 @@ def pairs_table(groups: Sequence[Group]) -> Table | None:
     axes = axes_of(groups)
     rows = []
     for group in groups:
-        pairs = group.base_pairs
-        if pairs.tvd.n:
-            rows.append([*group.labels(axes), spread(pairs.tvd), spread(pairs.jsd), str(pairs.tvd.n)])
+        tvd, jsd = group.base_pairs.tvd, group.base_pairs.jsd
+        if tvd.n:
+            rows.append([*group.labels(axes), spread(tvd), spread(jsd), str(tvd.n)])
     if not rows:
         return None
     note = "The yardstick beside the twins: two bases that differ in their seed alone."

@@ -120,14 +120,15 @@ def _table(metric: MetricFacts, pairs: Sequence[Pair]) -> Table:
     rows, data = [], []
     for pair, p_holm in zip(pairs, corrected, strict=True):
         test = pair.test
-        place = [pair.data, pair.site, shown(pair.source)] if several else [pair.data, shown(pair.source)]
+        site = [pair.site] if several else []
+        named = [pair.data, *site, shown(pair.source), pair.first, pair.second]
         numbers = [number(test.mean), interval(test.low, test.high), number(test.effect, 2)]
-        rows.append([*place, pair.first, pair.second, *numbers, p_value(test.p), p_value(p_holm), str(test.n)])
+        rows.append([*named, *numbers, p_value(test.p), p_value(p_holm), str(test.n)])
         names = [pair.data, metric.name, pair.site, pair.source, pair.first, pair.second]
         values = map(unrounded, (test.mean, test.low, test.high, test.effect, test.p, p_holm))
         data.append([*names, *values, test.n])
-    place_names = ["data", "site", "source"] if several else ["data", "source"]
-    head = [*place_names, "first", "second", "Difference", "95%", "Effect", "p", "p (Holm)", "n"]
+    site = ["site"] if several else []
+    head = ["data", *site, "source", "first", "second", "Difference", "95%", "Effect", "p", "p (Holm)", "n"]
     title, name = f"{metric.title}: models in pairs", f"{metric.name}-paired"
     return Table(title, head, rows, _notes(metric, pairs), name, data=(_CSV, data))
 
