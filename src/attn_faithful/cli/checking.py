@@ -41,7 +41,8 @@ def _check_cells(given: argparse.Namespace, is_recipe: bool) -> None:
     cells = expand(recipe, given.data_dir, only(given.only))
     checked = check_cells(cells)
     estimates, prepared = estimate(cells)
-    tables = [data_table([(data.texts.name, _facts(data)) for data in prepared])]
+    facts = [(data.texts.name, _facts(data)) for data in prepared]
+    tables = [data_table(facts)]
     if is_recipe:
         rows = zip(cells, estimates, strict=True)
         plan = [(cell.title, cell.folder, cost.minutes, cost.megabytes) for cell, cost in rows]

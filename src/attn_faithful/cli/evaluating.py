@@ -67,11 +67,10 @@ def _show(folder: Path, texts: int, full: bool) -> None:
         show_answers(models, result.tables(), "")
     else:
         show_answers(models, [result.short_table()], FULL)
-    say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
+    say(*(f"Note: {note}" for note in result.info.data.notes))
     say(f"Run folder: {folder}")
-    failed = result.meta.get("failed")
-    if failed:
-        complain(failure_note(failed, texts))
+    if result.info.failed:
+        complain(failure_note(result.info.failed, texts))
 
 
 def _data_and_tests(given: argparse.Namespace) -> tuple[Any, Any]:
@@ -101,7 +100,10 @@ def _sites(layers: str | None) -> list[str] | None:
     """The sites that ``--layers`` names; None for the last one."""
     if layers in (None, "last"):
         return None
-    return [f"layer.{part}" if part.isdigit() else part for part in listed(layers) or []]
+    sites = []
+    for part in listed(layers) or []:
+        sites.append(f"layer.{part}" if part.isdigit() else part)
+    return sites
 
 
 def explain(given: argparse.Namespace) -> None:
@@ -117,7 +119,7 @@ def explain(given: argparse.Namespace) -> None:
         model, tokenizer = load(given.model)
         explanation = api.explain(model, tokenizer, list(given.text), sources=listed(given.sources) or None)
     Console().print(explanation)
-    notes = explanation.run.meta["data"]["notes"]
-    say(*(f"Note: {note}" for note in notes if note.startswith(CAUTION)))
+    cautions = [note for note in explanation.run.info.data.notes if note.startswith(CAUTION)]
+    say(*(f"Note: {note}" for note in cautions))
     if given.html is not None:
         say(explanation.save(given.html))

@@ -29,7 +29,8 @@ def data_overrides(given: argparse.Namespace) -> dict[str, Any]:
     for name in ("keep", "drop"):
         flags[f"data.{name}"] = listed(getattr(given, name, None))
     if getattr(given, "map", None):
-        flags["data.label_map"] = dict(pair("--map", part) for part in given.map.split(","))
+        pairs = [pair("--map", part) for part in given.map.split(",")]
+        flags["data.label_map"] = dict(pairs)
     settings: dict[str, Any] = {}
     for text in given.set:
         key, value = pair("--set", text)
@@ -69,7 +70,7 @@ def numbers(flag: str, text: str | None, kind: type) -> list[Any] | None:
     if text is None:
         return None
     try:
-        return [kind(part) for part in text.split(",")]
+        return list(map(kind, text.split(",")))
     except ValueError:
         raise InputError(f"{flag} expects numbers with commas between, such as 10,50, but got {text!r}.") from None
 

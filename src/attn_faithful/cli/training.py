@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,11 +28,14 @@ def run(given: argparse.Namespace) -> None:
 def train(given: argparse.Namespace) -> None:
     from attn_faithful.experiments.recipe import make_recipe
 
-    overrides = recipe_overrides(given)
-    overrides = {key: value for key, value in overrides.items() if not key.startswith("twin.")}
-    smoke = {key: value for key, value in _SMOKE.items() if not key.startswith("twin.")}
-    recipe = {**_recipe_of_flags(given, "train"), "twin": None, "smoke": smoke}
+    overrides = _without_twin(recipe_overrides(given))
+    recipe = {**_recipe_of_flags(given, "train"), "twin": None, "smoke": _without_twin(_SMOKE)}
     _carry_out(make_recipe(recipe, "train", overrides, given.smoke), given)
+
+
+def _without_twin(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted keys of a recipe but for those of its twins."""
+    return {key: value for key, value in settings.items() if not key.startswith("twin.")}
 
 
 def attefa(given: argparse.Namespace) -> None:
@@ -179,8 +182,8 @@ def _show_stock(folder: Any, full: bool) -> None:
         show_answers(groups, [*tables, *result.tables()], "")
     else:
         show_answers(groups, tables, FULL)
-    say(*(f"Note: {note}" for note in result.meta["data"]["notes"]))
+    meta = result.info
+    say(*(f"Note: {note}" for note in meta.data.notes))
     say(f"Run folder: {folder.path}")
-    failed = result.meta.get("failed")
-    if failed:
-        complain(failure_note(failed, result.meta["data"]["test"]["n"]))
+    if meta.failed:
+        complain(failure_note(meta.failed, meta.data.splits["test"]["n"]))

@@ -85,6 +85,21 @@ class Rows:
             return self._columns[key]
         return {name: values[key] for name, values in self._columns.items()}
 
+    @property
+    def examples(self) -> Sequence[str]:
+        """The id of each row."""
+        return self._columns["example"]
+
+    @property
+    def labels(self) -> Sequence[Any]:
+        """The label of each row, -1 where it is unknown; a list of 0 and 1 where a text may have several."""
+        return self._columns["labels"]
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """The tokens of each row."""
+        return self._columns["length"]
+
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         return [self[i] for i in indices]
 

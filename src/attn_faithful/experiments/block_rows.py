@@ -84,7 +84,7 @@ class RowBuilder:
 
     def __init__(
         self,
-        rows: Any,
+        rows: Rows,
         items: ShownItems,
         queries: Sequence[str] | None,
     ) -> None:
@@ -109,7 +109,8 @@ class RowBuilder:
             joined: whether the model reads pairs as one text.
         """
         queries = Texts.of(texts, "query") if "query" in texts.column_names else None
-        items = ShownItems(tokenizer, Texts.of(texts, "text"), rows, queries if joined else None)
+        joined_queries = queries if joined else None
+        items = ShownItems(tokenizer, Texts.of(texts, "text"), rows, joined_queries)
         return cls(rows, items, queries)
 
     def tables(self, results: BlockResults) -> TableRows:
@@ -144,15 +145,22 @@ class RowBuilder:
         except Exception:  # what could not be read may not be shown either
             words = []
         tables.predictions.append(self._prediction(place, [math.nan] * classes))
-        row = {"site": site, "slot": 0, "tokens": words, "attention": [math.nan] * len(words)}
-        tables.tokens.append({"example": self.rows["example"][place], **row})
+        tables.tokens.append(
+            {
+                "example": self.rows.examples[place],
+                "site": site,
+                "slot": 0,
+                "tokens": words,
+                "attention": [math.nan] * len(words),
+            }
+        )
 
     def _prediction(self, place: int, probabilities: list[float]) -> dict[str, Any]:
         label = -1
         if "labels" in self.rows.column_names:
-            label = np.asarray(self.rows["labels"][place]).tolist()
+            label = np.asarray(self.rows.labels[place]).tolist()
         return {
-            "example": self.rows["example"][place],
+            "example": self.rows.examples[place],
             "label": label,
             "probabilities": probabilities,
             "query": None if self.queries is None else self.queries[place],
@@ -162,7 +170,7 @@ class RowBuilder:
         """An example's items at a site; its importance is filled in later."""
         items = self.items.at(site, place)
         return {
-            "example": self.rows["example"][place],
+            "example": self.rows.examples[place],
             "site": site,
             "slot": 0,
             "tokens": items.strings,

@@ -106,7 +106,7 @@ class CellTraining:
         checkpoints = self.folder / f".{control}.checkpoints"
         task = self._task(control, rows, collate, self.cell.recipe.train, seed, checkpoints)
         probabilities = CONTROLS[control](data.config, data.vectors, task, rows["test"])
-        labels = np.asarray(data.rows["test"]["labels"])
+        labels = np.asarray(data.rows["test"].labels)
         metrics = classification_metrics(probabilities, labels, data.config.multi_label)
         text = json.dumps(strict(metrics), allow_nan=False)
         if self.processes.main:

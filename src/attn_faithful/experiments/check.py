@@ -57,10 +57,12 @@ def check_cells(cells: Sequence[Cell]) -> Checked:
     looks: dict[str, Callable[[], None]] = {}
     for cell in cells:
         recipe = cell.recipe
-        chosen_by = [recipe.train.select_on, recipe.train.select_by]
-        looks.setdefault(_key("data", [asdict(recipe.data), *chosen_by]), partial(_check_data, recipe, checked))
-        looks.setdefault(_key("vectors", recipe.vectors.path), partial(_check_vectors, recipe.vectors.path))
-        looks.setdefault(_key("model", recipe.model), partial(_check_model, recipe.model))
+        of_data = _key("data", [asdict(recipe.data), recipe.train.select_on, recipe.train.select_by])
+        of_vectors = _key("vectors", recipe.vectors.path)
+        of_model = _key("model", recipe.model)
+        looks.setdefault(of_data, partial(_check_data, recipe, checked))
+        looks.setdefault(of_vectors, partial(_check_vectors, recipe.vectors.path))
+        looks.setdefault(of_model, partial(_check_model, recipe.model))
     for look in looks.values():
         faults.gather(look)
     faults.raise_all()

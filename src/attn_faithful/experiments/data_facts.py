@@ -35,7 +35,7 @@ def data_facts(texts: TextData, rows: Mapping[str, Rows], tokenizer: Any, **fact
 
 def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
     """Classes and lengths of one split; means and deviations are None where it is empty."""
-    lengths = np.asarray(rows["length"])
+    lengths = np.asarray(rows.lengths)
     facts = {
         "n": len(rows),
         "classes": texts.class_counts(split),
@@ -47,10 +47,12 @@ def split_facts(texts: TextData, split: str, rows: Rows) -> dict[str, Any]:
     if "n_sentences" in rows.column_names:
         facts |= _spread("sentences", np.asarray(rows["n_sentences"], dtype=float))
     if "query_input_ids" in rows.column_names:
-        query_lengths = np.asarray([len(ids) for ids in rows["query_input_ids"]])
-        facts |= _spread("query_tokens", query_lengths)
-        facts["query_truncated"] = int(np.sum(rows["query_truncated"]))
-        facts["query_empty"] = int((query_lengths == 0).sum())
+        query_lengths = np.asarray(list(map(len, rows["query_input_ids"])))
+        facts |= {
+            **_spread("query_tokens", query_lengths),
+            "query_truncated": int(np.sum(rows["query_truncated"])),
+            "query_empty": int((query_lengths == 0).sum()),
+        }
     return facts
 
 

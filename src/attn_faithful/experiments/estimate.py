@@ -52,7 +52,8 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
             prepared[key] = prepare(cell.recipe)
             step_seconds[key] = _step(prepared[key], cell.recipe.train.batch_size)
         minutes = _OVERHEAD * _steps(cell, prepared[key]) * step_seconds[key] / 60
-        estimates.append(Estimate(minutes, _bytes(cell, prepared[key]) / 2**20))
+        megabytes = _bytes(cell, prepared[key]) / 2**20
+        estimates.append(Estimate(minutes, megabytes))
     return estimates, list(prepared.values())
 
 
@@ -74,7 +75,7 @@ def _bytes(cell: Cell, data: Prepared) -> float:
     """Disk of a cell: its models, what is kept while one trains, and the tables of the test split."""
     models = 1 + len(cell.twins)
     weights = sum(p.numel() for p in new_model(data.config).parameters())
-    values = models * sum(data.rows["test"]["length"])
+    values = models * sum(data.rows["test"].lengths)
     return _WEIGHT_BYTES * weights * (models + _OF_TRAINING) + _VALUE_BYTES * values
 
 
@@ -101,13 +102,13 @@ def _timed(model: Any, data: Prepared, batch_size: int) -> float:
 def _batch_of_mean_length(model: Any, data: Prepared, batch_size: int) -> dict[str, torch.Tensor]:
     """Random tokens, as many a text as the training texts have on average."""
     train = data.rows["train"]
-    length = max(1, round(float(np.mean(train["length"]))))
+    length = max(1, round(float(np.mean(train.lengths))))
     generator = torch.Generator().manual_seed(0)
     batch = {"input_ids": torch.randint(0, data.config.vocab_size, (batch_size, length), generator=generator)}  # (B, T)
     if model.reads_sentences:
         batch["sentence_ids"] = torch.arange(length).expand(batch_size, -1) // _WORDS  # (B, T)
     if data.config.query:
-        query_lengths = [len(query) for query in train["query_input_ids"]]
+        query_lengths = list(map(len, train["query_input_ids"]))
         query_length = max(1, round(float(np.mean(query_lengths))))
         batch["query_input_ids"] = torch.ones(batch_size, query_length, dtype=torch.int64)  # (B, Q)
     return batch

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful.data.rationales import RATIONALE
+from attn_faithful.data.rows import Rows
 from attn_faithful.models.protocol import Encoded
 
 
@@ -22,7 +23,7 @@ class Gold:
         rows: encoded examples.
     """
 
-    rows: Any
+    rows: Rows
 
     @property
     def has_rationales(self) -> bool:
@@ -32,16 +33,16 @@ class Gold:
         """The label of each example; a list where it may have several, -1 where it is unknown."""
         if "labels" not in self.rows.column_names:
             return [-1] * len(places)
-        return [self.rows["labels"][place] for place in places]
+        return [self.rows.labels[place] for place in places]
 
     def classes(self, places: Sequence[int]) -> list[int] | None:
         """The class of each example; None where an example may have several labels, and without labels."""
         if "labels" not in self.rows.column_names:
             return None
         labels = self.labels(places)
-        if any(np.ndim(label) for label in labels):
+        if any(map(np.ndim, labels)):
             return None
-        return [int(label) for label in labels]
+        return list(map(int, labels))
 
     def marks(self, place: int) -> list[Any]:
         """What people marked in one example, a number a token."""
@@ -54,7 +55,7 @@ class Gold:
             return None
         content, members = encoded.content, encoded.members
         shape = content.shape if members is None else members.shape
-        marked = torch.zeros(shape, dtype=torch.bool)
+        marked = torch.zeros(shape, dtype=torch.bool)  # (B, items) or (B, T)
         for row, place in enumerate(places):
             values = torch.from_numpy(np.asarray(self.rows[RATIONALE][place]) > 0)
             marked[row, : len(values)] = values
@@ -63,5 +64,6 @@ class Gold:
             return marked & content
         n_items = content.shape[1]
         item_of_token = torch.where(members < 0, n_items, members)  # tokens of no item count in a column that is cut
-        counts = torch.zeros(len(places), n_items + 1, device=marked.device)
-        return counts.scatter_add(1, item_of_token, marked.float())[:, :-1] > 0
+        counts = torch.zeros(len(places), n_items + 1, device=marked.device)  # (B, items + 1)
+        counts = counts.scatter_add(1, item_of_token, marked.float())
+        return counts[:, :-1] > 0

@@ -73,10 +73,11 @@ class Identity:
     @property
     def short(self) -> dict[str, str]:
         """Ingredient -> eight digits (whole numbers and None as they are), for meta.json."""
-        return {
-            name: value if value is None or isinstance(value, int) else _digest(value)[:8]
-            for name, value in self.facts.items()
-        }
+        short = {}
+        for name, value in self.facts.items():
+            is_short = value is None or isinstance(value, int)
+            short[name] = value if is_short else _digest(value)[:8]
+        return short
 
 
 def run_identity(
@@ -147,12 +148,16 @@ def model_facts(model: Any) -> dict[str, Any]:
     told = None
     if model.layered:
         told = {"sites": model.sites, "layers": model.layers, "heads": model.heads, "queries": model.queries}
+    adapters = []
+    for name, module in network.named_modules():
+        if _adapts(module):
+            adapters.append(_adapters(name, module))
     return {
         "weights": weights_digest(network),
         "configuration": _digest(configuration_facts(config)),
         "structure": structure_digest(network),
         "attention": attention_implementations(config),
-        "adapters": [_adapters(name, module) for name, module in network.named_modules() if _adapts(module)],
+        "adapters": adapters,
         "told": told,
         "device": next((weight.device.type for weight in network.parameters()), "cpu"),
     }
@@ -202,7 +207,8 @@ def tokenizer_digest(tokenizer: Any) -> str:
     if tokenizer is None:
         return "none"
     kind = type(tokenizer)
-    facts: list[Any] = [value_digest(kind) if is_written(kind) else f"{kind.__module__}.{kind.__qualname__}"]
+    installed_name = f"{kind.__module__}.{kind.__qualname__}"
+    facts: list[Any] = [value_digest(kind) if is_written(kind) else installed_name]
     for name in _OF_TOKENIZERS:
         value = getattr(tokenizer, name, None)
         # a method of that name (`add_special_tokens`) shows the folder that the tokenizer was loaded from
@@ -223,9 +229,12 @@ def _slow_facts(tokenizer: Any) -> list[Any]:
     added = getattr(tokenizer, "added_tokens_decoder", None) or {}
     arguments = getattr(tokenizer, "init_kwargs", None) or {}
     told = {name: value for name, value in arguments.items() if name not in (*_PATHS, *_TOLD_NOTHING)}
+    vocabulary = None
+    if hasattr(tokenizer, "get_vocab"):
+        vocabulary = sorted(tokenizer.get_vocab().items())
     facts: list[Any] = [
         sorted((int(number), repr(token)) for number, token in added.items()),
-        sorted(tokenizer.get_vocab().items()) if hasattr(tokenizer, "get_vocab") else None,
+        vocabulary,
         sorted((name, repr(value)) for name, value in told.items()),
         _own_files(tokenizer),
     ]
@@ -256,7 +265,8 @@ def texts_digest(texts: Any, split: str) -> str:
     names = sorted(rows.column_names)
     for start in range(0, len(rows), 1000):
         batch = rows[start : start + 1000]
-        seen.update(json.dumps([[name, batch[name]] for name in names], default=repr).encode())
+        columns = [[name, batch[name]] for name in names]
+        seen.update(json.dumps(columns, default=repr).encode())
     return seen.hexdigest()
 
 
@@ -285,10 +295,13 @@ def digest(path: Path, named: bool = True) -> str:
         named: whether names count beside what is held.
     """
     seen = hashlib.sha256()
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = sorted(inner for inner in path.rglob("*") if inner.is_file())
     for file in files:
         size = file.stat().st_size
-        seen.update(f"{file.name if named else ''} {size} ".encode())
+        name = file.name if named else ""
+        seen.update(f"{name} {size} ".encode())
         with open(file, "rb") as handle:
             if size <= _WHOLE:
                 while part := handle.read(2**20):

@@ -58,9 +58,9 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
     kind = config_class(settings.pop("architecture", FLAT))
     max_length = _max_length(recipe, kind)
     sentences = model_class(kind).reads_sentences
-    rows = {
-        split: Rows.of(encode_texts(tokenizer, data, max_length, sentences)) for split, data in texts.splits.items()
-    }
+    rows = {}
+    for split, data in texts.splits.items():
+        rows[split] = Rows.of(encode_texts(tokenizer, data, max_length, sentences))
     vectors = _vectors(recipe, tokenizer)
     if vectors is not None:
         size = vectors.matrix.shape[1]
@@ -123,7 +123,7 @@ def _class_weights(recipe: Recipe, train: Rows, texts: TextData) -> list[float] 
         return None
     if weights != "balanced":
         return list(weights)
-    labels = np.asarray(train["labels"])
+    labels = np.asarray(train.labels)
     if recipe.data.multi_label:
         return [_positive_weight(positive, len(labels)) for positive in labels.sum(0)]
     return balanced_weights(labels.tolist(), len(texts.label_names))

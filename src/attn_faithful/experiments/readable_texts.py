@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.text_column import values_at
 from attn_faithful.experiments.undefined_texts import PATIENCE, is_of_the_run, reason_of
 from attn_faithful.models.blocks import Block, distinct_blocks
 from attn_faithful.models.inference import Collate
@@ -40,13 +41,15 @@ class Split:
     @property
     def readable(self) -> Rows:
         """The texts that it can read."""
-        return self.rows.take(self.places) if self.failed else self.rows
+        if not self.failed:
+            return self.rows
+        return self.rows.take(self.places)
 
     def blocks(self, model: StockModel) -> list[Block]:
         """Blocks of these texts, by their places among all."""
         blocks = []
         for block in distinct_blocks(self.readable, model.cost):
-            copies = [[self.places[i] for i in places] for places in block.copies]
+            copies = [values_at(self.places, among_readable) for among_readable in block.copies]
             blocks.append(Block(block.number, copies, block.keys))
         return blocks
 
@@ -87,7 +90,7 @@ def read_split(model: StockModel, name: str, rows: Rows, collate: Collate) -> Sp
             first = next(iter(reasons.values()))
             raise InputError(f"The model can read no text of {name} ({first}); is the tokenizer the model's?")
     readable = [place for place in range(len(rows)) if place not in reasons]
-    failed = {rows["example"][place]: reasons[place] for place in sorted(reasons)}
+    failed = {rows.examples[place]: reasons[place] for place in sorted(reasons)}
     return Split(rows, readable, failed)
 
 
@@ -113,13 +116,15 @@ def _reasons(model: StockModel, rows: Rows, collate: Collate, block: Block) -> l
 def _beside_another(model: StockModel, texts: Batch) -> list[str | None]:
     """Why the logits of each text are no numbers, beside a short text that the model can read; None if they are."""
     short = model.probe.texts
-    b, t = texts["input_ids"].shape
-    short_length = short["input_ids"].shape[1]
+    ids, short_ids = texts["input_ids"], short["input_ids"]  # (B, T), (1, T')
+    b, t = ids.shape
+    short_length = short_ids.shape[1]
+    length = max(t, short_length)
     both: dict[str, Tensor] = {}
     for name, fill in (("input_ids", model.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0)):
         if name not in texts:
             continue
-        padded = short["input_ids"].new_full((b + 1, max(t, short_length)), fill)  # (B + 1, T)
+        padded = short_ids.new_full((b + 1, length), fill)  # (B + 1, T)
         padded[:b, :t] = texts[name]
         if name in short:
             padded[b, :short_length] = short[name][0]

@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from attn_faithful.experiments.block_rows import NAMES, RowBuilder, TableRows
 from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.experiments.undefined_texts import KEYS, failed_scores, warn_of
 from attn_faithful.models.blocks import Block
+from attn_faithful.records.json_values import known_fields
 from attn_faithful.schema import SCHEMA_VERSION
 from attn_faithful.store import RunFolder
 
@@ -47,9 +48,6 @@ class PartFacts:
     blocks: list[int] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     examples: int = 0
-
-
-_FACTS_OF_A_PART = [entry.name for entry in fields(PartFacts)]
 
 
 class _Buffer:
@@ -111,7 +109,7 @@ class Writer:
         self.processes = processes
         self.chunk_size = chunk_size or CHUNK_SIZE
         self.depends_on = depends_on
-        self.examples: Sequence[str] = builder.rows["example"]
+        self.examples: Sequence[str] = builder.rows.examples
         self.key = ""
         self.failed: dict[str, str] = {}
         self.resumed = 0
@@ -131,7 +129,7 @@ class Writer:
             self.joined = self._was_joined()
             if not self.joined:
                 finished = self._finished_blocks()
-        self.joined = self.processes.all_gather([self.joined])[0]
+        self.joined = self.processes.all_gather([self.joined])[0]  # as the main process, which comes first, found
         known = set(self.processes.all_gather(finished))
         if self.joined:
             return []
@@ -260,8 +258,7 @@ class Writer:
         """The facts of the parts in the run folder, by shard."""
         parts = {}
         for shard, facts in self.folder.parts().items():
-            known = {name: facts[name] for name in _FACTS_OF_A_PART if name in facts}
-            parts[shard] = PartFacts(**known)
+            parts[shard] = PartFacts(**known_fields(PartFacts, facts))
         return parts
 
     def _rows_of_failed(self, shards: Sequence[str]) -> TableRows:
@@ -271,7 +268,7 @@ class Writer:
         tables.scores.extend(failed_scores(scores, self.failed))
         predicted: set[str] = set()
         for shard in shards:
-            predicted.update(self._read("predictions", shard, ("example",))["example"])
+            predicted.update(self._column("predictions", shard, "example"))
         place_of = {example: place for place, example in enumerate(self.examples)}
         unread = [place_of[example] for example in self.failed if example not in predicted]
         if not unread:
@@ -284,11 +281,14 @@ class Writer:
     def _shape_of_outputs(self, shards: Sequence[str]) -> tuple[int, str]:
         """How many classes the model has, and the site beside the predictions, from a text that it could read."""
         for shard in shards:
-            probabilities = self._read("predictions", shard, ("probabilities",))["probabilities"]
-            sites = self._read("tokens", shard, ("site",))["site"]
+            probabilities = self._column("predictions", shard, "probabilities")
+            sites = self._column("tokens", shard, "site")
             if probabilities and sites:
                 return len(probabilities[0]), sites[0]
         raise InputError("No text at all could be measured.")
+
+    def _column(self, table: str, shard: str, name: str) -> list[Any]:
+        return self._read(table, shard, (name,))[name]
 
     def _read(
         self,

@@ -105,7 +105,7 @@ class RoundTests:
 
     @property
     def _examples(self) -> list[str]:
-        ids = self.gold.rows["example"]
+        ids = self.gold.rows.examples
         return [ids[place] for place in self.one.representatives]
 
     def _block(self) -> Block:
@@ -152,7 +152,8 @@ class RoundTests:
         places = self.one.representatives
         device = self.site.encoded.logits.device
         if target == "gold":
-            return torch.tensor([int(label) for label in self.gold.labels(places)], device=device)
+            labels = list(map(int, self.gold.labels(places)))
+            return torch.tensor(labels, device=device)
         index = list(self.evaluated.label_names).index(target)
         return torch.full((len(places),), index, device=device)
 
@@ -165,7 +166,7 @@ class RoundTests:
 
     def _copies(self) -> dict[str, list[str]]:
         """The example that the results are named by -> all examples that get them."""
-        ids = self.gold.rows["example"]
+        ids = self.gold.rows.examples
         copies = {}
         for example, places in zip(self._examples, self.one.places, strict=True):
             copies[example] = [ids[place] for place in places]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError, check_choice
+from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.block_rows import BlockResults, SiteResults
 from attn_faithful.experiments.block_sources import SiteCache
@@ -36,7 +37,7 @@ class Tester:
     """
 
     evaluated: EvaluatedModel
-    rows: Any
+    rows: Rows
     settings: EvaluationSettings
     file_importance: FileImportance | None = None
 
@@ -63,8 +64,9 @@ class Tester:
     def runs(self) -> list[ControlledTest]:
         """The tests, each under every control (None for the model's own attention) that it makes sense under."""
         runs: list[ControlledTest] = [(None, test) for test in self.settings.tests]
+        controlled = [test for test in self.settings.tests if EVALUATORS[test].under_controls]
         for control in self.settings.controls:
-            runs += [(control, test) for test in self.settings.tests if EVALUATORS[test].under_controls]
+            runs.extend((control, test) for test in controlled)
         return runs
 
     @property
@@ -81,7 +83,7 @@ class Tester:
         target = self.settings.target
         if target == "gold":
             labels = self.gold.labels(range(len(self.rows)))
-            for example, label in zip(self.rows["example"], labels, strict=True):
+            for example, label in zip(self.rows.examples, labels, strict=True):
                 if np.ndim(label) or label < 0:
                     raise InputError(f"target gold: the example {example!r} has no single known label.")
         elif target != "predicted":
@@ -108,7 +110,8 @@ class Tester:
         for name in self.sites:
             if name != first:
                 encoded = self.evaluated.encode(batch, name)
-            site = BlockSite(name, block.keys, batch, encoded, self._deletions(deletions, batch, encoded))
+            deletions_of_site = self._deletions(deletions, batch, encoded)
+            site = BlockSite(name, block.keys, batch, encoded, deletions_of_site)
             tested = SiteResults(name, output_rows(block.copies, encoded))
             report = on_step
             for one, cache in zip(rounds, caches, strict=True):

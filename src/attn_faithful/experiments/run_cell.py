@@ -148,7 +148,7 @@ class CellRun:
         """A twin beside the base on the test split; its numbers an example go to the writer."""
         outputs = self.processes.run_over(twin.model, self.test, collator(self.test))
         columns = attefa.run(
-            self.test["example"],
+            self.test.examples,
             (base.probabilities, base.attention),
             (outputs.probabilities, outputs.attention),
             plan.name,
@@ -181,14 +181,14 @@ class CellRun:
         return {**facts, "epoch": base.record.epoch, "seconds": base.record.seconds}
 
     def _classified(self, outputs: Outputs) -> dict[str, float]:
-        labels = np.asarray(self.test["labels"])
+        labels = np.asarray(self.test.labels)
         return classification_metrics(outputs.probabilities, labels, self.multi_label)
 
     def finish(self, writer: Writer, summary: RunSummary, base: Outputs) -> None:
         """Sum up the scores, and write history, summary.json and meta.json."""
         scores = StoredScores(
             self.folder,
-            self.test["example"],
+            self.test.examples,
             base.probabilities,
             self.data.texts.label_names,
             self.multi_label,
@@ -220,7 +220,9 @@ def _saved_tokenizer(path: Path) -> Any:
     """The tokenizer of a model that was trained earlier; None where there is none."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(path) if path.is_dir() else None
+    if not path.is_dir():
+        return None
+    return AutoTokenizer.from_pretrained(path)
 
 
 def _check_selection(cell: Cell, data: Prepared) -> None:

@@ -120,7 +120,8 @@ class EvaluationRun:
             unused.append("word_ids")
         if task.settings.special_tokens == "keep":
             unused.append("special_tokens_mask")
-        return Rows.of(encoded.remove_columns([name for name in unused if name in encoded.column_names]))
+        columns = [name for name in unused if name in encoded.column_names]
+        return Rows.of(encoded.remove_columns(columns))
 
     def _file_importance(self, items: ShownItems) -> tuple[Any, list[str]]:
         """Importance from the source file, and a note of the examples that it lacks."""
@@ -128,18 +129,19 @@ class EvaluationRun:
         if path is None:
             return None, []
         tokens = [items.tokens(place).strings for place in range(len(self.rows))]
-        importance, n_missing = read_importance(path, self.rows["example"], tokens)
+        importance, n_missing = read_importance(path, self.rows.examples, tokens)
         notes = [f"{n_missing} examples are not in {path}."] if n_missing else []
         return importance, notes
 
     def summary(self) -> RunSummary:
         """The scores that were written, summed up, and how well the model predicts."""
-        column = self.folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
+        table = self.folder.read_table("predictions", ["probabilities"])
+        column = table.column("probabilities").combine_chunks()
         probabilities = column.flatten().to_numpy().reshape(len(self.rows), -1)  # (n, C)
         names, multi_label = self.task.texts.label_names, self.task.multi_label
         labels = np.asarray(Gold(self.rows).labels(range(len(self.rows))))
         summary = RunSummary(base=classification_metrics(probabilities, labels, multi_label))
-        scores = StoredScores(self.folder, self.rows["example"], probabilities, names, multi_label)
+        scores = StoredScores(self.folder, self.rows.examples, probabilities, names, multi_label)
         return scores.added_to(summary)
 
     def meta(self, writer: Writer, notes: list[str]) -> RunMeta:

@@ -211,7 +211,7 @@ class StockTwinRun:
             compared,
         )
         self.folder.write_table("history", long_history(self.histories))
-        labels = np.asarray(test.rows["labels"])
+        labels = np.asarray(test.rows.labels)
         summary = RunSummary(
             base=classification_metrics(compared.probabilities, labels, self.base.multi_label),
             tests=compared.records,

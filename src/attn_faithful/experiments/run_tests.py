@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from attn_faithful.data.rows import Rows
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.results import Writer
@@ -21,7 +21,7 @@ ExampleProgress = Callable[[int, int], None]  # examples that are done, all exam
 @torch.inference_mode(False)  # tests and sources take gradients, whatever mode the caller is in
 def evaluate_rows(
     evaluated: EvaluatedModel,
-    rows: Any,
+    rows: Rows,
     settings: EvaluationSettings,
     writer: Writer,
     file_importance: Sequence[Sequence[float]] | None = None,
@@ -48,16 +48,13 @@ def evaluate_rows(
     tester.check()
     blocks = writer.begin(planned(evaluated.model, rows))
     resumed = writer.resumed // processes.world
-    progress = BlockProgress(
-        on_progress if tester.sites else _silent,
-        n=resumed + sum(len(block.places) for block in blocks),
-        steps=tester.steps,
-        done=resumed,
-    )
+    remaining = sum(len(block.places) for block in blocks)
+    report = on_progress if tester.sites else _silent
+    progress = BlockProgress(report, n=resumed + remaining, steps=tester.steps, done=resumed)
     guard = BlockGuard(
         measure=lambda block: builder.tables(tester.measure(block, progress.step)),
         outputs=lambda block: builder.tables(tester.outputs(block)),
-        examples=rows["example"],
+        examples=rows.examples,
         measured=writer.resumed,
     )
     try:

@@ -122,7 +122,8 @@ def _facts(parts: Callable[[], Parts], examples: Sequence[str]) -> list[Fact]:
         if facts_of is None or not keys_of_test:
             continue
         columns = _collected(parts, keys_of_test, examples)
-        facts += facts_of({key: (columns.values(key), columns.reasons(key)) for key in keys_of_test})
+        values_and_reasons = {key: (columns.values(key), columns.reasons(key)) for key in keys_of_test}
+        facts += facts_of(values_and_reasons)
     return facts
 
 
@@ -157,10 +158,11 @@ def by_prediction(
 ) -> dict[str, np.ndarray]:
     """Places of all examples, and of those of each class by the model: of multi-label models of those that have it."""
     groups = {ALL: np.arange(len(probabilities))}
-    predicted = None if multi_label else decisions(probabilities)
+    has_class = probabilities > 0.5  # (n, C)
+    if not multi_label:
+        has_class = decisions(probabilities)[:, None] == np.arange(len(label_names))
     for c, name in enumerate(label_names):
-        has_class = probabilities[:, c] > 0.5 if predicted is None else predicted == c
-        groups[name] = np.flatnonzero(has_class)
+        groups[name] = np.flatnonzero(has_class[:, c])
     return groups
 
 

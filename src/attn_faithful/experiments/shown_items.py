@@ -115,7 +115,9 @@ class ShownItems:
 
     def _encoding(self, place: int, texts: list[str]) -> Any:
         """The encoding that a row was made of."""
-        limit = len(self.rows["input_ids"][place]) if self.rows["truncated"][place] else None
+        limit = None
+        if self.rows["truncated"][place]:
+            limit = len(self.rows["input_ids"][place])
         columns = [[text] for text in texts]
         return tokenize(self.tokenizer, *columns, max_length=limit, offsets=True).encodings[0]
 
@@ -151,7 +153,9 @@ class ShownItems:
             start, end = tokens.offsets[2 * shown[0]], tokens.offsets[2 * shown[-1] + 1]
             strings.append(self.texts[place][start:end])
             spans.append((start, end))
-        return ItemTexts(strings, None if tokens.offsets is None else _flat(spans))
+        if tokens.offsets is None:
+            return ItemTexts(strings, None)
+        return ItemTexts(strings, _flat(spans))
 
 
 def _of_content(rows: Rows, column: str, place: int) -> np.ndarray:

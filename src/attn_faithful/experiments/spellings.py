@@ -65,22 +65,20 @@ class Spelling:
     def recipe(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """The keys of a recipe."""
         recipe = self._renamed(raw, "")
-        if isinstance(recipe.get("evaluation"), Mapping):
-            recipe["evaluation"] = self.evaluation(recipe["evaluation"])
-        if isinstance(recipe.get("smoke"), Mapping):
-            recipe["smoke"] = self.dotted(recipe["smoke"])
-        if isinstance(recipe.get("grid"), Mapping):
-            recipe["grid"] = self._grid(recipe["grid"])
+        readers = {"evaluation": self.evaluation, "smoke": self.dotted, "grid": self._grid}
+        for part, read in readers.items():
+            if isinstance(recipe.get(part), Mapping):
+                recipe[part] = read(recipe[part])
         return recipe
 
     def evaluation(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """The keys of the part ``evaluation``; tests that are given with their settings are told apart from them."""
         evaluation = self._renamed(raw, "evaluation")
-        if isinstance(evaluation.get("sources"), Mapping):
-            evaluation["sources"] = self._renamed(evaluation["sources"], "evaluation.sources")
-        if isinstance(evaluation.get("tests"), Mapping):
-            names, settings = names_and_settings(evaluation["tests"])
-            evaluation["tests"] = names
+        sources, tests = evaluation.get("sources"), evaluation.get("tests")
+        if isinstance(sources, Mapping):
+            evaluation["sources"] = self._renamed(sources, "evaluation.sources")
+        if isinstance(tests, Mapping):
+            evaluation["tests"], settings = names_and_settings(tests)
             others = evaluation.get("test_settings") or {}
             if isinstance(others, Mapping):
                 evaluation["test_settings"] = {**others, **settings}
@@ -112,7 +110,7 @@ class Spelling:
         """The keys of one part of a recipe."""
         present: dict[str, Any] = {}
         for name, value in settings.items():
-            dotted = f"{part}.{name}" if part else name
+            dotted = _dotted(part, name)
             if dotted not in RENAMED:
                 present[name] = value
                 continue
@@ -180,12 +178,20 @@ def stored(settings: Mapping[str, Any], part: str = "") -> dict[str, Any]:
         >>> stored({"extra_sources": [], "sources": {"outcome": "logit"}}, "evaluation")
         {'also': [], 'sources': {'of': 'logit'}}
     """
-    found: dict[str, Any] = {}
+    on_disk: dict[str, Any] = {}
     for name, value in settings.items():
-        dotted = f"{part}.{name}" if part else name
-        old = _STORED[dotted].rpartition(".")[2] if dotted in _STORED else name
-        found[old] = stored(value, dotted) if isinstance(value, Mapping) else value
-    return found
+        dotted = _dotted(part, name)
+        if dotted in _STORED:
+            name = _STORED[dotted].rpartition(".")[2]
+        if isinstance(value, Mapping):
+            value = stored(value, dotted)
+        on_disk[name] = value
+    return on_disk
+
+
+def _dotted(part: str, name: str) -> str:
+    """The dotted key of a name in a part of a recipe; "" is all of it."""
+    return f"{part}.{name}" if part else name
 
 
 def stored_key(key: str) -> str:
@@ -205,8 +211,8 @@ def stored_grid_value(key: str, value: Any) -> Any:
     """A value of a grid's axis with the keys that run folders hold, for its label."""
     if not isinstance(value, Mapping):
         return value
-    found = {name: setting for name, setting in value.items() if name != WITH}
-    found = stored(found, key)
+    own_settings = {name: setting for name, setting in value.items() if name != WITH}
+    on_disk = stored(own_settings, key)
     if WITH in value:
-        found[WITH] = {stored_key(name): setting for name, setting in value[WITH].items()}
-    return found
+        on_disk[WITH] = {stored_key(name): setting for name, setting in value[WITH].items()}
+    return on_disk

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attn_faithful.data.text_column import values_at
 from attn_faithful.evaluators import attefa
 from attn_faithful.experiments.columns import Columns
 from attn_faithful.experiments.readable_texts import Split
@@ -51,7 +52,7 @@ class ComparedTwins:
         self.base = base
         self.test = test
         self.label_names = label_names
-        self.examples: Sequence[str] = test.rows["example"]
+        self.examples = test.rows.examples
         self.twins: dict[str, TwinRecord] = {}
         self.records: list[ScoreRecord] = []
         self.scores = Columns("scores")
@@ -73,7 +74,8 @@ class ComparedTwins:
         self.variants.extend(joint)
         groups = by_prediction(outputs.base, self.label_names, multi_label)
         self.records += _records(scores, outputs, self.examples, groups)
-        metrics = classification_metrics(outputs.twin, np.asarray(self.test.rows["labels"]), multi_label)
+        labels = np.asarray(self.test.rows.labels)
+        metrics = classification_metrics(outputs.twin, labels, multi_label)
         numbers = attefa.score(outputs.tvd, outputs.jsd, outputs.base, plan.max_tvd, multi_label)
         self.twins[plan.name] = plan.record(training, metrics, numbers, _layers(outputs, multi_label))
 
@@ -116,9 +118,9 @@ class ComparedTwins:
         }
 
 
-def _of_metric(name: str, rows: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+def _of_metric(name: str, rows: Mapping[str, list[Any]]) -> dict[str, Sequence[Any]]:
     places = [place for place, metric in enumerate(rows["metric"]) if metric == name]
-    return {column: [values[place] for place in places] for column, values in rows.items()}
+    return {column: values_at(values, places) for column, values in rows.items()}
 
 
 def _records(

@@ -10,6 +10,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError, is_of_memory
 from attn_faithful.experiments.block_rows import TableRows
+from attn_faithful.experiments.columns import Columns
 from attn_faithful.models.blocks import Block
 
 PATIENCE = 8  # texts that may fail one after the other before the fault is not a text's but the run's
@@ -87,7 +88,8 @@ class BlockGuard:
         self.errors.append(error)
         if not self.measured and len(self.errors) >= PATIENCE:
             raise self.errors[0]
-        failed = dict.fromkeys([self.examples[place] for place in text.places], reason_of(error))
+        examples = [self.examples[place] for place in text.places]
+        failed = dict.fromkeys(examples, reason_of(error))
         try:
             return self.outputs(text), failed
         except Exception as other:
@@ -96,7 +98,7 @@ class BlockGuard:
             return TableRows(), failed
 
 
-def failed_scores(scores: Sequence[Mapping[str, Sequence[Any]]], failed: Mapping[str, str]) -> dict[str, list[Any]]:
+def failed_scores(scores: Sequence[Mapping[str, Sequence[Any]]], failed: Mapping[str, str]) -> Columns:
     """Rows of the table "scores" for examples that could not be measured: every number undefined.
 
     Args:
@@ -107,15 +109,12 @@ def failed_scores(scores: Sequence[Mapping[str, Sequence[Any]]], failed: Mapping
     for part in scores:
         columns = [part[name] for name in KEYS]
         keys |= dict.fromkeys(zip(*columns, strict=True))
-    rows: dict[str, list[Any]] = {name: [] for name in (*KEYS, "example", "reason")}
+    rows = Columns("scores")
     for example, reason in failed.items():
         for key in keys:
-            for name, value in zip(KEYS, key, strict=True):
-                rows[name].append(value)
-            rows["example"].append(example)
-            rows["reason"].append(reason)
-    n = len(rows["example"])
-    return {**rows, "slot": [0] * n, "value": [math.nan] * n}
+            of_key = dict(zip(KEYS, key, strict=True))
+            rows.append({**of_key, "example": example, "slot": 0, "value": math.nan, "reason": reason})
+    return rows
 
 
 def failure_note(failed: Mapping[str, str], n_texts: int) -> str:

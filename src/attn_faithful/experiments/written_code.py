@@ -96,9 +96,11 @@ def tensor_parts(value: Tensor) -> Iterator[bytes]:
     yield f"{values.dtype} {tuple(values.shape)} ".encode()
     if values.is_quantized:
         per_tensor = values.qscheme() == torch.per_tensor_affine
-        yield str(values.q_scale() if per_tensor else values.q_per_channel_scales()).encode()
+        scale = values.q_scale() if per_tensor else values.q_per_channel_scales()
+        yield str(scale).encode()
         values = values.int_repr()
-    yield values.reshape(-1).view(torch.uint8).numpy().tobytes() if values.numel() else b""
+    if values.numel():
+        yield values.reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 class _Reader:
