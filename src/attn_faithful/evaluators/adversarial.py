@@ -155,7 +155,12 @@ def _solved(block: Block, movable: Movable, settings: AdversarialSettings) -> Al
     return Alternatives(attention[:, :, None], lower[:, None], upper, "interval")
 
 
-def _not_searched(block: Block, settings: AdversarialSettings, method: str, unbounded: str) -> Alternatives:
+def _not_searched(
+    block: Block,
+    settings: AdversarialSettings,
+    method: str,
+    unbounded: str,
+) -> Alternatives:
     """No alternatives: a search is run for the model's own attention alone, and bounds without a search say little."""
     nothing = torch.full((len(block), settings.k), math.nan, dtype=torch.float64)
     attention = nothing[:, :, None, None].expand(-1, -1, *block.items.shape[1:])  # (B, K, S, T)
@@ -185,7 +190,12 @@ def _searched(block: Block, settings: AdversarialSettings) -> Alternatives:
     return Alternatives(attention, moved.gather(1, order), nothing, "adam", unbounded=NO_BOUND)
 
 
-def _columns(block: Block, best: Alternatives, after: Tensor, change: Tensor) -> list[ScoreColumn]:
+def _columns(
+    block: Block,
+    best: Alternatives,
+    after: Tensor,
+    change: Tensor,
+) -> list[ScoreColumn]:
     """Metrics of the farthest alternative.
 
     Args:
@@ -215,18 +225,24 @@ def _columns(block: Block, best: Alternatives, after: Tensor, change: Tensor) ->
     no_accuracy = first_reasons({NO_TOKEN: no_item, UNLABELLED: labels < 0})
     no_likelihood = first_reasons({NO_TOKEN: no_item, WHERE_NO_MASS: unlikely.isinf()})
     unlikely = unlikely.masked_fill(unlikely.isinf(), math.nan)
+    distance = nan_where(empty, change[:, 0])
     return [
         ScoreColumn(JSD.name, largest, empty, best.missing),
         ScoreColumn(UPPER.name, best.upper, empty, best.unbounded),
         ScoreColumn(REACHABLE.name, reach, empty),
         ScoreColumn(RATIO.name, ratio, no_ratio, best.missing),
-        ScoreColumn(TVD.name, nan_where(empty, change[:, 0]), empty, best.missing),
+        ScoreColumn(TVD.name, distance, empty, best.missing),
         ScoreColumn(ACCURACY.name, is_right, no_accuracy, best.missing),
         ScoreColumn(LIKELIHOOD.name, unlikely, no_likelihood, best.missing),
     ]
 
 
-def _variants(block: Block, best: Alternatives, after: Tensor, change: Tensor) -> Sequence[VariantColumns]:
+def _variants(
+    block: Block,
+    best: Alternatives,
+    after: Tensor,
+    change: Tensor,
+) -> Sequence[VariantColumns]:
     """Every alternative that there is; `after` and `change` as for `_columns`."""
     alternatives = []
     for rank in range(best.jsd.shape[1]):

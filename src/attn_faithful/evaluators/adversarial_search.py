@@ -59,7 +59,8 @@ def starting_noise(block: Block, k: int) -> Tensor:
     noise = torch.zeros(len(block), k, *items.shape[1:])
     for row, inside in enumerate(items):
         generator = block.generator(row, "adversarial attention")
-        noise[row, :, inside] = torch.randn(k, int(inside.sum()), generator=generator)
+        count = int(inside.sum())
+        noise[row, :, inside] = torch.randn(k, count, generator=generator)
     return noise.to(block.items.device)
 
 
@@ -141,7 +142,12 @@ def search(block: Block, settings: SearchSettings, noise: Tensor | None = None) 
     return torch.where(farthest.isfinite()[..., None, None], best, last)
 
 
-def _loss(alternatives: Tensor, attention: Tensor, block: Block, settings: SearchSettings) -> Loss:
+def _loss(
+    alternatives: Tensor,
+    attention: Tensor,
+    block: Block,
+    settings: SearchSettings,
+) -> Loss:
     encoded = block.encoded
     k = alternatives.shape[1]
     distance = _divergence(block, alternatives, attention[:, None])  # (B, K)

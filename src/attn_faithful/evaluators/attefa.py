@@ -135,7 +135,8 @@ def _mean(values: np.ndarray) -> Measured:
     if not len(values):
         return Measured(math.nan, std=math.nan, low=math.nan, high=math.nan, reason=NO_EXAMPLE)
     low, high = bootstrap_mean([values])
-    return Measured(float(values.mean()), std=float(values.std()), low=low, high=high)
+    mean = float(values.mean())
+    return Measured(mean, std=float(values.std()), low=low, high=high)
 
 
 def per_example(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

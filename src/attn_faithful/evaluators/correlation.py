@@ -152,7 +152,13 @@ class PairScores:
     example: str
     settings: CorrelationSettings
 
-    def compare(self, a: str, x: np.ndarray, b: str, y: np.ndarray) -> Correlation:
+    def compare(
+        self,
+        a: str,
+        x: np.ndarray,
+        b: str,
+        y: np.ndarray,
+    ) -> Correlation:
         """Score one pair by all measures; returns tau-b."""
         source, k = f"{a}~{b}", self.settings.k
         options: dict[str, Any] = {

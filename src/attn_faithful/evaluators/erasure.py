@@ -133,7 +133,12 @@ def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
     return curves
 
 
-def _curve(full: Tensor, without: Tensor, only: Tensor, reasons: Sequence[str | None]) -> Curve:
+def _curve(
+    full: Tensor,
+    without: Tensor,
+    only: Tensor,
+    reasons: Sequence[str | None],
+) -> Curve:
     """One ranking's curve, from the target's probability for the full text (B,) and for its parts (B, K)."""
     has_nan = full.isnan() | without.isnan().any(1) | only.isnan().any(1)
     reasons = or_else(reasons, first_reasons({NAN_PROBABILITIES: has_nan}))

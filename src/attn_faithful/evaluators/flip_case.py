@@ -83,7 +83,8 @@ class FlipCase:
         values = torch.zeros(self.items.shape, dtype=torch.float64)  # (B, T)
         for row, inside in enumerate(self.items.cpu()):
             generator = self.block.generator(row, "random ranking", draw)
-            values[row, inside] = torch.rand(int(inside.sum()), generator=generator, dtype=torch.float64)
+            count = int(inside.sum())
+            values[row, inside] = torch.rand(count, generator=generator, dtype=torch.float64)
         return removal_order(values.to(self.items.device), self.items)
 
     def curve(self, order: Tensor) -> FlipCurve:

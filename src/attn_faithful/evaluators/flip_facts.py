@@ -119,7 +119,15 @@ def _negative_js(columns: Columns, site: str, source: str) -> NegativeJS:
         high.append(round((number + 1) * WIDTH, 10))
         negative.append(int(is_negative[inside].sum()))
         of.append(int(inside.sum()))
-    return NegativeJS(site, source, low=low, high=high, negative=negative, of=of, n=int(known.sum()))
+    return NegativeJS(
+        site,
+        source,
+        low=low,
+        high=high,
+        negative=negative,
+        of=of,
+        n=int(known.sum()),
+    )
 
 
 def _pair(columns: Columns, site: str, source: str) -> PairedRankings:

@@ -53,7 +53,13 @@ def _top_and_other(case: FlipCase, name: str, order: Tensor) -> Tensor:
     return torch.stack([order[:, 0], other[:, 0]], dim=1)
 
 
-def _add(rows: ScoreRows, case: FlipCase, name: str, places: Tensor, after: Tensor) -> None:
+def _add(
+    rows: ScoreRows,
+    case: FlipCase,
+    name: str,
+    places: Tensor,
+    after: Tensor,
+) -> None:
     """Add the metrics of a ranking, from the logits (B, 2, C) without the items at ``places`` (B, 2)."""
     flips = flipped(after, case.decision)  # (B, 2)
     observed = probabilities(case.block.encoded.logits.double(), False)[:, None]  # (B, 1, C)

@@ -108,7 +108,8 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
         drawn = [case.curve(order) for order in random_orders]
         curves[RANDOM] = FlipCurve.mean(drawn)
         fractions = torch.stack([curve.fraction for curve in drawn])  # (draws, B)
-        case.add(rows, {SPREAD: fractions.std(0, correction=0)}, source=RANDOM, otherwise=NEVER)
+        spread = fractions.std(0, correction=0)
+        case.add(rows, {SPREAD: spread}, source=RANDOM, otherwise=NEVER)
     fewest = None
     smallest = _smallest_set(case, settings)
     if smallest is not None:
@@ -116,7 +117,8 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
         fewest = _fewest(curves)
         _add_sets(rows, case, smallest)
     for name, curve in curves.items():
-        case.add(rows, _values(name, curve, case.counts, fewest), source=name, otherwise=NEVER)
+        values = _values(name, curve, case.counts, fewest)
+        case.add(rows, values, source=name, otherwise=NEVER)
     single = settings.rankings if settings.single is None else settings.single
     orders_of_single = {name: orders[name] for name in single}
     add_single_removals(rows, case, orders_of_single)
@@ -142,8 +144,10 @@ def _smallest_set(case: FlipCase, settings: FlipSettings) -> FlipSet | None:
         size, removed = greedy_flip_size(removal.after, removal.items, case.decision)
     else:
         return None
-    mass = (removal.weights * removed).sum(1) / removal.weights.sum(1).clamp(min=1e-300)
-    curve = FlipCurve(size, size / case.counts, torch.where(size.isnan(), math.nan, mass))
+    removed_weight = (removal.weights * removed).sum(1)  # (B,)
+    mass = removed_weight / removal.weights.sum(1).clamp(min=1e-300)
+    mass = torch.where(size.isnan(), math.nan, mass)
+    curve = FlipCurve(size, size / case.counts, mass)
     return FlipSet(name, curve, removed)
 
 
@@ -165,7 +169,12 @@ def _add_sets(rows: ScoreRows, case: FlipCase, smallest: FlipSet) -> None:
     rows.add_variants(case.block, [alternative])
 
 
-def _values(name: str, curve: FlipCurve, counts: Tensor, fewest: Tensor | None) -> dict[MetricSpec, Tensor]:
+def _values(
+    name: str,
+    curve: FlipCurve,
+    counts: Tensor,
+    fewest: Tensor | None,
+) -> dict[MetricSpec, Tensor]:
     """The metrics (B,) of a ranking or set; those that compare with the fewest items only where these are known."""
     values = {FRACTION: curve.fraction, MASS: curve.mass, SIZE: curve.size}
     if name not in NO_RANKING:

@@ -30,7 +30,8 @@ def random(block: Block) -> Tensor:
     for row, slots in enumerate(items):
         generator = block.generator(row, "random attention")
         for slot, inside in enumerate(slots):
-            draws = torch.rand(int(inside.sum()), generator=generator, dtype=torch.float64)
+            count = int(inside.sum())
+            draws = torch.rand(count, generator=generator, dtype=torch.float64)
             # exponential draws over their sum: evenly spread over the simplex
             weights = -torch.log1p(-draws)
             total = weights.sum().clamp(min=1e-300)

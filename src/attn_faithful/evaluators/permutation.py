@@ -141,7 +141,11 @@ def run_decision(block: Block, settings: PermutationSettings) -> ScoreRows:
     return rows
 
 
-def _decision_columns(block: Block, sampled: Sampled, reasons: Sequence[str | None]) -> list[ScoreColumn]:
+def _decision_columns(
+    block: Block,
+    sampled: Sampled,
+    reasons: Sequence[str | None],
+) -> list[ScoreColumn]:
     largest, certified = _exact(block)
     no_largest, no_certificate = MORE_CLASSES, NOT_AFFINE
     if block.encoded.affine is None:

@@ -80,7 +80,13 @@ class CellColumns:
         """Go on to the next slot, or to the first one of the next example."""
         self.by_place.append([])
 
-    def put(self, source: str, metric: MetricSpec, value: float, reason: str | None) -> None:
+    def put(
+        self,
+        source: str,
+        metric: MetricSpec,
+        value: float,
+        reason: str | None,
+    ) -> None:
         """Add the value of a metric in this slot."""
         self.by_place[-1].append(NamedCell(source, metric.name, value, reason))
 
@@ -249,7 +255,11 @@ def _append(table: Table, row: Mapping[str, Any]) -> None:
         entries.append(row.get(name))
 
 
-def _extend_for_copies(table: Table, other: Table, copies: Mapping[str, Sequence[str]]) -> None:
+def _extend_for_copies(
+    table: Table,
+    other: Table,
+    copies: Mapping[str, Sequence[str]],
+) -> None:
     """Add each row of another table once for every copy of its example, in the copy's name."""
     places: list[int] = []
     names: list[str] = []

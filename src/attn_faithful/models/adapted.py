@@ -10,7 +10,8 @@ from torch import nn
 from attn_faithful.models.configurations import longest_text
 from attn_faithful.models.protocol import AttentionModel
 
-_MEMBERS = ("sites", *(name for name in vars(AttentionModel) if not name.startswith("_") and name != "deletes"))
+_DEFAULTS = [name for name in vars(AttentionModel) if not name.startswith("_")]
+_MEMBERS = ("sites", *(name for name in _DEFAULTS if name != "deletes"))  # which follows from `without`
 
 
 class AdaptedModel(AttentionModel):

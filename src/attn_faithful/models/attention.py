@@ -156,7 +156,12 @@ class Attention(nn.Module):
         log_weights = (scores.double() / temperature).masked_fill(~allowed, -torch.inf)  # (B, T)
         return log_weights[:, None]
 
-    def forward(self, hidden: Tensor, allowed: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        hidden: Tensor,
+        allowed: Tensor,
+        query: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Attention (B, T) over states (B, T, N), and the scores (B, T) that it is made of."""
         scores = self.scorer(hidden, query)  # (B, T)
         attention = self.project(scores, allowed)  # (B, T)

@@ -85,7 +85,10 @@ class Block:
         return [Block(self.number, [places], [key]) for places, key in pairs]
 
 
-def distinct_blocks(dataset: Any, cost: Callable[[int], int] = lambda length: length) -> list[Block]:
+def distinct_blocks(
+    dataset: Any,
+    cost: Callable[[int], int] = lambda length: length,
+) -> list[Block]:
     """A data set as blocks of distinct texts: the same whatever the order of the data and however many copies it holds.
 
     Args:

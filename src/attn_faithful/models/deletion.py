@@ -87,7 +87,8 @@ def _projected_again(model: PooledModel, inputs: Mapping[str, Tensor], keep: Ten
     """Logits (B, K, C) from the same states, under the scores of the tokens that are left."""
     encoded = model.encode(inputs)
     project = _renormalized if model.attention.projection == "softmax" else _projected
-    size = max(1, WEIGHTS // max(1, keep.shape[0] * keep.shape[2]))
+    weights = max(1, keep.shape[0] * keep.shape[2])  # of one alternative a text
+    size = max(1, WEIGHTS // weights)
     logits = []
     for part in keep.split(size, dim=1):
         attention = project(encoded, part)  # (B, K, T)

@@ -97,7 +97,11 @@ def alike(batch: Mapping[str, Tensor]) -> Tensor:
     return torch.from_numpy(places)
 
 
-def first_equal(batch: Mapping[str, Tensor], keep: Tensor, ordered: bool = True) -> Tensor:
+def first_equal(
+    batch: Mapping[str, Tensor],
+    keep: Tensor,
+    ordered: bool = True,
+) -> Tensor:
     """For each shortened text the first that says the same, as a place in the texts laid end to end, (B, K).
 
     Args:
@@ -159,7 +163,11 @@ def _numbers(values: Tensor) -> np.ndarray:
     return numbers
 
 
-def _renumbered(sentences: np.ndarray, kept: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _renumbered(
+    sentences: np.ndarray,
+    kept: np.ndarray,
+    counts: np.ndarray,
+) -> np.ndarray:
     """The sentences (L,) of all tokens that are left, numbered anew: one that is gone leaves no gap.
 
     Args:
@@ -181,7 +189,8 @@ def _renumbered(sentences: np.ndarray, kept: np.ndarray, counts: np.ndarray) -> 
 def _vectors(values: Tensor) -> np.ndarray:
     """A number for each of the vectors (B, T, E), equal for equal ones, (B, T)."""
     flat = values.detach().cpu().flatten(0, 1).contiguous()  # (B * T, E)
-    return _codes(flat.view(torch.uint8).numpy()).reshape(values.shape[:2])
+    bits = flat.view(torch.uint8).numpy()
+    return _codes(bits).reshape(values.shape[:2])
 
 
 def _codes(rows: np.ndarray) -> np.ndarray:

@@ -81,7 +81,8 @@ def logits_without(
     """Logits (B, K, C) of a model in eval mode; see `HANClassifier.without`."""
     documents = Documents.of(model, inputs)
     alternatives = keep.shape[1]
-    numbers = max(1, documents.vectors[0].numel(), documents.embedded[0].numel())  # of a document
+    # of a document
+    numbers = max(1, documents.vectors[0].numel(), documents.embedded[0].numel())
     size = max(1, min(rows, STATES // numbers))
     first = first_equal(inputs, keep)  # (B, K)
     selected = is_first(first).flatten().nonzero()[:, 0]
@@ -93,7 +94,12 @@ def logits_without(
     return from_first(logits.view(len(keep), alternatives, -1), first)
 
 
-def _shortened(model: HierarchicalModel, documents: Documents, keep: Tensor, part: Tensor) -> Tensor:
+def _shortened(
+    model: HierarchicalModel,
+    documents: Documents,
+    keep: Tensor,
+    part: Tensor,
+) -> Tensor:
     """Logits (P, C) of the shortened documents ``part`` (P,), numbered over documents and alternatives."""
     # (P,) each
     document = part // keep.shape[1]

@@ -142,6 +142,7 @@ class RecurrentEncoder(Encoder):
         last = (mask.sum(1) - 1).clamp(min=0)  # (B,)
         forwards, backwards = states.chunk(2, dim=-1)
         rows = torch.arange(len(states), device=states.device)
+        # each way has read all of the text at its end
         ends = torch.cat([forwards[rows, last], backwards[:, 0]], dim=-1)  # (B, 2N)
         return ends * mask.any(1, keepdim=True)
 
@@ -267,9 +268,11 @@ def _sinusoids(positions: Tensor, width: int) -> Tensor:
     """Vaswani et al. (2017), section 3.5: (T, N), sines in the first half and cosines in the second."""
     half = (width + 1) // 2
     # -9.21... is minus the logarithm of 10,000
-    rates = torch.exp(torch.arange(half, device=positions.device) * (-9.210340371976184 / half))
+    numbers = torch.arange(half, device=positions.device)
+    rates = torch.exp(numbers * (-9.210340371976184 / half))
     angles = positions[:, None] * rates  # (T, half)
-    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
+    codes = torch.cat([angles.sin(), angles.cos()], dim=1)
+    return codes[:, :width]
 
 
 def wide(index: Tensor, width: int) -> Tensor:

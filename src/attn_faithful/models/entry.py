@@ -49,7 +49,9 @@ def _defines(model: Any, name: str) -> bool:
         return True
     if not hasattr(type(model), name):
         return False
-    return name not in vars(AttentionModel) or getattr(type(model), name) is not getattr(AttentionModel, name)
+    if name not in vars(AttentionModel):
+        return True
+    return getattr(type(model), name) is not getattr(AttentionModel, name)
 
 
 def as_stock_model(model: Any) -> StockModel:
@@ -68,8 +70,12 @@ def check_vocabulary(model: Any, tokenizer: Any) -> None:
     rows = getattr(input_embeddings(model), "num_embeddings", None)
     if rows is None or not hasattr(tokenizer, "get_vocab"):
         return
-    beyond = sorted((number, token) for token, number in tokenizer.get_vocab().items() if number >= rows)
+    beyond = []
+    for token, number in tokenizer.get_vocab().items():
+        if number >= rows:
+            beyond.append((number, token))
     if beyond:
+        beyond.sort()
         named = ", ".join(f"{token!r} ({number})" for number, token in beyond[:3])
         more = f" and {len(beyond) - 3} more" if len(beyond) > 3 else ""
         raise InputError(

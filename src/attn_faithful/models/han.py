@@ -125,7 +125,12 @@ class HANClassifier(EmbeddingClassifier):
         vectors = self.sentence_dropout(vectors)
         return encode_padded(self.sentence_encoder, vectors, present)
 
-    def conclude(self, vectors: Tensor, present: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def conclude(
+        self,
+        vectors: Tensor,
+        present: Tensor,
+        weights: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Logits (B, C) of documents, from the vectors of their sentences (B, S, N), and the attention to these."""
         documents = self._encode_sentences(vectors, present)  # (B, S, N)
         if weights is None:
@@ -164,7 +169,12 @@ class HANClassifier(EmbeddingClassifier):
             vectors = attended(words, states)  # (M, N)
             return self._at_sentences(inputs, sentences, vectors)
 
-    def _at_sentences(self, inputs: dict[str, Tensor], sentences: Sentences, vectors: Tensor) -> Encoded:
+    def _at_sentences(
+        self,
+        inputs: dict[str, Tensor],
+        sentences: Sentences,
+        vectors: Tensor,
+    ) -> Encoded:
         present = sentences.present
         documents = self._encode_sentences(sentences.by_document(vectors), present)  # (B, S, N)
         attention, scores = self.sentence_attention(documents, present)  # (B, S)

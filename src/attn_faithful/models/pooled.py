@@ -187,7 +187,12 @@ class AttentionClassifier(EmbeddingClassifier):
             return length
         return length * max(1, self.config.num_heads * length // 1024)
 
-    def read_out(self, context: Tensor, query: Tensor | None = None, candidates: Tensor | None = None) -> Tensor:
+    def read_out(
+        self,
+        context: Tensor,
+        query: Tensor | None = None,
+        candidates: Tensor | None = None,
+    ) -> Tensor:
         """Logits (B, C) of what was attended.
 
         Args:

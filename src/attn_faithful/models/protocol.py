@@ -233,7 +233,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     with _GUARD:
         modes = _MODES.get(model)
         if modes is None:
-            modes = _MODES[model] = _Modes([(module, module.training) for module in model.modules()])
+            modes = _Modes([(module, module.training) for module in model.modules()])
+            _MODES[model] = modes
         modes.users += 1
         model.eval()
     try:

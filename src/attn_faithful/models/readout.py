@@ -35,7 +35,11 @@ class TanhReadout(nn.Module):
             features = features + self.query(query)
         return self.output(features.tanh())
 
-    def parts(self, states: Tensor, query: Tensor | None) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    def parts(
+        self,
+        states: Tensor,
+        query: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
         """What the layer inside gets of each token (B, T, M) and of the rest (B, 1, M), and what follows its tanh.
 
         As the attention weights enter by a sum, ``output((weights @ of_token + of_query).tanh())`` is the read-out.

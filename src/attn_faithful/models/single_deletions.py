@@ -65,7 +65,12 @@ class Texts:
         read: (B, T) bool.
     """
 
-    def __init__(self, model: PooledModel, inputs: Mapping[str, Tensor], read: Tensor) -> None:
+    def __init__(
+        self,
+        model: PooledModel,
+        inputs: Mapping[str, Tensor],
+        read: Tensor,
+    ) -> None:
         self.model = model
         self.query = model.query_vector(inputs.get("query_input_ids"), inputs.get("query_attention_mask"))
         self.candidates = inputs.get("candidates")

@@ -186,7 +186,10 @@ def _check_weights(model: Any, name: str) -> None:
     """Raise unless all weights are floats of single precision or double, on one device."""
     if getattr(model.config, "quantization_config", None) is not None or getattr(model, "is_quantized", False):
         raise InputError(f"{name} is quantised, and {_ROUNDING}; load it without a quantization_config.")
-    quantised = [type(module).__name__ for module in model.modules() if "quantized" in type(module).__module__]
+    quantised = []
+    for module in model.modules():
+        if "quantized" in type(module).__module__:
+            quantised.append(type(module).__name__)
     for weight in model.parameters():
         if not weight.is_floating_point():
             quantised.append(str(weight.dtype).removeprefix("torch."))
@@ -199,7 +202,8 @@ def _check_weights(model: Any, name: str) -> None:
             f"{name} is in {', '.join(type_names)}, in which small changes drown in rounding; wrap model.float(), or "
             "load it with dtype=torch.float32."
         )
-    devices = sorted({str(tensor.device) for tensor in (*model.parameters(), *model.buffers())})
+    tensors = (*model.parameters(), *model.buffers())
+    devices = sorted({str(tensor.device) for tensor in tensors})
     if "meta" in devices:
         raise InputError(
             f"{name} has weights that are not in memory (offloaded, or never loaded); load it without device_map, "

@@ -163,7 +163,8 @@ def _inputs(batch: Batch) -> dict[str, Tensor]:
 
 
 def _labels(labels: Sequence[str]) -> list[str]:
-    if isinstance(labels, str) or len(set(labels)) != len(labels) or len(labels) < 2:
+    are_different = len(set(labels)) == len(labels)
+    if isinstance(labels, str) or not are_different or len(labels) < 2:
         raise InputError(f"Expected `labels` to be a list of two or more different names, but got {labels!r}.")
     return [str(label) for label in labels]
 

@@ -24,7 +24,8 @@ def with_base(dataset: Any, base: Outputs) -> Any:
             over_all_tokens = np.zeros(len(special))
             over_all_tokens[~np.asarray(special, dtype=bool)] = weights
             attention.append(over_all_tokens)
-    return dataset.with_columns(base_attention=attention, base_probabilities=list(base.probabilities))
+    probabilities = list(base.probabilities)
+    return dataset.with_columns(base_attention=attention, base_probabilities=probabilities)
 
 
 def base_of(dataset: Any) -> Outputs:
@@ -33,5 +34,7 @@ def base_of(dataset: Any) -> Outputs:
     if SPECIAL in dataset.column_names:
         attention = []
         for weights, special in zip(dataset["base_attention"], dataset[SPECIAL], strict=True):
-            attention.append(weights[~np.asarray(special, dtype=bool)])
-    return Outputs(np.asarray(dataset["base_probabilities"]), attention)
+            is_content = ~np.asarray(special, dtype=bool)
+            attention.append(weights[is_content])
+    probabilities = np.asarray(dataset["base_probabilities"])
+    return Outputs(probabilities, attention)

@@ -11,7 +11,9 @@ import numpy as np
 
 
 def classification_metrics(
-    probabilities: np.ndarray, labels: np.ndarray, multi_label: bool = False
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+    multi_label: bool = False,
 ) -> dict[str, float]:
     """Accuracy, F1 and ROC-AUC; NaN where undefined.
 
@@ -30,7 +32,9 @@ def classification_metrics(
     labels = np.asarray(labels)[known]
     if not len(labels):
         return {"accuracy": math.nan, "f1": math.nan, "roc_auc": math.nan}
-    predicted = (probabilities > 0.5).astype(int) if multi_label else probabilities.argmax(1)
+    predicted = probabilities.argmax(1)  # (n,)
+    if multi_label:
+        predicted = (probabilities > 0.5).astype(int)  # (n, C)
     is_binary = probabilities.shape[1] == 2 and not multi_label
     average = "binary" if is_binary else "macro"
     return {

@@ -129,9 +129,11 @@ def stock_twin_outputs(
         return max(length, weights // CELLS)
 
     for block in distinct_blocks(rows, cost):
-        batch = collate([rows[i] for i in block.first])
+        texts = [rows[place] for place in block.first]
+        batch = collate(texts)
         batch.pop("labels", None)
-        comparison.add(block, {name: value.to(base.device) for name, value in batch.items()})
+        batch = {name: value.to(base.device) for name, value in batch.items()}
+        comparison.add(block, batch)
     return comparison.outputs()
 
 
@@ -158,7 +160,9 @@ class _HeadComparison:
         self.layers = layers
         self.keys = keys
         self.heads = [base.probe.heads[layer] for layer in layers]
-        self.distances = [torch.zeros(n, h, h, dtype=torch.float64) for h in self.heads]  # (n, H, H) a layer
+        self.distances = []  # (n, H, H) a layer
+        for heads in self.heads:
+            self.distances.append(torch.zeros(n, heads, heads, dtype=torch.float64))
         self.content_mass = torch.zeros(n, len(layers), 2, dtype=torch.float64)
         self.probabilities = torch.zeros(2, n, base.config.num_labels, dtype=torch.float64)
 
@@ -181,19 +185,22 @@ class _HeadComparison:
     ) -> None:
         layer = self.layers[nth]
         queries = batch["attention_mask"].bool()  # (B, Q)
+        # (B, H, Q, T) each
         of_base, of_twin = (layer_heads(self.base, call, layer, batch, self.keys) for call in calls)
-        self.distances[nth][block.places] = head_distances(of_twin, of_base, queries).cpu()[block.row]
-        content = _keys(self.base, layer, batch, "content")[:, None, None]
+        distances = head_distances(of_twin, of_base, queries).cpu()  # (B, H, H)
+        self.distances[nth][block.places] = distances[block.row]
+        content = _keys(self.base, layer, batch, "content")[:, None, None]  # (B, 1, 1, T)
         for which, call in enumerate(calls):
             attention = layer_heads(self.base, call, layer, batch, "all")  # (B, H, Q, T)
             mass = (attention * content).sum(-1).mean(1)  # (B, Q)
             mean = (mass * queries).sum(1) / queries.sum(1).clamp(min=1)  # (B,)
-            self.content_mass[block.places, nth, which] = mean.double().cpu()[block.row]
+            mean = mean.double().cpu()
+            self.content_mass[block.places, nth, which] = mean[block.row]
 
     def outputs(self) -> StockOutputs:
         """All examples, with the heads of each layer matched over them."""
         assignments = [match_heads(distances) for distances in self.distances]
-        by_layer = []
+        by_layer = []  # (n,) each
         for distances, assignment in zip(self.distances, assignments, strict=True):
             by_layer.append(matched_distances(distances, assignment))
         base, twin = self.probabilities

@@ -88,7 +88,9 @@ def _adapted(model: nn.Module, rank: int) -> nn.Module:
     except ImportError:
         raise InputError("lora_rank needs the package peft, which is not installed: pip install peft.") from None
     # a deep copy that takes these in the place of its own weights
-    shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
+    shared = {}
+    for weight in model.parameters():
+        shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False)
     adapters = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear")
     return get_peft_model(copy.deepcopy(model, shared), adapters)
 
@@ -105,9 +107,11 @@ def _disturb(stock: StockModel, layers: list[int], share: float) -> None:
             if not weights:
                 continue
             spread = _adapter_spread(call.module)
-            for weight, slope in zip(weights, _slopes(call, weights), strict=True):
+            slopes = _slopes(call, weights)
+            for weight, slope in zip(weights, slopes, strict=True):
                 done.add(id(weight))
-                _add_noise(weight, slope != 0, share, spread.get(id(weight)))
+                acts_on_scores = slope != 0
+                _add_noise(weight, acts_on_scores, share, spread.get(id(weight)))
 
 
 def _matrices(module: nn.Module) -> list[nn.Parameter]:
@@ -134,12 +138,13 @@ def _add_noise(
         return
     if spread is None:
         spread = weight[mask].std()
-    weight += share * spread * torch.randn_like(weight) * mask
+    noise = torch.randn_like(weight)
+    weight += share * spread * noise * mask
 
 
 def _slopes(call: Call, weights: list[nn.Parameter]) -> list[Tensor]:
     """The gradient of a random combination of the scores with respect to each weight, 0 where there is none."""
-    factors = torch.randn_like(call.scores) * call.allowed
+    factors = torch.randn_like(call.scores) * call.allowed  # (B, H, Q, T)
     total = (call.scores * factors).sum()
     slopes = torch.autograd.grad(total, weights, retain_graph=True, allow_unused=True)
     filled = []

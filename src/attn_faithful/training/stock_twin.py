@@ -115,14 +115,26 @@ class StockTwinTrainer(TwinTrainer):
 
     def match(self) -> None:
         """Find the assignments anew, on a sample of the training texts that stays the same."""
-        order = np.random.default_rng(self.args.seed).permutation(len(self.train_dataset))
+        generator = np.random.default_rng(self.args.seed)
+        order = generator.permutation(len(self.train_dataset))
         sample = self.train_dataset.take(order[: self.settings.sample].tolist())
         self.assignments = self._outputs(sample).assignments
 
     def _outputs(self, rows: Any) -> StockOutputs:
-        return stock_twin_outputs(self.base, self.stock, rows, self.data_collator, self.layers, self.settings.keys)
+        return stock_twin_outputs(
+            self.base,
+            self.stock,
+            rows,
+            self.data_collator,
+            self.layers,
+            self.settings.keys,
+        )
 
-    def compared(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Any]:
+    def compared(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+    ) -> tuple[Tensor, Tensor, Any]:
         """TVD and JSD / ln 2 of a batch, (B,), and the twin's logits; a text without content moves no attention."""
         with torch.no_grad():
             base = self.base.seen(inputs, set(self.layers))
@@ -130,15 +142,17 @@ class StockTwinTrainer(TwinTrainer):
         with evaluating(self.stock):  # what dropout changes is no other prediction to be unlearned
             logits = self.stock.run(self.stock.inputs(inputs), trace)
         queries = inputs["attention_mask"].bool()  # (B, Q)
-        by_layer = []
+        by_layer = []  # (B,) each
         for layer, assignment in zip(self.layers, self.assignments, strict=True):
+            # (B, H, Q, T) each
             of_twin = layer_heads(self.base, trace.seen[layer], layer, inputs, self.settings.keys)
             of_base = layer_heads(self.base, base.calls[layer], layer, inputs, self.settings.keys)
             by_layer.append(matched_jsd(of_twin, of_base, queries, assignment, EPS, validate_args=False))
         jsd = torch.stack(by_layer, dim=1).nanmean(1).nan_to_num(0.0)  # (B,)
         chances = probabilities(logits, self.multi_label)
         target = probabilities(base.logits, self.multi_label)
-        return output_tvd(chances, target, self.multi_label), jsd / divergences.LN2, logits
+        tvd = output_tvd(chances, target, self.multi_label)  # (B,)
+        return tvd, jsd / divergences.LN2, logits
 
     def measured(self, dataset: Any) -> dict[str, float]:
         """The metrics of `evaluate` on a data set, on which the heads are matched anew."""
@@ -178,6 +192,7 @@ def train_stock_twin(base: StockModel, task: TrainingTask) -> tuple[StockModel, 
     Raises:
         InputError: a layer that does not exist, `lora_rank` without peft, several processes.
     """
-    stock, trained = new_stock_twin(base, task.settings, seed_for(task.seed, "start") % 2**31)
+    seed = seed_for(task.seed, "start") % 2**31
+    stock, trained = new_stock_twin(base, task.settings, seed)
     history = fit_twin(StockTwinTrainer, trained, task, base=base, stock=stock)
     return merged(stock, trained), history

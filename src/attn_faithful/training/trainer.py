@@ -77,7 +77,8 @@ class LengthGroups(torch.utils.data.Sampler[int]):
             group = order[start : start + group_size]
             longest_first = np.argsort(-self.lengths[group], kind="stable")
             group = group[longest_first]
-            batches += [group[i : i + self.batch_size] for i in range(0, len(group), self.batch_size)]
+            starts_of_batches = range(0, len(group), self.batch_size)
+            batches += [group[i : i + self.batch_size] for i in starts_of_batches]
         return batches
 
 

@@ -119,21 +119,29 @@ class TwinTrainer(AttentionTrainer):
         return None
 
     def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
     ) -> Any:
         inputs.pop("labels", None)
         tvd, divergence, output = self.compared(model, inputs)
         loss = self._objective(tvd, divergence).mean()
         if self.multiplier is not None and model.training:
-            self.multiplier.update(float(self.accelerator.reduce(tvd.detach().mean(), "mean")))
-        return (loss, output) if return_outputs else loss
+            # of the whole batch, of which each process has a part
+            mean_tvd = self.accelerator.reduce(tvd.detach().mean(), "mean")
+            self.multiplier.update(float(mean_tvd))
+        if return_outputs:
+            return loss, output
+        return loss
 
     def compared(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Any]:
         """TVD and the objective's divergence (KL, or JSD / ln 2) of a batch, (B,), and the twin's outputs."""
         target = inputs.pop("base_probabilities")  # (B, C)
         attention = inputs.pop("base_attention")  # (B, T)
         output = model(**inputs)
-        chances = probabilities(output.logits, self.multi_label)
+        chances = probabilities(output.logits, self.multi_label)  # (B, C)
         attention = attention.to(chances.dtype)
         if self.settings.objective == "kl":
             divergence = divergences.kl(output.attentions, attention, EPS, validate_args=False)
@@ -149,18 +157,23 @@ class TwinTrainer(AttentionTrainer):
         return (price * tvd - divergence) / (1 + price)  # of one scale whatever the price
 
     def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+        self,
+        eval_dataset: Any = None,
+        ignore_keys: Any = None,
+        metric_key_prefix: str = "eval",
     ) -> dict[str, float]:
         """Distances on the selection split, as the paper does it: means over the split first, then the loss."""
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.measured(dataset).items()}
+        measured = self.measured(dataset)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in measured.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def measured(self, dataset: Any) -> dict[str, float]:
         """The metrics of `evaluate` on a data set; see `summarize`."""
-        twin = run_over(self.accelerator.unwrap_model(self.model), dataset, self.data_collator)
+        model = self.accelerator.unwrap_model(self.model)
+        twin = run_over(model, dataset, self.data_collator)
         labels = np.asarray(dataset["labels"])
         return summarize(twin, base_of(dataset), labels, self.settings, self.multi_label)
 
@@ -178,13 +191,21 @@ def distances(
 ) -> tuple[np.ndarray, np.ndarray]:
     """TVD of predictions and JSD of attention (nats), float64 (n,); NaN where an example has no content token."""
     tvd, jsd, _ = per_example_divergences(
-        twin.probabilities, base.probabilities, twin.attention, base.attention, multi_label=multi_label
+        twin.probabilities,
+        base.probabilities,
+        twin.attention,
+        base.attention,
+        multi_label=multi_label,
     )
     return tvd, jsd
 
 
 def summarize(
-    twin: Outputs, base: Outputs, labels: np.ndarray, settings: TwinSettings, multi_label: bool = False
+    twin: Outputs,
+    base: Outputs,
+    labels: np.ndarray,
+    settings: TwinSettings,
+    multi_label: bool = False,
 ) -> dict[str, float]:
     """Mean TVD and JSD, AtteFa, the twin's F1, whether it collapsed, and the selection (lower is better)."""
     tvd, jsd = distances(twin, base, multi_label)
@@ -203,7 +224,8 @@ def summary(
     """As `summarize`, from the distances and the probabilities."""
     score = faithfulness.attefa(comparison.tvd, comparison.jsd)
     constant_twin = faithfulness.multilabel_constant_twin if comparison.multi_label else faithfulness.constant_twin
-    collapsed = faithfulness.is_collapsed(score.tvd, constant_twin(comparison.base)[1])
+    _, constant_tvd = constant_twin(comparison.base)
+    collapsed = faithfulness.is_collapsed(score.tvd, constant_tvd)
     return {
         "selection": float(_selection(score, settings)),
         "tvd": score.tvd,
@@ -228,7 +250,8 @@ def _mean_kl(twin: Outputs, base: Outputs) -> float:
     values = []
     for twin_weights, base_weights in zip(twin.attention, base.attention, strict=True):
         if len(base_weights):
-            p, q = torch.from_numpy(twin_weights), torch.from_numpy(base_weights)
+            p = torch.from_numpy(twin_weights)
+            q = torch.from_numpy(base_weights)
             values.append(divergences.kl(p, q, EPS, validate_args=False))
     return float(np.mean(values))
 
@@ -289,7 +312,8 @@ def fit_twin(
 ) -> list[Any]:
     """The history of `train_twin` by a trainer of a class, with further arguments of its own."""
     metric = "eval_selection"
-    callbacks: list[TrainerCallback] = [Patience(task.settings.patience, metric, False, hold="eval_collapsed")]
+    patience = Patience(task.settings.patience, metric, False, hold="eval_collapsed")
+    callbacks: list[TrainerCallback] = [patience]
     if task.settings.objective == "constrained":
         callbacks.append(Multiplier(task.settings.max_tvd))
     if task.on_progress is not None:

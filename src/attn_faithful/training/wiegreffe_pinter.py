@@ -70,7 +70,8 @@ def imposed_control(
     with torch.no_grad():
         for start in range(0, len(test), _BATCH_SIZE):
             places = range(start, min(start + _BATCH_SIZE, len(test)))
-            batch = collate([test[place] for place in places])
+            rows = [test[place] for place in places]
+            batch = collate(rows)
             batch.pop("labels", None)
             inputs = {name: value.to(model.device) for name, value in batch.items()}
             logits = model(**inputs).logits  # (B, C)

@@ -84,7 +84,12 @@ class Decoder:
             logits = distinct_logits[back]
         return logits.view(texts, alternatives, -1)
 
-    def _parts(self, run: Callable[[Tensor, Tensor], Tensor], weights: Tensor, text: Tensor) -> Tensor:
+    def _parts(
+        self,
+        run: Callable[[Tensor, Tensor], Tensor],
+        weights: Tensor,
+        text: Tensor,
+    ) -> Tensor:
         """Logits of weights (R, S, T) for some texts (R,), as many together as their cost allows."""
         length = weights.shape[-1]
         cost = self.cost(length)

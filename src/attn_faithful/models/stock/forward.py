@@ -99,7 +99,12 @@ class StockForward(nn.Module, AttentionModel):
         with lock_of(self.model):
             return self._logits(outer, inputs, {})
 
-    def _logits(self, model: Any, inputs: dict[str, Tensor], arguments: dict[str, Any]) -> Tensor:
+    def _logits(
+        self,
+        model: Any,
+        inputs: dict[str, Tensor],
+        arguments: dict[str, Any],
+    ) -> Tensor:
         if "use_cache" in self.takes:
             arguments["use_cache"] = False
         with overriding(self.configs, return_dict=True), self.padded(inputs) as padded, self._uncompiled():

@@ -93,7 +93,12 @@ class Blocks:
             yield
 
     @contextmanager
-    def skipping(self, count: int, known: dict[int, Any], trace: Trace) -> Iterator[None]:
+    def skipping(
+        self,
+        count: int,
+        known: dict[int, Any],
+        trace: Trace,
+    ) -> Iterator[None]:
         """The first ``count`` steps give what is known of their stack's last block, in the forward inside."""
         place = -1
 
@@ -116,7 +121,10 @@ class Blocks:
 
 
 @contextmanager
-def patched(modules: Iterable[nn.Module], wrapped: Callable[[nn.Module], Callable[..., Any]]) -> Iterator[None]:
+def patched(
+    modules: Iterable[nn.Module],
+    wrapped: Callable[[nn.Module], Callable[..., Any]],
+) -> Iterator[None]:
     """``wrapped(module)`` in place of each module's forward inside; afterwards the class's, or its own, is back.
 
     Other threads that run the modules meanwhile meet their own forwards.
@@ -134,7 +142,10 @@ def patched(modules: Iterable[nn.Module], wrapped: Callable[[nn.Module], Callabl
                 module.forward = own
 
 
-def _for_this_thread(patch: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+def _for_this_thread(
+    patch: Callable[..., Any],
+    own: Callable[..., Any],
+) -> Callable[..., Any]:
     thread = get_ident()
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -165,13 +176,19 @@ def taken(
             return output[rows]
         return output[rows, place][:, None]
     if isinstance(output, Sequence) and not isinstance(output, str):
-        return type(output)(taken(part, rows, texts, place) for part in output)
+        parts = (taken(part, rows, texts, place) for part in output)
+        return type(output)(parts)
     return output
 
 
-def repeated(inputs: dict[str, Tensor], rows: Tensor, place: Tensor | None = None) -> dict[str, Tensor]:
+def repeated(
+    inputs: dict[str, Tensor],
+    rows: Tensor,
+    place: Tensor | None = None,
+) -> dict[str, Tensor]:
     """The forward's inputs (B, T) for some rows (R,) of the batch, or for one position of each, (R, 1)."""
     chosen = {name: values[rows] for name, values in inputs.items()}
     if place is None:
         return chosen
-    return {name: values.gather(1, place[:, None]) for name, values in chosen.items()}
+    column = place[:, None]
+    return {name: values.gather(1, column) for name, values in chosen.items()}

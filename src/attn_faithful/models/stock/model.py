@@ -103,7 +103,12 @@ class StockModel(StockForward):
             self._try_shortcuts()
         self._choose(queries, heads, layers)
 
-    def _choose(self, queries: str, heads: Sequence[int] | None, layers: Sequence[int] | None) -> None:
+    def _choose(
+        self,
+        queries: str,
+        heads: Sequence[int] | None,
+        layers: Sequence[int] | None,
+    ) -> None:
         asked_queries = None if queries == "auto" else queries
         self.asked = {"queries": asked_queries, "heads": heads, "layers": layers}
         self.queries = check_choice("queries", queries, QUERIES)
@@ -272,8 +277,9 @@ class StockModel(StockForward):
         trace = Trace(read=set(calls))
         with self.analysing(), self.blocks.keeping(count, outputs):
             logits = self.run(inputs, trace)
-        reading = Reading(inputs, logits, {call: trace.seen[call] for call in calls}, count, outputs)
-        slots = [self._slots(trace.seen[call], call, inputs) for call in calls]
+        seen = {call: trace.seen[call] for call in calls}
+        reading = Reading(inputs, logits, seen, count, outputs)
+        slots = [self._slots(seen[call], call, inputs) for call in calls]
         place = None
         if len(calls) == 1 and self.needs_one_token(calls[0]):
             place = self.probe.place(inputs, self.config)
@@ -347,7 +353,11 @@ def _replaced_by(weights: Tensor) -> Alter:
     return lambda own, allowed: weights.to(own.dtype)
 
 
-def _chosen(what: str, numbers: Sequence[int] | int | None, count: int) -> list[int]:
+def _chosen(
+    what: str,
+    numbers: Sequence[int] | int | None,
+    count: int,
+) -> list[int]:
     """Layers or heads by number from 0, in order, without those that are named twice; all for None."""
     if numbers is None:
         return list(range(count))

@@ -140,7 +140,11 @@ def _calls(model: StockForward, texts: dict[str, Tensor]) -> list[Call]:
     return [trace.seen[number] for number in sorted(trace.seen)]
 
 
-def _gradient_of_last(model: StockForward, texts: dict[str, Tensor], calls: list[Call]) -> Tensor:
+def _gradient_of_last(
+    model: StockForward,
+    texts: dict[str, Tensor],
+    calls: list[Call],
+) -> Tensor:
     """The gradient of the logits with respect to the attention of the last call, (B, H, Q, T)."""
     last = calls[-1].attention.clone().requires_grad_()
     trace = Trace(alter={len(calls) - 1: lambda own, allowed: last})
@@ -214,8 +218,9 @@ def _reads(changing: Tensor, rows: Tensor) -> str:
         changing: bool (B, Q), rows whose attention changes the logits.
         rows: bool (B, Q), rows of the text.
     """
-    # (B, Q) each
-    last = torch.nn.functional.one_hot(rows.sum(1) - 1, rows.shape[1]).bool()
+    # bool (B, Q) each but for the place
+    place_of_last = rows.sum(1) - 1
+    last = torch.nn.functional.one_hot(place_of_last, rows.shape[1]).bool()
     first = torch.zeros_like(rows)
     first[:, 0] = True
     patterns = {"first": first, "last": last, "every": rows}
@@ -225,7 +230,11 @@ def _reads(changing: Tensor, rows: Tensor) -> str:
     return "other"
 
 
-def _texts(model: StockForward, lengths: Sequence[int] = LENGTHS, left: bool = False) -> dict[str, Tensor]:
+def _texts(
+    model: StockForward,
+    lengths: Sequence[int] = LENGTHS,
+    left: bool = False,
+) -> dict[str, Tensor]:
     """Texts of different length, of ids that mean nothing special, padded on one side."""
     config = model.config.get_text_config()
     ends = _ids(config.eos_token_id)
