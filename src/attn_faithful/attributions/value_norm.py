@@ -105,6 +105,7 @@ def _matrix(forward: Callable[..., Any], inputs: Tensor, output: Any) -> Tensor 
     if not isinstance(output, Tensor) or output.shape[:-1] != inputs.shape[:-1]:
         return None
     size = inputs.shape[-1]
+    # zeros give the bias, and each unit vector a row of the matrix on top of it
     nothing = inputs.new_zeros(1, 1, size)
     bias = forward(nothing)
     units = torch.eye(size, dtype=inputs.dtype, device=inputs.device)
@@ -129,7 +130,7 @@ def _lengths(text: LayeredText, call: Call, shares: Tensor, matrix: Tensor) -> T
     lengths = weights.new_zeros(len(weights), weights.shape[-1], dtype=torch.float64)
     for example, share in enumerate(shares):
         vectors = (values[example] @ projection).transpose(0, 1)  # (T, H, N)
-        rows = share.nonzero()[:, 0]
+        rows = share.nonzero()[:, 0]  # (R,)
         rows_at_once = max(1, NUMBERS // vectors[:, 0].numel())
         for part in rows.split(rows_at_once):
             weights_of_rows = weights[example][:, part].permute(2, 1, 0)  # (T, R, H)

@@ -84,6 +84,7 @@ def _as_attention(vertices: _Vertices, weights: Tensor) -> Tensor:
     row = torch.arange(len(weights), device=weights.device)
     attention[row, second] = 1 - vertices.share
     attention[row, first] += vertices.share
+    # the two parts of one token may miss 1 by rounding
     single = first == second
     attention[row[single], first[single]] = 1.0
     return attention

@@ -95,6 +95,7 @@ def prefix_logits(
     """
     w, z, b, reasons = checked_weights(log_weights, items, token_logits, bias)
     _check_order(order, items)
+    # without the first k is with the rest: running sums from the last item to the first
     last_first = order.to(w.device).flip(1)  # (B, T)
     row = torch.arange(len(w), device=w.device)[:, None]
     places = last_first + row * w.shape[1]

@@ -85,6 +85,7 @@ def smallest_flip_set(log_weights: Tensor, items: Tensor, token_logits: Tensor, 
     n_weighted = weighted.sum(1)
     decision = _decided(w, z, b)
     margins, others = leads(z, b, decision, 0.0)
+    # for each class alone the greedy order is the best: items that speak most for the decision leave first
     order, sums = _largest_first(w, margins)
     sizes = _sizes_by_class(sums, others, decision, n_weighted)  # (B, C)
 

@@ -86,6 +86,7 @@ class _Network:
         tails = [np.full(int(reached.sum()), self.source)]
         heads = [depth * self.size + reached.nonzero()[0]]
         capacities = [start[reached]]
+        # downwards, so that only edges from tokens that something flows to are laid
         for below in reversed(range(depth)):
             upper, lower = (layers[below] * reached[:, None]).nonzero()
             tails.append((below + 1) * self.size + upper)
@@ -100,6 +101,7 @@ class _Network:
 
     def into(self, token: int) -> float:
         """The maximum flow to a token before the first layer."""
+        # scipy's own value is of rounded capacities; the cut is summed over the exact ones
         flow = maximum_flow(self.graph, self.source, token, method="dinic").flow
         residual = self.graph - flow
         residual.eliminate_zeros()

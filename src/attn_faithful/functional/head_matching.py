@@ -224,6 +224,7 @@ def matched_jsd(
         _check_rows(twin, base, rows)
     example_of_row = rows.nonzero()[:, 0]  # (R,)
     p = twin.transpose(1, 2)[rows]  # (R, H, T)
+    # each of the twin's heads beside its own of the base
     q = base[:, base_heads].transpose(1, 2)[rows]
     defined = (p.sum(-1) > 0) & (q.sum(-1) > 0)  # (R, H)
     distances = jsd(p, q, eps, validate_args=False)

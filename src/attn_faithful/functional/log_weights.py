@@ -38,9 +38,10 @@ def running_sums(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     lowest = min_or_infinity(finite_weights)[:, None]
     top = max_or_infinity(log_weights)[:, None]
     weights = torch.where(weighted, (log_weights - top).exp(), 0.0)
-    terms = weights[:, :, None] * values  # (B, T, N)
-    sums = F.pad(terms.cumsum(1), (0, 0, 1, 0))  # (B, T + 1, N)
+    terms = weights[:, :, None] * values  # (R, T, V)
+    sums = F.pad(terms.cumsum(1), (0, 0, 1, 0))  # (R, T + 1, V)
     scale = top.expand(-1, log_weights.shape[1] + 1)
+    # relative to the largest weight of such a row its smallest ones are 0
     wide = (top - lowest > _SPREAD)[:, 0]
     if bool(wide.any()):
         scale = scale.clone()

@@ -98,6 +98,7 @@ def _ends_of_ties(ranked: Tensor, is_content: Tensor) -> Tensor:
     ends_tie = is_content.clone()
     ends_tie[:, :-1] &= next_differs | ~is_content[:, 1:]
     own_end = torch.where(ends_tie, place, length)
+    # the nearest end at or behind each place
     end = own_end.flip(-1).cummin(-1).values.flip(-1)
     return end.clamp(max=max(length - 1, 0))
 

@@ -186,6 +186,7 @@ def sparsegen(scores: Tensor, allowed: Tensor, lam: float | Tensor = 0.0) -> Ten
 
 def _sparsemax_of_gaps(z: Tensor) -> Tensor:
     """Sparsemax of rows whose largest entry is 0; plain torch, so it has second derivatives and compiles."""
+    # the k largest are the support, for the largest k with k z_k > z_1 + ... + z_k - 1
     ordered = z.sort(-1, descending=True).values
     excess = ordered.cumsum(-1) - 1
     length = z.shape[-1]

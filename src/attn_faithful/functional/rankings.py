@@ -90,6 +90,7 @@ def _merged(values_as_bytes: bytes, tie_tolerance: float) -> Ranks:
     with np.errstate(invalid="ignore", over="ignore"):
         gap = high - low
         close = gap <= tie_tolerance * np.maximum(np.abs(low), np.abs(high))
+    # beside an infinite value the tolerance is infinite too, but what is finite is no tie of it
     apart = (low != high) & ~(close & np.isfinite(gap))
     ranks = np.zeros(len(values), dtype=np.int64)
     ranks[order[1:]] = np.cumsum(apart)

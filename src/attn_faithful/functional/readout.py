@@ -54,6 +54,7 @@ def checked_readout(
     empty = ~allowed.any(-1)
     reasons = first_reasons({NO_TOKEN: empty, NAN_SCORES: ~finite})
 
+    # undefined examples become zeros: no kernel meets NaN, and each says by itself what it gives for them
     attention = torch.where(finite[:, None], attention, 0.0)
     token_logits = torch.where(finite[:, None, None], token_logits, 0.0)
     bias = torch.where(finite[:, None], bias, 0.0)

@@ -131,7 +131,7 @@ def _intervals(
             means[start : start + size] = (drawn @ filled) / (drawn @ defined)
     tail = (1 - level) / 2
     empty = np.isnan(means).all(0)
-    means[:, empty] = 0.0
+    means[:, empty] = 0.0  # nanquantile warns of a column of NaN
     low, high = np.nanquantile(means, [tail, 1 - tail], axis=0)
     return np.where(empty, math.nan, low), np.where(empty, math.nan, high)
 
@@ -284,6 +284,7 @@ def _midranks(sizes: Array) -> Array:
 def _exact_p(ranks: Array, sum_above: float) -> float:
     """Two-sided p of a sum of ranks whose signs are all as likely: the sums of all choices of signs are counted."""
     doubled = np.rint(2 * ranks).astype(int)  # tied ranks end in .5
+    # choices of signs by the sum of the ranks that they make positive, one rank more each time
     counts = np.zeros(int(doubled.sum()) + 1)
     counts[0] = 1.0
     for rank in doubled:
