@@ -153,9 +153,14 @@ def test_each_source_reduces_its_own_numbers(reduction):
     model, batch, target = small_model(), small_batch((7, 3, 1)), torch.tensor([1, 0, 1])
     request = ask(model, batch, target, replace(SIGNED, reduction=reduction))
     e, g = (x.double() for x in by_hand(model, batch, target))
-    order = {"l1": 1, "l2": 2}.get(reduction)
-    of_product = (g * e).sum(-1) if order is None else (g * e).norm(p=order, dim=-1)
-    of_gradient = of_product if reduction == "xxex" else g.sum(-1) if order is None else g.norm(p=order, dim=-1)
+    product = g * e  # (B, T, E)
+    if reduction in ("l1", "l2"):
+        order = int(reduction[1])
+        of_product = product.norm(p=order, dim=-1)
+        of_gradient = g.norm(p=order, dim=-1)
+    else:
+        of_product = product.sum(-1)
+        of_gradient = of_product if reduction == "xxex" else g.sum(-1)
     content = request.encoded.content
     for source, expected in (("saliency", of_gradient), ("input_x_gradient", of_product)):
         signed = attribute(source, request).values[content]

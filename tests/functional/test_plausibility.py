@@ -60,8 +60,12 @@ def test_auprc_equals_the_definition_and_scikit_learn(seed):
     rows = list(zip(importance.tolist(), rationale.tolist(), content.tolist(), strict=True))
     same(values, [reference.average_precision(*row) for row in rows])
     for value, reason, s, r, inside in zip(values.tolist(), reasons, importance, rationale, content, strict=True):
-        marked = bool((r & inside).any())
-        assert reason == (None if marked else "no rationale token" if bool(inside.any()) else "no content token")
+        expected_reason = None
+        if not bool(inside.any()):
+            expected_reason = "no content token"
+        elif not bool((r & inside).any()):
+            expected_reason = "no rationale token"
+        assert reason == expected_reason
         assert math.isnan(value) == (reason is not None)
         if reason is None:
             assert value == pytest.approx(average_precision_score(r[inside], s[inside]), abs=1e-10)
@@ -166,8 +170,13 @@ def test_agreement_equals_the_reference(seed):
         hits.append(float(found.recall.nansum()))
     assert hits == sorted(hits, reverse=True)
     assert hits[0] > hits[-1] > 0
-    for row, reason in zip(rows, found.reasons, strict=True):
-        assert reason == ("no rationale token" if not any(row[1]) else None if any(row[0]) else "no selected token")
+    for (selected_row, rationale_row), reason in zip(rows, found.reasons, strict=True):
+        expected_reason = None
+        if not any(rationale_row):
+            expected_reason = "no rationale token"
+        elif not any(selected_row):
+            expected_reason = "no selected token"
+        assert reason == expected_reason
     assert set(found.reasons) == {None, "no rationale token", "no selected token"}
 
 

@@ -43,7 +43,10 @@ def test_intervals_equal_a_loop_over_the_same_draws():
     for column in (0, 1):
         means = []
         for counts in drawn:
-            repeated = [v for v, n in zip(values[:, column], counts, strict=True) for _ in range(n) if not np.isnan(v)]
+            repeated = []
+            for value, n in zip(values[:, column], counts, strict=True):
+                if not np.isnan(value):
+                    repeated += [value] * n
             means.append(sum(repeated) / len(repeated))
         expected = np.quantile(means, [0.05, 0.95])
         assert (found[column].low, found[column].high) == pytest.approx(tuple(expected), abs=1e-10)

@@ -39,11 +39,16 @@ def expected(importance, rationale, share, threshold):
     count = m if share is None else eraser.count(n, share)
     chosen = eraser.top(importance, content, count)
     selected = [t in chosen for t in range(n)]
-    tokens, spans = reference.tokens(selected, rationale), reference.spans(selected, rationale, threshold)
+    agreement = []
+    for precision, recall, f1 in (
+        reference.tokens(selected, rationale),
+        reference.spans(selected, rationale, threshold),
+    ):
+        agreement += [f1, precision, recall]
     harmonic = sum(1 / k for k in range(1, n + 1))
     chance = 1.0 if n == 1 else ((m - 1) + (n - m) * harmonic / n) / (n - 1)
     value = reference.average_precision(importance, rationale, content)
-    return [value, chance, *(row[i] for row in (tokens, spans) for i in (2, 0, 1))]
+    return [value, chance, *agreement]
 
 
 @pytest.mark.parametrize(("share", "threshold"), [(None, 0.5), (0.2, 0.5), (0.5, 0.8), (1.0, 1.0)])
