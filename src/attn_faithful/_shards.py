@@ -77,7 +77,8 @@ def join_shards(tables: Iterator[pa.Table], target: Path, examples: Sequence[str
         if in_memory:
             on_disk.append(_mapped(in_memory, Path(folder) / f"{len(on_disk)}.arrow"))
         if one_shard and not seen.all():
-            n_missing, first = int((~seen).sum()), examples[int(seen.argmin())]
+            n_missing = int((~seen).sum())
+            first = examples[int(seen.argmin())]
             raise InputError(f"{n_missing} examples are in no shard of {name!r}, first {first!r}.")
         return _write(on_disk, target, len(examples))
 

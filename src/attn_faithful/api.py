@@ -84,7 +84,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         >>> tokenizer = train_tokenizer(texts)
         >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=len(tokenizer), encoder="mlp"))
         >>> result = evaluate_attention(model, tokenizer, texts, ["permutation"], output=tempfile.mkdtemp())
-        >>> result.table()["n"].max()
+        >>> int(result.table()["n"].max())
         3
     """
     from attn_faithful.data.settings import DataSettings

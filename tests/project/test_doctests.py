@@ -8,10 +8,11 @@ import pytest
 
 import attn_faithful.functional as functional
 
-MODULES = [f"{functional.__name__}.{found.name}" for found in pkgutil.iter_modules(functional.__path__)]
+KERNELS = [f"{functional.__name__}.{module.name}" for module in pkgutil.iter_modules(functional.__path__)]
+OTHERS = ["_checks", "_registry", "_seeds", "api", "hub", "hub.upload", "loading", "schema", "store"]
 
 
-@pytest.mark.parametrize("name", [*MODULES, "attn_faithful._registry"])
+@pytest.mark.parametrize("name", [*KERNELS, *(f"attn_faithful.{name}" for name in OTHERS)])
 def test_examples(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0

@@ -21,11 +21,16 @@ _MOST_COLUMNS = 4  # where each cell has a row of its own
 _LONG = 80  # letters of a panel's title
 _LETTERS_AN_INCH = 12.5  # of a panel's title
 _HEAD_LETTERS_AN_INCH = 10.5  # of the figure's
-_CORNER = 1.0  # inches of a title's last line that the corner needs
-_DESK = 30.0  # inches of the page before it is fitted to its panels
-_GAP, _RIM = 0.22, 0.12  # inches between panels, and around them
-_NARROWEST = 4.4  # inches
-_TITLE_LINE, _SUBTITLE_LINE, _FOOT = 0.19, 0.17, 0.2  # inches
+
+# inches
+_DESK = 30.0  # of the page before it is fitted to its panels
+_NARROWEST = 4.4
+_GAP = 0.22  # between panels
+_RIM = 0.12  # around them
+_CORNER = 1.0  # of a title's last line that the corner needs
+_TITLE_LINE = 0.19
+_SUBTITLE_LINE = 0.17
+_FOOT = 0.2
 
 
 def columns_of(panels: Sequence[Panel]) -> int:
@@ -49,7 +54,8 @@ def sheets(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
 def draw(figure: Figure, panels: Sequence[Panel], subtitle: str = "") -> Any:
     """A matplotlib figure with these panels. Call it within `style`.
 
-    Every pair of axes has the size that the figure names; names, ticks and legends around it enlarge the page.
+    Every pair of axes has the size that the figure names; names, ticks and legends around it enlarge the page. The
+    layout is made on a page that is larger than needed, on which axes have their sizes before there is any layout.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Page
@@ -65,7 +71,8 @@ def draw(figure: Figure, panels: Sequence[Panel], subtitle: str = "") -> Any:
         ax = page.add_axes((0.3, 0.3, width / _DESK, height / _DESK))
         _draw_panel(ax, figure, panel)
         below_axis(ax, renderer)
-        ax.set_subplotspec(grid[divmod(i, columns)])
+        row, column = divmod(i, columns)
+        ax.set_subplotspec(grid[row, column])
     page.get_layout_engine().execute(page)
     page.set_layout_engine(None)  # or every file would be drawn twice
     _shrink(page, figure, panels, safe(subtitle, _LONG))
@@ -89,8 +96,8 @@ def _shrink(page: Any, figure: Figure, panels: Sequence[Panel], subtitle: str) -
     spare_width = boxes[0].width * _DESK - figure.size[0]  # of each column
     spare_heights = _spare_heights(figure, panels, boxes[0].height * _DESK)
     page_width = max(_NARROWEST, _DESK - columns * spare_width)
-    title = textwrap.wrap(figure.title, int(page_width * _HEAD_LETTERS_AN_INCH))
-    head = _RIM + _TITLE_LINE * len(title)
+    title_lines = textwrap.wrap(figure.title, int(page_width * _HEAD_LETTERS_AN_INCH))
+    head = _RIM + _TITLE_LINE * len(title_lines)
     page_height = _FOOT + _DESK - sum(spare_heights) + head
     if subtitle:
         page_height += _SUBTITLE_LINE
@@ -100,8 +107,10 @@ def _shrink(page: Any, figure: Figure, panels: Sequence[Panel], subtitle: str) -
         left = box.x0 * _DESK - column * spare_width
         top = _FOOT + box.y1 * _DESK - sum(spare_heights[row:])  # the rows below and this one are lower now
         width, height = figure.size_of(panel)
-        ax.set_position((left / page_width, (top - height) / page_height, width / page_width, height / page_height))
-    _write(page, _RIM, page_height - _RIM, "\n".join(title), va="top", fontsize=11, fontweight="bold")
+        bottom = top - height
+        ax.set_position((left / page_width, bottom / page_height, width / page_width, height / page_height))
+    title = "\n".join(title_lines)
+    _write(page, _RIM, page_height - _RIM, title, va="top", fontsize=11, fontweight="bold")
     _write(page, _RIM, page_height - head - 0.02, subtitle, va="top", fontsize=8.5, color=MUTED)
     _write(page, page_width - _RIM, 0.06, figure.paper, ha="right", va="bottom", fontsize=7, color=MUTED)
 

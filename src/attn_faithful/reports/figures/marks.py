@@ -95,11 +95,12 @@ def beneath(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> Any:
     longest = max(len(label) for label in labels)
     entry_width = longest * _LETTER + 0.4
     side_by_side = len(labels) > 1 and 2 * entry_width < axes_width
+    columns = 2 if side_by_side else 1
     legend = ax.legend(
         handles,
         labels,
         loc="upper left",
-        ncols=2 if side_by_side else 1,
+        ncols=columns,
         borderaxespad=0,
         columnspacing=1.2,
         handletextpad=0.5,

@@ -16,6 +16,7 @@ from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.palette import RULE, hue_of, tint
 
 _LINE_STYLES = ("-", "--", "-.", ":")
+_LEAST_TVD = 0.1  # that is shown
 
 
 class Twin(NamedTuple):
@@ -57,7 +58,7 @@ def tradeoff(
     _draw_twins(ax, twins)
     if bases:
         _draw_bases(ax, bases)
-    ax.set_xlim(-0.015, 0.72)
+    ax.set_xlim(-0.015, 0.72)  # ln 2, with some room on either side
     ax.set_ylim(-0.02 * top, 1.06 * top)
     ax.axvline(LN2, color=RULE, linewidth=0.9, zorder=0)
     ax.set_xlabel("attention moved by: mean JSD, nats (at most 0.693)")
@@ -69,11 +70,12 @@ def tradeoff(
 
 def _top(twins: Sequence[Twin], bases: Sequence[tuple[float, float]], constant: float) -> float:
     """The largest TVD that is shown."""
-    distances = [0.1, *(twin.tvd for twin in twins)]
-    distances += [tvd for _, tvd in bases]
+    tvds = [_LEAST_TVD]
+    tvds += [twin.tvd for twin in twins]
+    tvds += [tvd for _, tvd in bases]
     if math.isfinite(constant):
-        distances.append(constant)
-    return min(1.0, 1.12 * max(distances))
+        tvds.append(constant)
+    return min(1.0, 1.12 * max(tvds))
 
 
 def _attefa_line(ax: Any, attefa: float, top: float) -> None:
@@ -89,7 +91,8 @@ def _draw_twins(ax: Any, twins: Sequence[Twin]) -> None:
     """A marker a kind, and lines that join the weights of one path."""
     hue = hue_of("adversarial").light
     for path in dict.fromkeys(twin.path for twin in twins):
-        _draw_path(ax, [twin for twin in twins if twin.path == path], tint(hue, 0.45))
+        members = [twin for twin in twins if twin.path == path]
+        _draw_path(ax, members, tint(hue, 0.45))
     kinds = dict.fromkeys(twin.kind for twin in twins)
     for kind, marker in zip(kinds, cycle(MARKERS), strict=False):
         for twin in twins:
@@ -103,7 +106,10 @@ def _draw_twins(ax: Any, twins: Sequence[Twin]) -> None:
 
 def _draw_path(ax: Any, twins: Sequence[Twin], colour: str) -> None:
     """A line through the twins of one path, in the order of their weights."""
-    points = [(twin.weight, twin.jsd, twin.tvd) for twin in twins if math.isfinite(twin.weight)]
+    points = []
+    for twin in twins:
+        if math.isfinite(twin.weight):
+            points.append((twin.weight, twin.jsd, twin.tvd))
     if points:
         _, jsd, tvd = zip(*sorted(points), strict=True)
         ax.plot(jsd, tvd, color=colour, linewidth=1, zorder=1)

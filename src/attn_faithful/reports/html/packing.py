@@ -22,7 +22,13 @@ UNDEFINED = 255
 BLANK, NO_BLANK = "\n", "\t"  # before an item that stands apart from the one before, and one that does not
 
 # signs that could end a <script>, and the line separators, which end a line of script in old browsers
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_ESCAPES = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,12 @@ def pack(sites: Sequence[Examples], budget: int, seed: int) -> Packed:
             break
         entries[i] = entry
     data["examples"] = [entries[i] for i in sorted(entries)]
-    n = len(run.ids)
-    if len(entries) == n:
+    n_packed, n = len(entries), len(run.ids)
+    if n_packed == n:
         return Packed(data, None)
     rest = " and the columns of all sites." if len(sites) > 1 else "."
     sample = (
-        f"{counted(len(entries), 'text')} of {n:,} stand here, chosen by a hash of their content (seed {seed}): the "
+        f"{counted(n_packed, 'text')} of {n:,} stand here, chosen by a hash of their content (seed {seed}): the "
         f"others would take this file past its limit. Numbers above are over all {n:,}{rest}"
     )
     return Packed(data, sample)
@@ -179,7 +185,8 @@ class _Lines:
         row = self.rows.get(self.examples.run.ids[i])
         if row is None:
             return 0
-        start, end = self.lists.starts[row], self.lists.starts[row + 1]
+        start = self.lists.starts[row]
+        end = self.lists.starts[row + 1]
         is_one_an_item = end - start == len(self.examples.words(i))
         if self.kind.outlined or not is_one_an_item:
             return self._single(i)
@@ -194,7 +201,8 @@ class _Lines:
             return 0
         if line.values is None:
             return [line.places, line.note]
-        packed, largest = quantized(line.values, np.array([0, len(line.values)]), self.kind.signed)
+        starts = np.array([0, len(line.values)])
+        packed, largest = quantized(line.values, starts, self.kind.signed)
         return self._entry(packed, largest[0], line.note)
 
     @staticmethod
