@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -59,82 +60,43 @@ def made(  # noqa: PLR0913 -- what a run folder can have
     """
     rng, folder, n = np.random.default_rng(seed), RunFolder(path), len(texts)
     ids = [f"t{i}" for i in range(n)]
-    chances = rng.dirichlet(np.ones(len(labels)), n)
+    probabilities = rng.dirichlet(np.ones(len(labels)), n)  # (B, C)
     if right:
-        said = chances.argmax(1)
-        gold = [int(c) if i % 10 else int(c + 1) % len(labels) for i, c in enumerate(said)]
-    spans = [[match.span() for match in re.finditer(r"\S+", text)] for text in texts]
-    words = [[text[a:b] for a, b in held] for text, held in zip(texts, spans, strict=True)]
-    folder.write_table(
-        "predictions",
-        {
-            "example": ids,
-            "label": [i % len(labels) for i in range(n)] if gold is None else gold,
-            "probabilities": chances.tolist(),
-            **({} if queries is None else {"query": queries}),
-        },
-    )
+        gold = _nearly_right(probabilities)
+    elif gold is None:
+        gold = [i % len(labels) for i in range(n)]
+    predictions = {"example": ids, "label": gold, "probabilities": probabilities.tolist()}
+    if queries is not None:
+        predictions["query"] = queries
+    folder.write_table("predictions", predictions)
+
     tokens, variants, scores = _columns("tokens"), _columns("variants"), _columns("scores")
     for site in sites:
-        for i, held in enumerate(words):
-            weights = {name: _shares(rng, len(held)) for name in ("attention", *SOURCES)}
-            signed = (rng.normal(size=len(held)) / 10).tolist()
-            _put(
-                tokens,
-                example=ids[i],
-                site=site,
-                slot=0,
-                tokens=held,
-                offsets=[x for span in spans[i] for x in span],
-                **weights,
-                attention_gradient=signed,
-            )
-            for test, name, source, value in _found(rng, len(held), shift):
-                if test in tests:
-                    gone = undefined is not None
-                    _put(
-                        scores,
-                        example=ids[i],
-                        site=site,
-                        slot=0,
-                        source=source,
-                        metric=name,
-                        value=math.nan if gone else value,
-                        reason=undefined,
-                    )
-            other = _shares(rng, len(held), 0.2)
-            row = {"example": ids[i], "site": site, "slot": 0}
-            moved = {"attention_jsd": 0.6, "output_tvd": 0.009, "attention": other}
+        for example, text in zip(ids, texts, strict=True):
+            row = {"example": example, "site": site, "slot": 0}
+            spans = [match.span() for match in re.finditer(r"\S+", text)]
+            words = [text[start:end] for start, end in spans]
+            _put(tokens, **row, tokens=words, offsets=list(chain.from_iterable(spans)), **_importance(rng, len(words)))
+            for score in _scores(rng, len(words), shift, tests, undefined):
+                _put(scores, **row, **score)
+            moved = {"attention_jsd": 0.6, "output_tvd": 0.009, "attention": _shares(rng, len(words), 0.2)}
             if "adversarial" in tests and undefined is None:
                 _put(variants, **row, test="adversarial", variant="exact-1", exact=True, **moved)
                 _put(variants, **row, test="adversarial", variant="random exact-1", exact=True, **moved)
             if "flips" in tests and undefined is None:
-                removed = [len(held) - 1] if held else []
+                removed = [len(words) - 1] if words else []
                 _put(variants, **row, test="flips", variant="smallest_set", removed=removed, exact=True)
             if twins:
                 _put(variants, **row, test="attefa", variant="attefa-10", **moved)
-                _put(scores, example=ids[i], site=site, slot=0, source="attefa-10", metric="jsd", value=0.6)
-                _put(scores, example=ids[i], site=site, slot=0, source="attefa-10", metric="tvd", value=0.01)
+                _put(scores, **row, source="attefa-10", metric="jsd", value=0.6)
+                _put(scores, **row, source="attefa-10", metric="tvd", value=0.01)
     for name, table in (("tokens", tokens), ("variants", variants), ("scores", scores)):
-        kept = {c: values for c, values in table.items() if any(v is not None for v in values) or c == "reason"}
         if table["example"]:
-            folder.write_table(name, kept)
-    counts = {"n": n, "n_undefined": 0, "reason": None}
-    twin = {
-        "variant": "attefa",
-        "seed": 10,
-        "epoch": 1,
-        "f1": 0.8,
-        "collapsed": {"value": False},
-        "attefa": {"value": 0.03, "low": 0.02, "high": 0.04, **counts},
-        "tvd": {"value": 0.01, **counts},
-        "jsd": {"value": 0.6, **counts},
-        "constant_tvd": {"value": constant, **counts},
-    }
+            folder.write_table(name, _filled(table))
     folder.write_summary(
         {
             "base": {"accuracy": 0.8, "f1": 0.82, "roc_auc": None},
-            "twins": {"attefa-10": twin} if twins else {},
+            "twins": {"attefa-10": _twin(n, constant)} if twins else {},
             "tests": _records(scores),
             "metrics": {},
             "facts": [],
@@ -154,6 +116,53 @@ def made(  # noqa: PLR0913 -- what a run folder can have
         }
     )
     return Run(path)
+
+
+def _nearly_right(probabilities):
+    """The predicted classes as labels, another one for every tenth text."""
+    gold = probabilities.argmax(1)
+    gold[::10] = (gold[::10] + 1) % probabilities.shape[1]
+    return gold.tolist()
+
+
+def _importance(rng, n):
+    """Attention and every source of importance of a text."""
+    weights = {name: _shares(rng, n) for name in ("attention", *SOURCES)}
+    weights["attention_gradient"] = (rng.normal(size=n) / 10).tolist()
+    return weights
+
+
+def _filled(table):
+    """The columns that hold a value, and that of the reasons."""
+    filled = {}
+    for name, values in table.items():
+        if name == "reason" or any(value is not None for value in values):
+            filled[name] = values
+    return filled
+
+
+def _twin(n, constant):
+    """The record of a twin whose base a constant prediction comes as near as `constant`."""
+    counts = {"n": n, "n_undefined": 0, "reason": None}
+    return {
+        "variant": "attefa",
+        "seed": 10,
+        "epoch": 1,
+        "f1": 0.8,
+        "collapsed": {"value": False},
+        "attefa": {"value": 0.03, "low": 0.02, "high": 0.04, **counts},
+        "tvd": {"value": 0.01, **counts},
+        "jsd": {"value": 0.6, **counts},
+        "constant_tvd": {"value": constant, **counts},
+    }
+
+
+def _scores(rng, n, shift, tests, undefined):
+    """What the tests that ran find in a text, NaN with the reason where it is undefined."""
+    for test, metric, source, value in _found(rng, n, shift):
+        if test in tests:
+            value_or_nan = value if undefined is None else math.nan
+            yield {"metric": metric, "source": source, "value": value_or_nan, "reason": undefined}
 
 
 def _found(rng, n, shift):
@@ -183,15 +192,16 @@ def _found(rng, n, shift):
 def _records(scores):
     """One a site, source and metric over all texts, with an interval of two standard errors."""
     groups = {}
-    for site, source, metric, value in zip(
-        *(scores[name] for name in ("site", "source", "metric", "value")), strict=True
-    ):
+    columns_read = (scores["site"], scores["source"], scores["metric"], scores["value"])
+    for site, source, metric, value in zip(*columns_read, strict=True):
         if source != "attefa-10":
             groups.setdefault((site, source, metric), []).append(value)
     records = []
     for (site, source, metric), values in groups.items():
         known = [value for value in values if not math.isnan(value)]
-        mean, error = (np.mean(known), 2 * np.std(known) / math.sqrt(len(known))) if known else (math.nan, math.nan)
+        mean, error = math.nan, math.nan
+        if known:
+            mean, error = np.mean(known), 2 * np.std(known) / math.sqrt(len(known))
         gone = len(values) - len(known)
         records.append(
             {

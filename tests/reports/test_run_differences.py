@@ -132,8 +132,9 @@ def folders(path, *kinds):
 
 def test_files_of_one_name_in_two_folders_are_two_rows(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("attn_faithful.reports.report.FIGURES", {})  # none of them is asked about here
-    kinds = [{"data": {**read_runs([LSTM])[0].meta["data"], "fingerprint": k, "source": f"{k}/test.csv"}} for k in "ab"]
-    runs = folders(tmp_path, *kinds, {**kinds[1]})
+    data = read_runs([LSTM])[0].meta["data"]
+    one, other = ({"data": {**data, "fingerprint": name, "source": f"{name}/test.csv"}} for name in ("a", "b"))
+    runs = folders(tmp_path, one, other, other)
     records = aggregate(runs)
     assert [(group.axes["data"], group.seeds) for group in records] == [
         ("Mock-1 (a)", [0]),

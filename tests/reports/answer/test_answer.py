@@ -272,8 +272,13 @@ def by_label(run: Run) -> Run:
             kept.append(row)
             continue
         for label in ("kind", "short"):
-            stuck = row["source"] == "attention" and (label == "kind" or int(row["example"][1:]) >= 30)
-            value = float(stuck) if row["metric"] == "flip_never" else math.nan if stuck else row["value"]
+            text = int(row["example"].removeprefix("t"))
+            stuck = row["source"] == "attention" and (label == "kind" or text >= 30)
+            value = row["value"]
+            if row["metric"] == "flip_never":
+                value = float(stuck)
+            elif stuck:
+                value = math.nan
             kept.append({**row, "label": label, "value": value})
     run.folder.write_table("scores", {name: [row[name] for row in kept] for name in table})
     return Run(run.path)
