@@ -80,13 +80,21 @@ def load_texts(
     faults.raise_all()
     tables = {split: tables[split] for split in SPLITS if split in tables}
     if training_texts is not None:
-        left_out_unasked = purpose == "evaluate" and single and rows is None
-        seen = settings.seen or ("leave_out" if left_out_unasked else "keep")
+        leave_out = settings.seen == "leave_out"
+        if settings.seen is None:  # of a single file, and not of a named split or of given texts
+            leave_out = purpose == "evaluate" and single and rows is None
         tested = list(tables) if purpose == "evaluate" else ["test"]
-        tables = without_seen(tables, tested, seen == "leave_out", raw.notes)
+        tables = without_seen(tables, tested, leave_out, raw.notes)
     if settings.limit is not None:
         tables = _limited(tables, settings.limit, settings.seed, raw.notes)
     _note_shared(tables, raw.notes)
+    return _text_data(raw, tables, label_map, settings, single)
+
+
+def _text_data(
+    raw: Raw, tables: Mapping[str, SplitTable], label_map: LabelMap, settings: DataSettings, single: bool
+) -> TextData:
+    """The splits as data sets, with their fingerprint."""
     with_rationale = settings.rationale is not None
     return TextData(
         name=raw.name,

@@ -135,7 +135,7 @@ def importance_from_file(
     examples: Sequence[str],
 ) -> Tensor:
     """Lists over content tokens as (B, T), NaN elsewhere."""
-    importance = torch.full(content.shape, float("nan"), dtype=torch.float64)
+    importance = torch.full(content.shape, float("nan"), dtype=torch.float64)  # (B, T)
     for row, values in enumerate(lists):
         is_content = content[row].cpu()
         check_same_length(("content tokens", GIVEN), (is_content.nonzero(), values), examples[row])
@@ -154,8 +154,7 @@ def importance_by_place(
     for name, values in sources.items():
         if name == "attention":
             continue
-        # (B, T)
-        array = values.cpu().numpy()
+        array = values.cpu().numpy()  # (B, T)
         for row, copies in enumerate(places):
             if copies:
                 of_text = array[row][is_content[row]].tolist()

@@ -43,7 +43,9 @@ def _kind(model: Any) -> str:
 def _digest(model: Any) -> list[str]:
     """Six digits of the weights; none of a model that is no module."""
     network = network_of(model)
-    return [] if network is None else [weights_digest(network)[:6]]
+    if network is None:
+        return []
+    return [weights_digest(network)[:6]]
 
 
 def _of_place(place: str) -> str:

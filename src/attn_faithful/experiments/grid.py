@@ -73,7 +73,8 @@ def expand(
         axes = {"data": _data_name(local.data), "encoder": local.model.get("encoder", "lstm"), **axes}
         for axis, label in axes.items():
             labels.setdefault(axis, set()).add(label)
-        if any(axes.get(axis) not in wanted for axis, wanted in only.items()):
+        is_wanted = all(axes.get(axis) in labels_wanted for axis, labels_wanted in only.items())
+        if not is_wanted:
             continue
         for seed in local.seeds:
             cell = Cell(replace(local, seeds=[seed]), axes, seed, _folder(local, axes, seed))

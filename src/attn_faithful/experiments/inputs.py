@@ -83,7 +83,8 @@ def _with_names_of_model(model: Any, data: DataInput, purpose: str) -> TextData:
         "faults": data.faults,
     }
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
-    if names != [f"LABEL_{i}" for i in range(len(names))]:
+    default_names = [f"LABEL_{i}" for i in range(len(names))]
+    if names != default_names:
         return load_texts(data.settings, **options, label_names=names)
     texts = load_texts(data.settings, **options)
     if not texts.label_names or _are_of_model(texts.label_names, names):
@@ -100,7 +101,7 @@ def _with_names_of_model(model: Any, data: DataInput, purpose: str) -> TextData:
 def _are_of_model(labels: list[str], names: list[str]) -> bool:
     """Whether labels of the data are the model's own terms: its names (LABEL_0, ...), or numbers of its classes."""
     known = set(labels)
-    numbers = {str(i) for i in range(len(names))}
+    numbers = set(map(str, range(len(names))))
     return known <= set(names) or (known <= numbers and len(known) < len(names))
 
 

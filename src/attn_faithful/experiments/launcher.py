@@ -79,7 +79,9 @@ def _started() -> tuple[int, int]:
         return 0, 1
     lacking = [name for name in _LAUNCHED if not os.environ.get(name)]
     if lacking or not 0 <= rank < world:
-        reason = f"{', '.join(lacking)} are not set" if lacking else f"RANK is {rank}"
+        reason = f"RANK is {rank}"
+        if lacking:
+            reason = f"{', '.join(lacking)} are not set"
         raise InputError(f"WORLD_SIZE={world} says that a launcher started {world} processes, but {reason}; {_UNSET}.")
     return rank, world
 

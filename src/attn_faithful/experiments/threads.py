@@ -108,7 +108,7 @@ def _of_environment() -> int | None:
 
 def _chosen(number: int) -> bool:
     """Whether the user chose the number of torch's threads: by the environment, or another than torch's own."""
-    return any(os.environ.get(name) for name in _CHOSEN_ELSEWHERE) or number not in _defaults()
+    return any(map(os.environ.get, _CHOSEN_ELSEWHERE)) or number not in _defaults()
 
 
 def _defaults() -> set[int]:

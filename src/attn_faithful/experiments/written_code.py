@@ -209,11 +209,13 @@ class _Reader:
                 yield from self._of_code(constant, known)
             else:
                 yield repr(constant).encode()
-        loaded = [step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+        steps = dis.get_instructions(code)
+        loaded = [step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
         used = [known[name] for name in dict.fromkeys(loaded) if name in known]
         for value in list(used):
             if isinstance(value, ModuleType) and is_written(value):
-                used += [vars(value)[name] for name in code.co_names if name in vars(value)]
+                attributes = vars(value)
+                used += [attributes[name] for name in code.co_names if name in attributes]
         for value in used:
             if not _is_installed(value):
                 yield from self.parts(value)
