@@ -21,3 +21,4 @@ smoke:
 
 bench:
 	python benchmarks/bench.py
+	python benchmarks/publish.py

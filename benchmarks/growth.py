@@ -1,4 +1,4 @@
-"""Time and peak memory against length, and against the number of examples."""
+"""Time and peak memory of own models against length, and against the number of examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from measure import Case, Record, in_child, markdown, measured, megabytes, seconds_text
+from measure import Case, Record, in_child, measured
 from setups import setup
 from stages import STAGES
 
@@ -23,8 +23,8 @@ LENGTHS = (50, 100, 200, 500, 1000, 2000)
 GROWING = ("gradients", "leave-one-out", "permutations", "adversary")
 # the adversary and permutations see nothing but attention and token logits: they grow alike for every encoder
 ENCODERS = {
-    "gradients": ("MLP", "BiLSTM", "CNN", "Transformer", "HAN", "MiniLM"),
-    "leave-one-out": ("MLP", "BiLSTM", "CNN", "Transformer", "HAN", "MiniLM"),
+    "gradients": ("MLP", "BiLSTM", "CNN", "Transformer", "HAN"),
+    "leave-one-out": ("MLP", "BiLSTM", "CNN", "Transformer", "HAN"),
     "permutations": ("MLP",),
     "adversary": ("MLP",),
 }
@@ -67,9 +67,11 @@ def _one(stage: str, model: str, length: int, site: str | None, small: bool) -> 
     return Case(case.examples, case.ours)
 
 
-def by_examples() -> list[Record]:
+def by_examples(quick: bool) -> list[Record]:
     """``attn-faithful evaluate`` of an MLP on texts of 3 to 60 words, in a process of its own."""
-    records = []
+    records: list[Record] = []
+    if quick:
+        return records
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         data = {n: _texts(where / f"d{n}.jsonl", n) for n, _ in EXAMPLES[:3]}
@@ -153,31 +155,3 @@ def _unmapped(pid: int) -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
-
-
-def length_table(records: list[Record]) -> str:
-    """A row a stage and model, a column a length: time and memory."""
-    lengths = sorted({record["length"] for record in records})
-    cells: dict[tuple[str, str], dict[int, str]] = {}
-    for record in records:
-        cells.setdefault((record["stage"], record["model"]), {})[record["length"]] = _time_and_memory(record)
-    rows = []
-    for (stage, model), by_length in cells.items():
-        rows.append([stage, model, *(by_length.get(length, "-") for length in lengths)])
-    return markdown(["stage", "model", *(f"{length} tokens" for length in lengths)], rows)
-
-
-def _time_and_memory(record: Record) -> str:
-    memory = megabytes(record.get("bytes", 0))
-    if "seconds" in record:
-        return f"{seconds_text(record['seconds'])}, {memory}"
-    return f"> {STOPPED:.0f} s, {memory}" if record.get("bytes") else "-"
-
-
-def examples_table(records: list[Record]) -> str:
-    """A row a number of examples and tests."""
-    rows = []
-    for record in records:
-        memory = [megabytes(record["own bytes"]), megabytes(record["bytes"])]
-        rows.append([f"{record['examples']:,}", record["tests"], seconds_text(record["seconds"]), *memory])
-    return markdown(["examples", "tests", "time", "peak memory", "with mapped files"], rows)

@@ -1,4 +1,4 @@
-"""Time and peak memory of one piece of work, each in a process of its own, and the table of many.
+"""Time and peak memory of one piece of work beside its peers, each piece in a process of its own.
 
 Times are processor time of the process, the least of a few runs: other work on the machine only ever adds. Memory is
 the most that was resident, less what was there after the imports and a first run on a few tokens.
@@ -16,15 +16,14 @@ import platform
 import resource
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 PACKAGES = ("attn_faithful", "torch", "numpy", "scipy", "transformers", "datasets", "pyarrow", "captum")
-TOO_LONG = 10.0  # seconds of one run of ours
-PLAIN_LIMIT = 10.0  # seconds of one run of the baseline's part
+TOO_LONG = 10.0  # seconds of one run, of ours or of a peer's part
 COUNTED = 0.02  # seconds: the least that is timed
 HELD = 6 * 2**30  # bytes that a child may hold: more of them would push out others
 
@@ -40,22 +39,37 @@ class AbsentError(Exception):
 
 
 @dataclass(frozen=True)
+class Peer:
+    """Another way to the same.
+
+    Attributes:
+        name: in the table.
+        work: all of it or a part.
+        share: of the whole work that ``work`` does; its time is divided by it.
+        check: ``check(what ours gave, what the peer gave)`` says whether they agree; None where a test says so.
+    """
+
+    name: str
+    work: Callable[[], Any]
+    share: float = 1.0
+    check: Callable[[Any, Any], bool] | None = None
+
+
+@dataclass(frozen=True)
 class Case:
     """What is measured.
 
     Attributes:
         examples: that one run of ours does.
         ours: the work.
-        plain: the baseline's, or a part of it; None for none.
-        share: of the baseline's whole work that ``plain`` does; its time is divided by it.
-        check: ``check(what ours gave, what plain gave)`` says whether they agree; None where a test says so.
+        peers: that it is compared with.
+        floor: the least seconds that ours could take, see floor.py; None where none is known.
     """
 
     examples: int
     ours: Callable[[], Any]
-    plain: Callable[[], Any] | None = None
-    share: float = 1.0
-    check: Callable[[Any, Any], bool] | None = None
+    peers: Sequence[Peer] = ()
+    floor: Callable[[], float] | None = None
 
 
 @contextmanager
@@ -139,16 +153,16 @@ def _status(name: str) -> int:
 
 
 def measured(
-    make: Callable[[bool], Case], record: Record, *, enough: float, limit: float = TOO_LONG, plainly: bool = True
+    make: Callable[[bool], Case], record: Record, *, enough: float, limit: float = TOO_LONG, beside: bool = True
 ) -> None:
-    """Fill in seconds an example of ours and of the baseline, their ratio and the peak memory.
+    """Fill in seconds an example of ours and of its peers, their ratios, the floor and the peak memory.
 
     Args:
         make: ``make(small)`` sets the work up; small is for the first run, after which memory is counted.
         record: of this work; what cannot be measured gets words under "skipped".
         enough: seconds of repeats.
-        limit: seconds that one run of ours may take.
-        plainly: whether the baseline is run at all.
+        limit: seconds that one run may take.
+        beside: whether the peers are run at all.
     """
     try:
         make(True).ours()
@@ -164,32 +178,42 @@ def measured(
             return
         finally:
             record["bytes"] = max(0, peak() - before)
-        record["seconds"] = seconds / case.examples
-        if case.plain is None or not plainly:
-            (least,) = alternating([case.ours], enough, first=[seconds])
-            record["seconds"] = least / case.examples
-        else:
-            _measure_beside(case, seconds, result, record, enough)
+        if not beside:
+            case = replace(case, peers=())
+        _measure_beside(case, seconds, result, record, (enough, limit))
+        if case.floor is not None:
+            record["floor seconds"] = case.floor() / case.examples
     except AbsentError as reason:
         record["skipped"] = str(reason)
 
 
-def _measure_beside(case: Case, seconds: float, result: Any, record: Record, enough: float) -> None:
-    """Fill in the times of ours and of the baseline, run in turns, after a first run of ours."""
-    try:
-        with limited(PLAIN_LIMIT):
-            plain_seconds, plain_result = spent(case.plain)
-        if case.check is not None and not case.check(result, plain_result):
-            record["skipped"] = "the two do not give the same"
+def _measure_beside(case: Case, seconds: float, result: Any, record: Record, extent: tuple[float, float]) -> None:
+    """Fill in the times of ours and of its peers, run in turns, after a first run of ours.
+
+    Args:
+        seconds, result: of that first run.
+        extent: seconds of repeats, and seconds that one run of a peer may take.
+    """
+    enough, limit = extent
+    in_time, first = [], []
+    for peer in case.peers:
+        try:
+            with limited(limit):
+                peer_seconds, peer_result = spent(peer.work)
+        except TooLongError:
+            record.setdefault("stopped", {})[peer.name] = limit / peer.share / case.examples
+            continue
+        if peer.check is not None and not peer.check(result, peer_result):
+            record["skipped"] = f"not the same as {peer.name}"
             return
-        ours, plain = alternating([case.ours, case.plain], enough, first=[seconds, plain_seconds])
-    except TooLongError:
-        record["plain at least"] = True
-        (ours,), plain = alternating([case.ours], enough, first=[seconds]), PLAIN_LIMIT
-    record["plain share"] = case.share
+        in_time.append(peer)
+        first.append(peer_seconds)
+    works = [case.ours, *(peer.work for peer in in_time)]
+    ours, *others = alternating(works, enough, first=[seconds, *first])
     record["seconds"] = ours / case.examples
-    record["plain seconds"] = plain / case.share / case.examples
-    record["ratio"] = record["plain seconds"] / record["seconds"]
+    record["peers"] = {}
+    for peer, least in zip(in_time, others, strict=True):
+        record["peers"][peer.name] = {"seconds": least / peer.share / case.examples, "share": peer.share}
 
 
 def in_child(work: Callable[[Record], None], record: Record, wall: float = 240.0) -> Record:
@@ -242,57 +266,3 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": versions,
     }
-
-
-def seconds_text(value: float | None) -> str:
-    """A time in the unit that suits it.
-
-    Example:
-        >>> seconds_text(0.00123), seconds_text(0.5), seconds_text(12.0)
-        ('1.23 ms', '500 ms', '12 s')
-    """
-    if value is None:
-        return "-"
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= size or unit == "us":
-            return f"{value / size:.3g} {unit}"
-    return "-"
-
-
-def cell_text(record: Mapping[str, Any]) -> str:
-    """A record in a cell of the table: "1.2 ms, 3 x, 40 MB", or why it has no time."""
-    memory = megabytes(record["bytes"]) if record.get("bytes") else ""
-    if "seconds" not in record:
-        return f"{record['skipped']} ({memory} by then)" if memory else record["skipped"]
-    parts = [seconds_text(record["seconds"])]
-    if record.get("ratio") is not None:
-        parts.append(_ratio_text(record["ratio"], "plain at least" in record))
-    parts.append(memory)
-    if "skipped" in record:
-        parts.append(record["skipped"])
-    return ", ".join(parts)
-
-
-def _ratio_text(ratio: float, at_least: bool) -> str:
-    times = f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"
-    return f"> {times} x" if at_least else f"{times} x"
-
-
-def megabytes(size: float) -> str:
-    """Bytes as text.
-
-    Example:
-        >>> megabytes(3 * 2**20)
-        '3 MB'
-    """
-    return f"{size / 2**20:.0f} MB"
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with columns as wide as they have to be."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = []
-    for row in (head, ["-" * width for width in widths], *rows):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)

@@ -1,7 +1,8 @@
 """The baselines that the benchmarks divide by: each stage as its definition reads, on torch's usual modules.
 
 Nothing is shared between alternatives: every shortened text runs whole, every attention is decoded through the hidden
-states, recurrent texts are packed, a hierarchical document is read by itself. Batches hold 32 rows a forward.
+states, recurrent texts are packed, a hierarchical document is read by itself. Batches hold 32 rows a forward, shortened
+texts sorted by length over all texts of a run. The first authors' way to some of it stands in originals.py.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ class PlainModel(nn.Module):
         return (self.word_pool(states, mask)[..., None] * states).sum(1)
 
     def decode(self, states: Tensor, attention: Tensor) -> Tensor:
-        """Probability of the second class for attention (..., items)."""
-        return self.readout((attention[..., None] * states).sum(-2)).squeeze(-1).sigmoid()
+        """Probability of the second class, (B, K), from states (B, items, N) under attention (B, K, items)."""
+        return self.readout(attention @ states).squeeze(-1).sigmoid()
 
     def forward(self, batch: Batch, embedded: Tensor | None = None) -> Tensor:
         return self.attended(batch, embedded)[0]
@@ -98,31 +99,13 @@ class PlainModel(nn.Module):
     def fixed(self, batch: Batch, embedded: Tensor) -> Tensor:
         """The same with no gradient through the attention to the items."""
         states, mask = self.read(batch, embedded)
-        return self.decode(states, self.pool(states, mask).detach())
+        return self.decode(states, self.pool(states, mask).detach()[:, None])[:, 0]
 
     def attended(self, batch: Batch, embedded: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Probability of the second class, (B,), and attention (B, items)."""
         states, mask = self.read(batch, embedded)
         attention = self.pool(states, mask)
-        return self.decode(states, attention), attention
-
-
-class PlainStock(nn.Module):
-    """One of transformers' classifiers as it comes."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.embedding = model.get_input_embeddings()
-
-    def forward(self, batch: Batch, embedded: Tensor | None = None) -> Tensor:
-        inputs = {"attention_mask": batch["attention_mask"]}
-        inputs |= {"input_ids": batch["input_ids"]} if embedded is None else {"inputs_embeds": embedded}
-        return self.model(**inputs).logits.softmax(-1)[:, 1]
-
-    def fixed(self, batch: Batch, embedded: Tensor) -> Tensor:
-        """The same: what the heads do moves with the text."""
-        return self(batch, embedded)
+        return self.decode(states, attention[:, None])[:, 0], attention
 
 
 def parts(batch: Batch) -> Iterator[Batch]:
@@ -155,18 +138,21 @@ def gradients(model: Any, batch: Batch) -> Tensor:
 
 
 @torch.no_grad()
-def outputs_of(model: Any, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
-    """The output of some texts as they are: each runs once, 32 a forward."""
+def outputs(model: Any, texts: list[Batch]) -> Tensor:
+    """The outputs of texts of one row each, (R,): sorted by length, 32 a forward."""
+    lengths = torch.tensor([text["input_ids"].shape[1] for text in texts])
+    found = torch.empty(len(texts))
+    for rows in lengths.argsort(stable=True).split(ROWS):
+        found[rows] = model(joined([texts[row] for row in rows.tolist()]))
+    return found
+
+
+def whole_texts(batch: Batch, rows: Sequence[int]) -> list[Batch]:
+    """Some texts as they are, without padding."""
     is_token = batch["attention_mask"].bool()
-    outputs = {}
-    for start in range(0, len(rows), ROWS):
-        some = rows[start : start + ROWS]
-        texts = [shortened(batch, row, is_token[row]) for row in some]
-        outputs |= dict(zip(some, model(joined(texts)), strict=True))
-    return outputs
+    return [shortened(batch, row, is_token[row]) for row in rows]
 
 
-@torch.no_grad()
 def leave_one_out(model: Any, batch: Batch, members: Tensor, places: list[tuple[int, int]]) -> Tensor:
     """Algorithm 1: |change of the output| without an item; each shortened text runs whole.
 
@@ -175,87 +161,57 @@ def leave_one_out(model: Any, batch: Batch, members: Tensor, places: list[tuple[
         places: (text, item) of those to leave out.
     """
     is_token = batch["attention_mask"].bool()
-    before = outputs_of(model, batch, sorted({row for row, _ in places}))
-    changes = []
-    for start in range(0, len(places), ROWS):
-        some = places[start : start + ROWS]
-        texts = [shortened(batch, row, is_token[row] & (members[row] != item)) for row, item in some]
-        for (row, _), after in zip(some, model(joined(texts)), strict=True):
-            changes.append((after - before[row]).abs())
-    return torch.stack(changes)
+    rows = sorted({row for row, _ in places})
+    texts = whole_texts(batch, rows)
+    for row, item in places:
+        texts.append(shortened(batch, row, is_token[row] & (members[row] != item)))
+    found = outputs(model, texts)
+    before = dict(zip(rows, found[: len(rows)], strict=True))
+    return (found[len(rows) :] - torch.stack([before[row] for row, _ in places])).abs()
 
 
 @torch.no_grad()
 def permutations(model: PlainModel, batch: Batch, count: int) -> Tensor:
-    """Algorithm 2: the median change of the output under so many permutations of a text's weights."""
+    """Algorithm 2: the median change of the output under so many permutations of a text's weights, decoded together.
+
+    A text's permutations are the orders of rows of random numbers.
+    """
     medians = []
     for part in parts(batch):
         states, mask = model.read(part)
         attention = model.pool(states, mask)
-        before = model.decode(states, attention)
-        after = [model.decode(states, _permuted(attention, mask)) for _ in range(count)]
-        medians.append((torch.stack(after, 1) - before[:, None]).abs().median(1).values)
+        before = model.decode(states, attention[:, None])
+        numbers = torch.rand(len(mask), count, mask.shape[1])  # (B, K, T)
+        order = numbers.masked_fill(~mask[:, None], 2.0).argsort(-1)
+        permuted = attention[:, None].expand_as(order).gather(2, order)
+        medians.append((model.decode(states, permuted) - before).abs().median(1).values)
     return torch.cat(medians)
 
 
-def _permuted(attention: Tensor, mask: Tensor) -> Tensor:
-    """The weights of each text in another order."""
-    permuted = attention.clone()
-    for row, n in enumerate(mask.sum(1).tolist()):
-        permuted[row, :n] = attention[row, torch.randperm(n)]
-    return permuted
-
-
-def adversary(model: PlainModel, batch: Batch, steps: int, k: int = 5) -> Tensor:
-    """Algorithm 3: k alternatives by steps of Adam, decoded through the hidden states."""
-    alternatives = []
-    for part in parts(batch):
-        with torch.no_grad():
-            states, mask = model.read(part)
-            attention = model.pool(states, mask)
-            before = model.decode(states, attention)[:, None]
-        padding = ~mask[:, None]
-        scores = (3 * torch.randn(len(mask), k, mask.shape[1])).requires_grad_()
-        optimizer = torch.optim.Adam([scores], lr=0.01, amsgrad=True)
-        for _ in range(steps):
-            other = scores.masked_fill(padding, float("-inf")).softmax(-1)
-            change = (model.decode(states[:, None], other) - before).abs()
-            apart = jsd(other[:, :, None], other[:, None]).sum((1, 2)) / k**2
-            loss = (500 * (change - 0.01).relu() - jsd(other, attention[:, None])).sum() - apart.sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        alternatives.append(scores.detach().masked_fill(padding, float("-inf")).softmax(-1))
-    return torch.cat(alternatives)
-
-
 @torch.no_grad()
-def flips(model: PlainModel, batch: Batch, rows: range) -> list[int]:
+def flips(model: PlainModel, batch: Batch) -> list[int]:
     """Items removed, the most attended first and what remains divided by its sum, until the decision changes."""
-    return [_removed(model, batch, row) for row in rows]
+    return [_removed(model, text) for text in whole_texts(batch, range(len(batch["input_ids"])))]
 
 
-def _removed(model: PlainModel, batch: Batch, row: int) -> int:
-    """All items of a text whose decision never changes."""
-    states, mask = model.read(shortened(batch, row, batch["attention_mask"][row].bool()))
-    weights = model.pool(states, mask)[0]
-    decision = bool(model.decode(states[0], weights) > 0.5)
-    order = weights.argsort(descending=True).tolist()
-    for size, place in enumerate(order, 1):
-        weights[place] = 0
-        total = weights.sum()
-        remaining = weights / total if total > 0 else weights
-        if bool(model.decode(states[0], remaining) > 0.5) != decision:
-            return size
-    return len(order)
+def _removed(model: PlainModel, text: Batch) -> int:
+    """Of one text; all of its items where the decision never changes."""
+    states, mask = model.read(text)
+    weights = model.pool(states, mask)  # (1, T)
+    rank = weights[0].argsort(descending=True).argsort()
+    size = torch.arange(len(rank) + 1)[:, None]
+    remaining = weights * (rank >= size)  # (K, T): without none, the first, the first two, ...
+    remaining = remaining / remaining.sum(1, keepdim=True).clamp(min=1e-30)
+    decisions = model.decode(states, remaining[None])[0] > 0.5
+    changed = (decisions != decisions[0]).nonzero()
+    return int(changed[0]) if len(changed) else len(rank)
 
 
-@torch.no_grad()
-def erasure(model: Any, batch: Batch, members: Tensor, attention: Tensor, shares: list[float], rows: range) -> Tensor:
-    """Comprehensiveness and sufficiency of attention: a text without its top items, and of these alone, a share."""
-    texts: list[Batch] = []
+def erasure(model: Any, batch: Batch, members: Tensor, attention: Tensor, shares: list[float]) -> Tensor:
+    """Comprehensiveness and sufficiency of attention: texts without their top items, and of these alone, a share."""
+    texts = whole_texts(batch, range(len(members)))
     rows_of_texts: list[int] = []  # the text that each was made of
-    for row in rows:
+    for row in range(len(members)):
         is_token, items = batch["attention_mask"][row].bool(), members[row].unique()
         items = items[items >= 0]
         no_item = members[row] < 0  # special tokens and padding
@@ -265,9 +221,8 @@ def erasure(model: Any, batch: Batch, members: Tensor, attention: Tensor, shares
             texts.append(shortened(batch, row, is_token & ~top))
             texts.append(shortened(batch, row, is_token & (top | no_item)))
             rows_of_texts += [row, row]
-    before = outputs_of(model, batch, list(rows))
-    after = torch.cat([model(joined(texts[start : start + ROWS])) for start in range(0, len(texts), ROWS)])
-    return torch.stack([before[row] for row in rows_of_texts]) - after
+    found = outputs(model, texts)
+    return found[rows_of_texts] - found[len(members) :]
 
 
 def hidden(model: PlainModel, batch: Batch, states: list[tuple[int, int]]) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,9 +50,9 @@ class Setup:
     def stock(self) -> bool:
         return self.name == "MiniLM"
 
-    def plain(self) -> Any:
+    def plain(self) -> plain.PlainModel:
         """The baseline with the same weights."""
-        return plain.PlainStock(self.model.model) if self.stock else plain.PlainModel(self.model)
+        return plain.PlainModel(self.model)
 
     @torch.no_grad()
     def encoded(self) -> Encoded:
@@ -125,7 +124,7 @@ def _pieces(lengths: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
     return {"input_ids": ids, "attention_mask": mask.long(), "special_tokens_mask": special}
 
 
-def minilm_folder() -> Path:
+def weights_folder() -> Path:
     """Where the weights lie.
 
     Raises:
@@ -143,10 +142,4 @@ def _minilm() -> Any:
 
     disable_progress_bar()
     set_verbosity_error()
-    return BertForSequenceClassification.from_pretrained(minilm_folder()).eval()
-
-
-def trained(setup: Setup) -> tuple[Any, Any]:
-    """Copies of ours and of the baseline, to be trained."""
-    ours = copy.deepcopy(setup.model)
-    return ours.train(), plain.PlainModel(ours).train()
+    return BertForSequenceClassification.from_pretrained(weights_folder()).eval()

@@ -1,19 +1,22 @@
-"""What is measured of the tests and of importance, beside the same as its definition reads (plain.py)."""
+"""What is measured of own models: tests and importance, beside the same as its definition reads and as its authors did.
+
+The peers are plain.py and originals.py. What is measured of a fine-tuned MiniLM stands in minilm_stages.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import originals
 import plain
 import torch
-from measure import AbsentError, Case
+from measure import Case, Peer
 from setups import Setup
 from torch import Tensor
 
 from attn_faithful.attributions.base import Request, attribute
 from attn_faithful.attributions.hidden import hidden_gradient_importance
-from attn_faithful.evaluators.adversarial_search import FAST, search
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.evaluators.erasure import ErasureSettings
 from attn_faithful.evaluators.flips import FlipSettings
@@ -21,8 +24,8 @@ from attn_faithful.evaluators.permutation import PermutationSettings
 from attn_faithful.functional.adversary import exact_adversary
 from attn_faithful.functional.erasure import SHARES
 
-PERMUTATIONS, STEPS = 100, 500
-NO_STATES = "gives no states, one a token"
+PERMUTATIONS = 100
+LOOP, AUTHORS = "loop", "authors"
 
 Stage = Callable[[Setup], Case]
 STAGES: dict[str, Stage] = {}
@@ -45,34 +48,32 @@ def gradients(setup: Setup) -> Case:
     encoded, model = setup.encoded(), setup.plain()
 
     def same(ours: Tensor, theirs: Tensor) -> bool:
-        if setup.stock or setup.name == "HAN":  # its items are sentences; both are compared in the tests
-            return True
         return close(ours.nan_to_num(), theirs)
 
-    return Case(
-        len(setup),
-        lambda: source("input_x_gradient", setup, encoded),
+    plainly = Peer(
+        LOOP,
         lambda: plain.gradients(model, setup.batch),
-        check=same,
+        check=None if setup.name == "HAN" else same,  # its items are sentences; both are compared in the tests
     )
+    return Case(len(setup), lambda: source("input_x_gradient", setup, encoded), [plainly])
 
 
 @stage("leave-one-out")
 def leave_one_out(setup: Setup) -> Case:
     encoded, model = setup.encoded(), setup.plain()
     members = setup.members(encoded)
-    some, work = _sample(encoded.content, 64 if setup.batch["input_ids"].shape[1] < 1000 else 8)
+    longest = setup.batch["input_ids"].shape[1]
+    some, work = _sample(encoded.content, 64 * len(setup) if longest < 1000 else 8)
 
     def same(ours: Tensor, theirs: Tensor) -> bool:
         return close(torch.stack([ours[row, item] for row, item in some]), theirs)
 
-    return Case(
-        len(setup),
-        lambda: source("leave_one_out", setup, encoded),
-        lambda: plain.leave_one_out(model, setup.batch, members, some),
-        work,
-        same,
-    )
+    peers = [Peer(LOOP, lambda: plain.leave_one_out(model, setup.batch, members, some), work, same)]
+    if setup.name != "HAN":
+        every = max(1, longest // 32)
+        share = len(range(0, longest, every)) / longest
+        peers.append(Peer(AUTHORS, lambda: originals.leave_one_out(model, setup.batch, every), share))
+    return Case(len(setup), lambda: source("leave_one_out", setup, encoded), peers)
 
 
 def _sample(content: Tensor, most: int) -> tuple[list[tuple[int, int]], float]:
@@ -87,68 +88,39 @@ def _sample(content: Tensor, most: int) -> tuple[list[tuple[int, int]], float]:
 def permutations(setup: Setup) -> Case:
     settings = PermutationSettings(PERMUTATIONS, identity=True)  # as many for every text, as the loop has
     block, model = setup.block(setup.encoded()), setup.plain()
-    run = EVALUATORS["permutation"].run
-    if setup.stock:
-        return Case(len(setup), lambda: run(block, settings), lambda: _forwards(model, setup, 2), 2 / PERMUTATIONS)
-    return Case(
-        len(setup),
-        lambda: run(block, settings),
-        lambda: plain.permutations(model, setup.batch, PERMUTATIONS),
-    )
-
-
-@torch.no_grad()
-def _forwards(model: Any, setup: Setup, count: int) -> None:
-    """A stock model runs whole under each alternative."""
-    for _ in range(count):
-        model(setup.batch)
+    peers = [
+        Peer(LOOP, lambda: plain.permutations(model, setup.batch, PERMUTATIONS)),
+        Peer(AUTHORS, lambda: originals.permutations(model, setup.batch, PERMUTATIONS)),
+    ]
+    return Case(len(setup), lambda: EVALUATORS["permutation"].run(block, settings), peers)
 
 
 @stage("adversary")
 def adversary(setup: Setup) -> Case:
     encoded, model = setup.encoded(), setup.plain()
-    if setup.stock:
-        block = setup.block(encoded)
-        return Case(len(setup), lambda: search(block, FAST), lambda: _descents(model, setup, 5), 1 / STEPS)
     logits = encoded.affine.token_logits.double() + encoded.affine.bias.double()[:, None]
     margins, items = logits[..., 1] - logits[..., 0], encoded.content
     steps = 50 if items.shape[1] < 1000 else 5
-    return Case(
-        len(setup),
-        lambda: exact_adversary(encoded.attention[:, 0], items, margins, 0.01),
-        lambda: plain.adversary(model, setup.batch, steps),
-        steps / STEPS,
-    )
-
-
-def _descents(model: Any, setup: Setup, k: int) -> None:
-    """One step of the search: k copies of each text forward and back."""
-    many = {name: value.repeat_interleave(k, 0) for name, value in setup.batch.items()}
-    embedded = model.embedding(many["input_ids"]).detach().requires_grad_()
-    model(many, embedded).sum().backward()
-    model.zero_grad(set_to_none=True)
+    authors = Peer(AUTHORS, lambda: originals.adversary(model, setup.batch, steps), steps / originals.STEPS)
+    return Case(len(setup), lambda: exact_adversary(encoded.attention[:, 0], items, margins, 0.01), [authors])
 
 
 @stage("flips")
 def flips(setup: Setup) -> Case:
-    block = setup.block(setup.encoded())
+    block, model = setup.block(setup.encoded()), setup.plain()
     settings = FlipSettings(rankings=["attention"], single=[], random=0, greedy=False)
-    run = EVALUATORS["flips"].run
-    if setup.stock:
-        model, most = setup.plain(), int(block.encoded.content.sum(1).max())
-        return Case(len(setup), lambda: run(block, settings), lambda: _forwards(model, setup, 1), 1 / most)
-    model, rows = setup.plain(), range(len(setup))
+    lengths = block.encoded.content.sum(1).tolist()
 
     def same(ours: Any, theirs: list[int]) -> bool:
         sizes = _flip_sizes(ours.scores)
-        lengths = block.encoded.content.sum(1).tolist()
-        for row, size in zip(rows, theirs, strict=True):
+        for row, size in enumerate(theirs):
             # one that never flips is NaN here, and goes to the end there
             if f"t{row}" in sizes and size not in (sizes[f"t{row}"], lengths[row]):
                 return False
         return True
 
-    return Case(len(setup), lambda: run(block, settings), lambda: plain.flips(model, setup.batch, rows), check=same)
+    plainly = Peer(LOOP, lambda: plain.flips(model, setup.batch), check=same)
+    return Case(len(setup), lambda: EVALUATORS["flips"].run(block, settings), [plainly])
 
 
 def _flip_sizes(scores: Any) -> dict[str, float]:
@@ -162,32 +134,22 @@ def _flip_sizes(scores: Any) -> dict[str, float]:
 def erasure(setup: Setup) -> Case:
     settings, model, encoded = ErasureSettings(["attention"]), setup.plain(), setup.encoded()
     members, shares = setup.members(encoded), list(SHARES)
-    rows = range(len(setup))
-    return Case(
-        len(setup),
-        # a block anew each time: it remembers what it has asked
-        lambda: EVALUATORS["erasure"].run(setup.block(encoded), settings),
-        lambda: plain.erasure(model, setup.batch, members, encoded.over_items, shares, rows),
-    )
+    plainly = Peer(LOOP, lambda: plain.erasure(model, setup.batch, members, encoded.over_items, shares))
+    # a block anew each time: it remembers what it has asked
+    return Case(len(setup), lambda: EVALUATORS["erasure"].run(setup.block(encoded), settings), [plainly])
 
 
 @stage("hidden-state importance")
 def hidden(setup: Setup) -> Case:
-    if setup.stock:
-        raise AbsentError(NO_STATES)
     site = setup.model.sites[0]
     with torch.no_grad():
         encoded = setup.model.encode(setup.batch, site)
-    if setup.name == "HAN":
-        return Case(len(setup), lambda: hidden_gradient_importance(setup.model, setup.batch, encoded))
-    model = setup.plain()
-    some, work = _sample(encoded.content, 16)
-    return Case(
-        len(setup),
-        lambda: hidden_gradient_importance(setup.model, setup.batch, encoded),
-        lambda: plain.hidden(model, setup.batch, some),
-        work,
-    )
+    peers = []
+    if setup.name != "HAN":
+        model = setup.plain()
+        some, work = _sample(encoded.content, 16)
+        peers.append(Peer(LOOP, lambda: plain.hidden(model, setup.batch, some), work))
+    return Case(len(setup), lambda: hidden_gradient_importance(setup.model, setup.batch, encoded), peers)
 
 
 def close(ours: Tensor, theirs: Tensor) -> bool:

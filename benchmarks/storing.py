@@ -15,8 +15,8 @@ import plain
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from measure import AbsentError, Case
-from setups import VOCABULARY, Setup, minilm_folder
+from measure import Case, Peer
+from setups import VOCABULARY, Setup, weights_folder
 from stages import stage
 
 from attn_faithful.data.encoding import encode_texts
@@ -51,7 +51,7 @@ def _stock_words() -> tuple[Any, list[str]]:
     """MiniLM's tokenizer, and words that are one token each."""
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(minilm_folder())
+    tokenizer = AutoTokenizer.from_pretrained(weights_folder())
     return tokenizer, [word for word in sorted(tokenizer.get_vocab()) if word.isalpha() and len(word) > 3]
 
 
@@ -74,10 +74,12 @@ def task_of(setup: Setup, tests: list[str]) -> Task:
 
 @stage("encode to disk")
 def encode_to_disk(setup: Setup) -> Case:
-    task, model = task_of(setup, []), setup.plain()
+    task = task_of(setup, [])
     if setup.stock:
-        model.model = copy.deepcopy(model.model)
-        model.model.set_attn_implementation("eager")  # the only one that gives its attention
+        model = copy.deepcopy(setup.model.model)
+        model.set_attn_implementation("eager")  # the only one that gives its attention
+    else:
+        model = setup.plain()
     tokenizer, rows = texts_of(setup)
     target = Path(tempfile.mkdtemp())
 
@@ -85,7 +87,8 @@ def encode_to_disk(setup: Setup) -> Case:
         shutil.rmtree(target / "ours", ignore_errors=True)
         evaluate_task(task, target / "ours")
 
-    return Case(len(setup), ours, lambda: _plainly(setup, model, tokenizer, rows, target / "plain.parquet"))
+    plainly = Peer("loop", lambda: _plainly(setup, model, tokenizer, rows, target / "plain.parquet"))
+    return Case(len(setup), ours, [plainly])
 
 
 @torch.no_grad()
@@ -121,15 +124,13 @@ def _run(setup: Setup, model: Any, batch: plain.Batch) -> tuple[torch.Tensor, to
     if not setup.stock:
         return model.attended(batch)
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    outputs = model.model(**inputs, output_attentions=True)
+    outputs = model(**inputs, output_attentions=True)
     return outputs.logits.softmax(-1)[:, 1], outputs.attentions[-1].mean(1)[:, 0]
 
 
 @stage("report")
 def reporting(setup: Setup) -> Case:
     """Tables, figures and a page of a run with three tests; what they are made of does not depend on the encoder."""
-    if setup.name != "MLP":
-        raise AbsentError("as for the MLP")
     folder = Path(tempfile.mkdtemp())
     run = evaluate_task(task_of(setup, ["correlation", "permutation", "entropy"]), folder)
     return Case(len(setup), lambda: report([run.path], folder / "report"))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import plain
 import torch
-from measure import AbsentError, Case, Record, alternating, best, forget_peak, peak, resident
+from measure import Case, Peer, Record, alternating, best, forget_peak, peak, resident
 from setups import EMBEDDING, HIDDEN, VOCABULARY, Setup, classifier, setup
 from stages import stage
 from torch import Tensor, nn
@@ -72,8 +72,6 @@ def plain_step(model: nn.Module, loss: Callable[[], Tensor], fused: bool | None 
 
 @stage("training step")
 def training_step(case_setup: Setup) -> Case:
-    if case_setup.stock:
-        raise AbsentError("transformers trains it")
     labels = torch.arange(len(case_setup)) % 2
     model, theirs = copy.deepcopy(case_setup.model).train(), plain.PlainModel(case_setup.model).train()
     ours = stepping(trainer_of(AttentionTrainer, model, TrainSettings()), model, {**case_setup.batch, "labels": labels})
@@ -84,7 +82,7 @@ def training_step(case_setup: Setup) -> Case:
     def same(own: Tensor, other: Tensor) -> bool:
         return case_setup.name in ("HAN", "Transformer") or abs(float(own) - float(other)) < 1e-4  # those have dropout
 
-    return Case(len(case_setup), ours, plain_step(theirs, loss), check=same)
+    return Case(len(case_setup), ours, [Peer("loop", plain_step(theirs, loss), check=same)])
 
 
 @stage("twin training step")
@@ -105,7 +103,7 @@ def twin_step(case_setup: Setup) -> Case:
         chance, attention = theirs.attended(case_setup.batch)
         return ((chance - target).abs() - plain.jsd(attention, weights) / np.log(2)).mean()
 
-    return Case(len(case_setup), ours, plain_step(theirs, loss))
+    return Case(len(case_setup), ours, [Peer("loop", plain_step(theirs, loss))])
 
 
 def _stock_twin(case_setup: Setup) -> Case:
@@ -128,7 +126,7 @@ def _stock_twin(case_setup: Setup) -> Case:
         apart = torch.stack([plain.jsd(a, b).mean() for a, b in layers]).mean() / np.log(2)
         return output_tvd(of_twin.logits.softmax(-1), of_base.logits.softmax(-1), False).mean() - apart
 
-    return Case(len(case_setup), ours, plain_step(theirs, loss))
+    return Case(len(case_setup), ours, [Peer("loop", plain_step(theirs, loss))])
 
 
 def recurrent(length: int, record: Record, enough: float = 1.5) -> None:
