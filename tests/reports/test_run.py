@@ -9,10 +9,11 @@ import pytest
 
 from attn_faithful._checks import InputError
 from attn_faithful.reports.paper_numbers import Claim, PaperNumbers, read_recipe, write_recipe
+from attn_faithful.reports.result import Result
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.run_search import find, read_runs
 from attn_faithful.store import RunFolder
-from tests.reports.altered import CELLS, LSTM, MLP, copied
+from tests.reports.altered import CELLS, LSTM, MLP, copied, edit
 
 
 def test_runs_come_in_the_order_of_their_numbers(tmp_path):
@@ -177,3 +178,12 @@ def test_recipe_round_trip(tmp_path):
     (tmp_path / "recipe.json").write_text("[]")
     with pytest.raises(InputError, match=r"recipe.json is damaged"):
         read_recipe(tmp_path)
+
+
+def test_the_table_of_a_run_without_tests_has_its_columns_and_no_row(tmp_path):
+    folder = copied(tmp_path / "run")
+    edit(folder / "summary.json", tests=[])
+    result = Result(folder)
+    for table in (result.table(), result.table(by_class=True)):
+        assert len(table) == 0
+        assert {"test", "metric", "source", "mean", "n", "reasons", "direction"} <= set(table.columns)

@@ -10,6 +10,22 @@ from attn_faithful.records.json_values import Json, known_fields, numbers_define
 ALL = "all"  # the group of records over all examples
 
 
+COLUMNS = [
+    "test",
+    "metric",
+    "site",
+    "source",
+    "class",
+    "mean",
+    "std",
+    "low",
+    "high",
+    "n",
+    "n_undefined",
+    "reasons",
+]  # of a record of one run, in summary.json
+
+
 @dataclass(frozen=True)
 class ScoreRecord:
     """One number of a test over the examples of a group: a row of the tables of tests.

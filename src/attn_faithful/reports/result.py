@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attn_faithful.records.scores import ALL
+from attn_faithful.records.scores import ALL, COLUMNS
 from attn_faithful.reports.answer.answer import Answer, answer
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.figures.display import Figures
@@ -37,7 +37,7 @@ class Result(Run):
         """
         import pandas as pd
 
-        frame = pd.DataFrame([strict(record.as_json()) for record in self.records])
+        frame = pd.DataFrame([strict(record.as_json()) for record in self.records], columns=COLUMNS)
         directions: list[str | None] = []
         meanings: list[str | None] = []
         for name in frame["metric"]:
