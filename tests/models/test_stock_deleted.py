@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.stock import deletion
+from attn_faithful.models.stock import packing
 from attn_faithful.models.stock.model import StockModel
 from tests.models.stock_families import NAMES, PAD, VOCABULARY, build, read, texts, wrapped
 from tests.models.test_stock import alternatives, check_close
@@ -48,7 +48,7 @@ def test_how_many_run_together_changes_nothing(name, monkeypatch):
     model, batch = wrapped(name), texts()
     keep = kept(batch, 3)
     whole = model.without(batch, keep)
-    monkeypatch.setattr(deletion, "CELLS", 2 * 9)
+    monkeypatch.setattr(packing, "CPU", packing.Load(activations=2 * 9 * model.width, padding=0))
     check_close(model.without(batch, keep), whole)
 
 
@@ -81,7 +81,7 @@ def test_the_cost_of_long_texts(monkeypatch):
     """Each shorter text is run once, and never so many at a time that their attention fills the memory (case C27)."""
     size, shapes = 512, []
 
-    def run(self, inputs, trace):
+    def predicted(self, inputs):
         shapes.append(inputs["input_ids"].shape)
         return torch.zeros(len(inputs["input_ids"]), 3, dtype=torch.float64)
 
@@ -89,7 +89,7 @@ def test_the_cost_of_long_texts(monkeypatch):
     keep = ~torch.eye(size, dtype=torch.bool)[None]
     batch = {"input_ids": 7 + torch.arange(size)[None] % 37, "attention_mask": torch.ones(1, size).long()}
     with monkeypatch.context() as counting:
-        counting.setattr(StockModel, "run", run)
+        counting.setattr(StockModel, "predicted", predicted)
         model.without(batch, keep)
     assert sum(rows for rows, _ in shapes) == size
     assert {length for _, length in shapes} == {size - 1}

@@ -103,6 +103,8 @@ class Request:
         site: the name of the site; only sources of several layers need it.
         label: of a multi-label model, the index of the one label that is judged; its two classes are no and yes.
         memory: values that a source keeps for the same request of another label.
+        deletions: ``deletions(keep (B, K, T)) -> logits (B, K, C)`` of some items alone, which tests share as well;
+            None to ask the model.
 
     Raises:
         InputError: a target of another shape, or of a class that does not exist.
@@ -119,6 +121,7 @@ class Request:
     site: str = ""
     label: int | None = None
     memory: dict[str, Any] = field(default_factory=dict)
+    deletions: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", adapted(self.model))

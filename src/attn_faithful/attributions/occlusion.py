@@ -114,11 +114,17 @@ def _deleted(request: Request) -> Tensor:
         exists = part < counts[:, None]
         nothing = content.new_zeros(*place.shape, content.shape[1])
         deleted = nothing.scatter(2, place[:, :, None], exists[:, :, None])  # (B, K, T)
-        keep = _kept_tokens(request, ~deleted)
         row, k = exists.nonzero(as_tuple=True)
-        shortened = request.model.without(request.batch, keep)  # (B, K, C)
+        shortened = _without(request, ~deleted)  # (B, K, C)
         without[row, place[row, k]] = shortened[row, k].to(without.dtype)
     return without
+
+
+def _without(request: Request, kept_items: Tensor) -> Tensor:
+    """Logits (B, K, C) of the texts with some of their items (B, K, T) alone."""
+    if request.deletions is not None:
+        return request.deletions(kept_items)
+    return request.model.without(request.batch, _kept_tokens(request, kept_items))
 
 
 def _kept_tokens(request: Request, kept_items: Tensor) -> Tensor:
@@ -153,7 +159,7 @@ def _substituted(request: Request, operator: str) -> Tensor:
     def run(rows: Tensor, ids: Tensor) -> Tensor:
         batch = {name: values[rows] for name, values in others.items()}
         batch["input_ids"] = ids
-        logits: Tensor = request.model.encode(batch, request.model.sites[0]).logits
+        logits: Tensor = request.model.logits_of(batch)
         return logits
 
     return _replaced(request, request.batch["input_ids"], token, run)

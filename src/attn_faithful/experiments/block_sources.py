@@ -117,6 +117,7 @@ class BlockSources:
             seed=self.settings.seed,
             token_ids=self.evaluated.token_ids,
             site=self.block.site,
+            deletions=self.block.without if self.evaluated.model.layered else None,
         )
 
 

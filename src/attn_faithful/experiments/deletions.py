@@ -80,10 +80,11 @@ class ItemDeletions:
         most = max((len(places) for places in unknown), default=0)
         if not most:
             return
-        # a text with fewer of them is run undeleted in the places that are left, which costs least
+        # a text with fewer of them has in the places that are left what costs least: no token, which is run once for
+        # all texts; or all of its tokens, where a model reads no whole text again
         texts, _, tokens = keep.shape
         # (B, most, T)
-        once = keep.new_ones(texts, most, tokens)
+        once = keep.new_full((texts, most, tokens), not self.model.layered)
         for row, places in enumerate(unknown):
             once[row, : len(places)] = keep[row, list(places.values())]
         chunk_size = max(1, CELLS // max(1, texts * tokens))

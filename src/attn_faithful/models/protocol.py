@@ -150,6 +150,10 @@ class AttentionModel:
         """Run the model once and return what it did at ``site``."""
         raise TypeError("a model defines encode")
 
+    def logits_of(self, batch: Batch) -> Tensor:
+        """Logits (B, C) of texts whose attention nobody asks for."""
+        return self.encode(batch, self.sites[0]).logits
+
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the model run again.
 

@@ -7,57 +7,40 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
-from attn_faithful.models.stock.forward import StockForward
-from attn_faithful.models.stock.interface import Trace
+
+Inputs = dict[str, Tensor]
+Predict = Callable[[Tensor, Callable[[Tensor, int], Inputs]], Tensor]
 
 
-def logits_without(
-    model: StockForward,
-    inputs: dict[str, Tensor],
-    keep: Tensor,
-    cost: Callable[[int], int],
-) -> Tensor:
-    """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted, the longest texts first.
+def logits_without(inputs: Inputs, keep: Tensor, predict: Predict, padding: int) -> Tensor:
+    """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted; equal shortened texts are run once.
 
     Args:
-        model: that is run.
-        inputs: what it reads of a batch.
+        inputs: what the model reads of a batch.
         keep: bool.
-        cost: of `AttentionModel`.
+        predict: see `StockModel.predicted_in_parts`.
+        padding: the id that padding is filled with.
     """
     mask = inputs["attention_mask"].bool()  # (B, T)
     first = first_equal(inputs, keep)  # (B, K)
-    kept = (mask[:, None] & keep).flatten(0, 1)  # (B * K, T)
-    lengths = kept.sum(-1)  # (B * K,)
-    text = torch.arange(len(keep), device=keep.device).repeat_interleave(keep.shape[1])  # (B * K,)
-    distinct = is_first(first).flatten()  # (B * K,)
-    order = lengths.argsort(descending=True, stable=True)
-    order = order[distinct[order]]
-    classes = model.config.num_labels
-    logits = torch.zeros(len(lengths), classes, device=keep.device, dtype=torch.float64)
-    done = 0
-    with model.analysing():
-        while done < len(order):
-            longest = max(1, int(lengths[order[done]]))
-            size = max(1, CELLS // cost(longest))
-            rows = order[done : done + size]
-            shortened = _shortened(inputs, text[rows], kept[rows], longest)
-            ids = shortened["input_ids"]
-            there = shortened["attention_mask"].bool()
-            shortened["input_ids"] = torch.where(there, ids, model.pad_token_id)
-            logits[rows] = model.run(shortened, Trace()).double()
-            done += len(rows)
+    distinct = is_first(first).flatten().nonzero()[:, 0]  # (R,)
+    kept = read.flatten(0, 1)[distinct]  # (R, T)
+    text = distinct // max(1, keep.shape[1])  # (R,)
+
+    def shortened(rows: Tensor, length: int) -> Inputs:
+        chosen = _shortened(inputs, text[rows], kept[rows], length)
+        is_token = chosen["attention_mask"].bool()
+        return {**chosen, "input_ids": torch.where(is_token, chosen["input_ids"], padding)}
+
+    logits_of_distinct = predict(kept.sum(-1), shortened)  # (R, C)
+    classes = logits_of_distinct.shape[-1]
+    logits = logits_of_distinct.new_zeros(first.numel(), classes)
+    logits[distinct] = logits_of_distinct
     return from_first(logits.view(*keep.shape[:2], classes), first)
 
 
-def _shortened(
-    inputs: dict[str, Tensor],
-    text: Tensor,
-    kept: Tensor,
-    length: int,
-) -> dict[str, Tensor]:
+def _shortened(inputs: Inputs, text: Tensor, kept: Tensor, length: int) -> Inputs:
     """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``length`` places."""
     order = torch.argsort(~kept, dim=1, stable=True)[:, :length]  # (P, length)
     shortened = {}

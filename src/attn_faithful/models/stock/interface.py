@@ -49,6 +49,25 @@ class Call:
     parameters: Mapping[str, float]
 
 
+class OutputKnownError(Exception):
+    """Ends a block whose attention has given the one row that is asked for; caught where the block was called."""
+
+
+@dataclass
+class OneRow:
+    """The one row of a call that is asked for: the rest of its block is run for this row alone, later.
+
+    Attributes:
+        call: by number.
+        place: the row of each text, (B,).
+        output: of the attention function, (B, 1, H, D); None before the call.
+    """
+
+    call: int
+    place: Tensor
+    output: Tensor | None = None
+
+
 @dataclass
 class Trace:
     """What to read and what to replace in one forward; calls are counted in their order.
@@ -57,19 +76,33 @@ class Trace:
         read: calls to keep; None for all.
         alter: call -> what becomes of its weights.
         values: call -> its output (B, Q, H, D), whatever the layer gives.
+        one_row: the call that ends its block once one row is known; None for whole forwards.
         projection: what makes weights of scores.
         seen: the calls that were kept.
         count: calls so far.
         inside: whether the attention function is at work.
+        known_mask, known_answer: the mask that `lets_all` saw last, and what it said.
     """
 
     read: set[int] | None = field(default_factory=set)
     alter: Mapping[int, Alter] = field(default_factory=dict)
     values: Mapping[int, Callable[[], Tensor]] = field(default_factory=dict)
+    one_row: OneRow | None = None
     projection: str = "softmax"
     seen: dict[int, Call] = field(default_factory=dict)
     count: int = 0
     inside: bool = False
+    known_mask: Tensor | None = None
+    known_answer: bool = False
+
+    def lets_all(self, mask: Tensor | None) -> bool:
+        """Whether a mask lets every token attend to every other; False where asking would make a device wait."""
+        if mask is None or mask.dtype != torch.bool or mask.device.type != "cpu":
+            return False
+        if mask is not self.known_mask:  # layers share their masks
+            self.known_mask = mask
+            self.known_answer = bool(mask.all())
+        return self.known_answer
 
 
 def register() -> None:
@@ -127,10 +160,25 @@ def _attend(
     trace: Trace = kwargs.pop(KEYWORD, None) or Trace()
     trace.inside = True
     try:
-        options = {name: kwargs[name] for name in _OPTIONS if name in kwargs}
-        return _weighed(trace, module, query, key, value, attention_mask, _Options(**options))
+        options = _Options(**{name: kwargs[name] for name in _OPTIONS if name in kwargs})
+        one_row = trace.one_row
+        if one_row is None or one_row.call != trace.count:
+            return _weighed(trace, module, query, key, value, attention_mask, options)
+        place = one_row.place
+        bias = _row_of(options.position_bias, place)
+        of_row = (_row_of(query, place), key, value, _row_of(attention_mask, place))
+        one_row.output, _ = _weighed(trace, module, *of_row, replace(options, position_bias=bias))
+        raise OutputKnownError
     finally:
         trace.inside = False
+
+
+def _row_of(values: Tensor | None, place: Tensor) -> Tensor | None:
+    """One row (B, ., 1, .) of each text, of values (B or 1, ., Q, .) at ``place`` (B,)."""
+    if values is None:
+        return None
+    of_each_text = values.expand(len(place), *values.shape[1:])
+    return of_each_text[torch.arange(len(place), device=place.device), :, place][:, :, None]
 
 
 def _weighed(
@@ -158,6 +206,9 @@ def _weighed(
     altered = call in trace.alter
     plain = projection == "softmax" and options.softcap is None and not options.dropout
     if plain and not (read or altered) and not torch.is_grad_enabled():
+        if trace.lets_all(attention_mask) and options.position_bias is None:
+            attended = nn.functional.scaled_dot_product_attention(query, key, value, scale=options.scaling)
+            return attended.transpose(1, 2).contiguous(), query.new_empty(0)
         return _unseen(query, key, value, attention_mask, options), query.new_empty(0)
     scores = _scores(query, key, options)  # (B, H, Q, T)
     allowed = _allowed(attention_mask, scores)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.interface import OutputKnownError, Trace
 
 Wrapped = Callable[[int, Callable[..., Any]], Callable[..., Any]]
 
@@ -114,6 +114,30 @@ class Blocks:
             return called
 
         with self._patched(wrapped) if count else nullcontext():
+            yield
+
+    @contextmanager
+    def ending(self, count: int, outputs: dict[int, Any]) -> Iterator[None]:
+        """The block after ``count`` steps ends where its attention says `OutputKnownError`, in the forward inside.
+
+        It gives what `keeping` noted of the block before it in its place, which what follows reads in vain.
+        """
+        place = -1
+
+        def wrapped(stack: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                nonlocal place
+                place += 1
+                if place != count:
+                    return forward(*args, **kwargs)
+                try:
+                    return forward(*args, **kwargs)
+                except OutputKnownError:
+                    return outputs[stack]
+
+            return called
+
+        with self._patched(wrapped):
             yield
 
     def _patched(self, wrapped: Wrapped) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_choice, check_shape
+from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded
 from attn_faithful.models.stock.decoder import Decoder, Reading
 from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Alter, Call, Trace, register
+from attn_faithful.models.stock.last_block import can_end_early, logits_by_one_row
+from attn_faithful.models.stock.packing import load_of, packed, widest
 from attn_faithful.models.stock.probe import Probe, tried
 from attn_faithful.models.stock.slots import Slots
 from attn_faithful.models.stock.thread_local import lock_of
@@ -64,6 +67,7 @@ class StockModel(StockForward):
         asked: what was chosen of queries, heads and layers; None for what was left to the defaults.
         skips: whether blocks whose outputs are known may be left out.
         single: whether at the last layer all tokens but the one that the classifier reads may be left out too.
+        ends_early: whether the last block may be run for that token alone where no attention is asked for.
 
     Raises:
         InputError: a model that does not use the interface, or only in part, no classifier, half precision (see
@@ -98,6 +102,7 @@ class StockModel(StockForward):
         check_model(inner)
         with lock_of(inner):  # what another thread puts in place of forwards is not what is looked at here
             super().__init__(inner)
+            self.width = widest(inner)
             self.probe: Probe = tried(self, outer)
             self._choose("auto", None, None)
             self._try_shortcuts()
@@ -121,9 +126,10 @@ class StockModel(StockForward):
 
     @torch.no_grad()
     def _try_shortcuts(self) -> None:
-        """Set `skips` and `single` where the logits past known blocks are those of the whole model."""
+        """Set `skips`, `single` and `ends_early` where the logits by a shortcut are those of the whole model."""
         self.skips = True
         self.single = True
+        self.ends_early = False
         for site in self.sites[:-1]:
             # the decoder asks these two whenever it is called
             self.skips = False
@@ -138,6 +144,12 @@ class StockModel(StockForward):
         self.single = True
         shortened = self._logits_of_first_positions(site)
         self.single = torch.allclose(shortened, complete, **CLOSE)
+        calls = len(self.probe.heads)
+        if self.needs_one_token(calls - 1) and can_end_early(self, calls):
+            with self.analysing():
+                complete = self.run(self.probe.texts, Trace())  # (B, C)
+                self.ends_early = True
+                self.ends_early = torch.allclose(self.predicted(self.probe.texts), complete, **CLOSE)
 
     def _logits_of_first_positions(self, site: str) -> Tensor:
         """Logits of the probe's texts where each head of a site sees only the first position that it may."""
@@ -196,6 +208,8 @@ class StockModel(StockForward):
             self.padded(inputs) as padded,
             embedding(self.model, padded["input_ids"], inputs_embeds),
         ):
+            if attention_weights is None and not (self.model.training or torch.is_grad_enabled()):
+                return StockOutput(self.predicted(padded))
             return StockOutput(self.run(padded, trace))
 
     def inputs(self, batch: Batch) -> dict[str, Tensor]:
@@ -261,6 +275,47 @@ class StockModel(StockForward):
         following = self.blocks.steps[before:]
         starts_block = bool(following) and following[0].first == call
         return starts_block and before > 0 and self.reading(call) == "token"
+
+    def predicted(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Logits (B, C) of what the model reads, by the shortest way; to be called under `analysing`."""
+        if not self.ends_early:
+            return self.run(inputs, Trace())
+        place = self.probe.place(inputs, self.config)
+        return logits_by_one_row(self, inputs, len(self.probe.heads), place)
+
+    @torch.no_grad()
+    def logits_of(self, batch: Batch) -> Tensor:
+        """Logits (B, C) of texts whose attention nobody asks for, cut behind their last tokens."""
+        inputs = self.inputs(batch)
+        length = inputs["input_ids"].shape[1]
+        places = torch.arange(1, length + 1, device=self.device)
+        lengths = (places * inputs["attention_mask"].bool()).amax(1)  # (B,)
+
+        def cut(rows: Tensor, longest: int) -> dict[str, Tensor]:
+            return {name: values[rows, :longest] for name, values in inputs.items()}
+
+        with self.analysing():
+            return self.predicted_in_parts(lengths, cut)
+
+    def texts_together(self, length: int) -> int:
+        """How many texts of so many tokens are run together: what the device's cache, and its memory, hold."""
+        by_width = load_of(self.device).activations // (self.width * length)
+        by_attention = CELLS // self.cost(length)
+        return max(1, min(by_width, by_attention))
+
+    def predicted_in_parts(self, lengths: Tensor, inputs_of: Callable[[Tensor, int], dict[str, Tensor]]) -> Tensor:
+        """Logits (R, C) of texts with so many tokens (R,), run with others of nearly their length.
+
+        Args:
+            lengths: of each text.
+            inputs_of: what the model reads of some of them (P,), in so many places.
+        """
+        load = load_of(self.device)
+        logits = torch.zeros(len(lengths), self.config.num_labels, device=self.device, dtype=torch.float64)
+        for rows in packed(lengths, self.texts_together, load.padding):
+            longest = max(1, int(lengths[rows[0]]))
+            logits[rows] = self.predicted(inputs_of(rows, longest)).double()
+        return logits
 
     def encode(self, batch: Batch, site: str) -> Encoded:
         """Run the model once and return what the heads did at one layer, or at all.
@@ -346,7 +401,8 @@ class StockModel(StockForward):
         shortened texts have equal logits.
         """
         check_shape("keep", keep, "B K T")
-        return logits_without(self, self.inputs(batch), keep, self.cost)
+        with self.analysing():
+            return logits_without(self.inputs(batch), keep, self.predicted_in_parts, self.pad_token_id)
 
 
 def _replaced_by(weights: Tensor) -> Alter:
