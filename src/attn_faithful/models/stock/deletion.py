@@ -25,7 +25,7 @@ def logits_without(inputs: Inputs, keep: Tensor, predict: Predict, padding: int)
     mask = inputs["attention_mask"].bool()  # (B, T)
     first = first_equal(inputs, keep)  # (B, K)
     distinct = is_first(first).flatten().nonzero()[:, 0]  # (R,)
-    kept = read.flatten(0, 1)[distinct]  # (R, T)
+    kept = (mask[:, None] & keep).flatten(0, 1)[distinct]  # (R, T)
     text = distinct // max(1, keep.shape[1])  # (R,)
 
     def shortened(rows: Tensor, length: int) -> Inputs:
