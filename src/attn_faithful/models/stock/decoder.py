@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from attn_faithful._checks import InputError
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import check_alternatives
+from attn_faithful.models.stock.changed_row import ChangedRow
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.layers import repeated, taken
@@ -46,6 +47,7 @@ class Decoder:
         reading: the forward with its own attention.
         slots: of each layer.
         place: (B,), the position of the one token that is needed after the layer's attention; None for all tokens.
+        changed_row: of a layer below the last, where only this token's row changes; None where all rows may.
         cost: of `AttentionModel`.
     """
 
@@ -55,12 +57,14 @@ class Decoder:
         reading: Reading,
         slots: list[Slots],
         place: Tensor | None,
+        changed_row: ChangedRow | None,
         cost: Callable[[int], int],
     ) -> None:
         self.model = model
         self.reading = reading
         self.slots = slots
         self.place = place
+        self.changed_row = changed_row
         self.cost = cost
 
     def __call__(self, weights: Tensor) -> Tensor:
@@ -108,6 +112,8 @@ class Decoder:
         with self.model.analysing():
             if self.place is not None:
                 return self._at_one_token(weights, text, self.place[text])
+            if self.changed_row is not None:
+                return self.changed_row.logits(self._outputs(weights, text), text)
             alter = {}
             counts = [each.count for each in self.slots]
             parts = weights.split(counts, dim=1)  # (R, slots of a layer, T) each
@@ -117,13 +123,20 @@ class Decoder:
 
     def _at_one_token(self, weights: Tensor, text: Tensor, place: Tensor) -> Tensor:
         """At the last layer, of other tokens the one that the classifier reads needs no more than their values."""
-        ((number, call),) = self.reading.calls.items()
-        row = self.slots[0].whole(weights, text)[:, :, None]  # (R, H, 1, T)
+        (number,) = self.reading.calls
+        output = self._outputs(weights, text)
+        return self._continued(Trace(values={number: lambda: output}), text, place)
 
-        def output() -> Tensor:
-            return (row.to(call.value.dtype) @ call.value[text]).transpose(1, 2)  # (R, 1, H, D)
-
-        return self._continued(Trace(values={number: output}), text, place)
+    def _outputs(self, weights: Tensor, text: Tensor) -> Tensor:
+        """What the heads give for one row under weights (R, S, T), (R, 1, H, D); the rows of a text lie together."""
+        (call,) = self.reading.calls.values()
+        rows = self.slots[0].whole(weights, text).to(call.value.dtype)  # (R, H, T)
+        texts, counts = text.unique_consecutive(return_counts=True)
+        outputs = []
+        for number, of_text in zip(texts.tolist(), rows.split(counts.tolist()), strict=True):
+            values = call.value[number]  # (H, T, D)
+            outputs.append((of_text.transpose(0, 1) @ values).transpose(0, 1))
+        return torch.cat(outputs)[:, None]
 
     def _continued(self, trace: Trace, text: Tensor, place: Tensor | None = None) -> Tensor:
         """Logits (R, C) of some texts (R,), or of one position of each, from the known blocks on."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attn_faithful.models.stock.interface import OutputKnownError, Trace
 
+Handle = Callable[[int, nn.Module, Callable[..., Any], tuple[tuple[Any, ...], dict[str, Any]]], Any]
 Wrapped = Callable[[int, Callable[..., Any]], Callable[..., Any]]
 
 
@@ -138,6 +139,24 @@ class Blocks:
             return called
 
         with self._patched(wrapped):
+            yield
+
+    @contextmanager
+    def handled(self, handle: Handle) -> Iterator[None]:
+        """``handle(step, block, forward, (args, kwargs))`` in place of each step's forward, in the forward inside."""
+        step = -1
+
+        def wrapped(member: nn.Module) -> Callable[..., Any]:
+            forward = member.forward
+
+            def called(*args: Any, **kwargs: Any) -> Any:
+                nonlocal step
+                step += 1
+                return handle(step, member, forward, (args, kwargs))
+
+            return called
+
+        with patched(self.members, wrapped):
             yield
 
     def _patched(self, wrapped: Wrapped) -> Any:

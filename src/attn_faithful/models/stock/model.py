@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from attn_faithful._checks import InputError, check_choice, check_shape
 from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded
+from attn_faithful.models.stock.changed_row import ChangedRow
 from attn_faithful.models.stock.decoder import Decoder, Reading
 from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.embedding import embedding
@@ -68,6 +70,7 @@ class StockModel(StockForward):
         skips: whether blocks whose outputs are known may be left out.
         single: whether at the last layer all tokens but the one that the classifier reads may be left out too.
         ends_early: whether the last block may be run for that token alone where no attention is asked for.
+        rows: whether behind a layer below the last all rows but that token's keep queries, keys and values.
 
     Raises:
         InputError: a model that does not use the interface, or only in part, no classifier, half precision (see
@@ -126,15 +129,18 @@ class StockModel(StockForward):
 
     @torch.no_grad()
     def _try_shortcuts(self) -> None:
-        """Set `skips`, `single` and `ends_early` where the logits by a shortcut are those of the whole model."""
+        """Set `skips`, `single`, `ends_early` and `rows` where the logits by a shortcut are those of the whole model."""
         self.skips = True
         self.single = True
         self.ends_early = False
+        self.rows = False
+        complete_of = {}
         for site in self.sites[:-1]:
             # the decoder asks these two whenever it is called
             self.skips = False
             self.single = False
             complete = self._logits_of_first_positions(site)  # (B, 1, C)
+            complete_of[site] = complete
             self.skips = True
             shortened = self._logits_of_first_positions(site)
             if not torch.allclose(shortened, complete, **CLOSE):
@@ -145,11 +151,26 @@ class StockModel(StockForward):
         shortened = self._logits_of_first_positions(site)
         self.single = torch.allclose(shortened, complete, **CLOSE)
         calls = len(self.probe.heads)
-        if self.needs_one_token(calls - 1) and can_end_early(self, calls):
-            with self.analysing():
-                complete = self.run(self.probe.texts, Trace())  # (B, C)
-                self.ends_early = True
-                self.ends_early = torch.allclose(self.predicted(self.probe.texts), complete, **CLOSE)
+        if not (self.needs_one_token(calls - 1) and can_end_early(self, calls)):
+            return
+        self.ends_early = True
+        self.ends_early = self._agrees(lambda: self.logits_of(self.probe.texts), self.run_whole(self.probe.texts))
+        self.rows = True
+        for site in self.sites[:-2]:
+            self.rows = self.rows and self._agrees(partial(self._logits_of_first_positions, site), complete_of[site])
+
+    @staticmethod
+    def _agrees(shortcut: Callable[[], Tensor], complete: Tensor) -> bool:
+        """Whether a shortcut gives the logits of the whole model; a model whose code cannot take it raises something."""
+        try:
+            return torch.allclose(shortcut().to(complete.dtype), complete, **CLOSE)
+        except Exception:
+            return False
+
+    def run_whole(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Logits (B, C) of one whole forward in eval mode."""
+        with self.analysing():
+            return self.run(inputs, Trace())
 
     def _logits_of_first_positions(self, site: str) -> Tensor:
         """Logits of the probe's texts where each head of a site sees only the first position that it may."""
@@ -317,6 +338,15 @@ class StockModel(StockForward):
             logits[rows] = self.predicted(inputs_of(rows, longest)).double()
         return logits
 
+    def changes_one_row(self, call: int) -> bool:
+        """Whether behind a layer below the last only the row of the token that the classifier reads is another."""
+        if not (self.ends_early and self.rows) or self.reading(call) != "token":
+            return False
+        steps = self.blocks.steps[self.blocks.before(call) :]
+        one_call_each = all(step.last == step.first + 1 for step in steps)
+        one_stack = len({step.stack for step in steps}) == 1
+        return one_call_each and one_stack and steps[0].first == call
+
     def encode(self, batch: Batch, site: str) -> Encoded:
         """Run the model once and return what the heads did at one layer, or at all.
 
@@ -335,10 +365,13 @@ class StockModel(StockForward):
         seen = {call: trace.seen[call] for call in calls}
         reading = Reading(inputs, logits, seen, count, outputs)
         slots = [self._slots(seen[call], call, inputs) for call in calls]
-        place = None
+        place = changed_row = None
         if len(calls) == 1 and self.needs_one_token(calls[0]):
             place = self.probe.place(inputs, self.config)
-        decode = Decoder(self, reading, slots, place, self.cost)
+        elif len(calls) == 1 and self.changes_one_row(calls[0]):
+            place_of_row = self.probe.place(inputs, self.config)
+            changed_row = ChangedRow(self, inputs, outputs, count, place_of_row)
+        decode = Decoder(self, reading, slots, place, changed_row, self.cost)
         encoded = self._encoded(batch, reading, slots, decode)
         words = batch.get("word_ids")
         if words is None:
