@@ -18,11 +18,15 @@ from tests.models.test_stock import alternatives, check_close
 @contextmanager
 def whole_forwards(model: StockModel):
     """No block is left out, and no token either."""
-    held, model.skips, model.single = (model.skips, model.single), False, False
+    shortcuts = ("skips", "single", "ends_early", "one_row_changes")
+    before = {name: getattr(model, name) for name in shortcuts}
+    for name in shortcuts:
+        setattr(model, name, False)
     try:
         yield
     finally:
-        model.skips, model.single = held
+        for name, value in before.items():
+            setattr(model, name, value)
 
 
 def random_weights(model: StockModel) -> Tensor:
@@ -43,6 +47,8 @@ def test_leaving_out_what_is_known_changes_nothing(name):
     model = wrapped(name)
     assert model.skips
     assert model.single
+    # a decoder's blocks attend twice, to itself and to its encoder: they are run whole
+    assert model.ends_early == model.one_row_changes == (FAMILIES[name].encoder == 0)
     assert model.needs_one_token(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
     for site in model.sites[1:-1:2] if FAMILIES[name].encoder else model.sites[1:-1]:
         logits, slope = gradient(model, site)

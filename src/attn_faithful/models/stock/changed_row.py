@@ -1,7 +1,7 @@
 """Logits under another attention of the classifier's row at a layer below the last: only that row changes behind it.
 
-In the altered block itself one row is run. In the block behind it all rows attend to the changed one, but queries, keys
-and values are those of the model's own forward in every other row. The last block is run for the classifier's row alone.
+In the altered block itself one row is run. In the block behind it all rows attend to the changed one, but the queries,
+keys and values of every other row are those of the model's own forward. The last block is run for one row alone.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class ChangedRow:
 
     @contextmanager
     def _spliced(self, text: Tensor, place: Tensor) -> Iterator[None]:
-        """Linear layers before the attention are run for the changed row; the other rows are those of the own forward."""
+        """Linear layers before the attention are run for the changed row; other rows are those of the own forward."""
         rows = torch.arange(len(text), device=text.device)
 
         def spliced(module: nn.Module) -> Callable[..., Tensor]:

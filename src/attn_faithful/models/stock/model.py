@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attn_faithful._checks import InputError, check_choice, check_shape
-from attn_faithful.models.blocks import CELLS
+from attn_faithful._checks import InputError, check_choice
 from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded
 from attn_faithful.models.stock.changed_row import ChangedRow
 from attn_faithful.models.stock.decoder import Decoder, Reading
-from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.embedding import embedding
-from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Alter, Call, Trace, register
-from attn_faithful.models.stock.last_block import can_end_early, logits_by_one_row
-from attn_faithful.models.stock.packing import load_of, packed, widest
+from attn_faithful.models.stock.predictions import StockPredictions
 from attn_faithful.models.stock.probe import Probe, tried
+from attn_faithful.models.stock.shortcuts import try_shortcuts
 from attn_faithful.models.stock.slots import Slots
 from attn_faithful.models.stock.thread_local import lock_of
-from attn_faithful.models.supported import check_ids, check_model, unwrapped
+from attn_faithful.models.supported import check_model, unwrapped
 from attn_faithful.models.words import in_words
-
-READ = ("input_ids", "attention_mask", "token_type_ids")
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # within which logits past a shortcut are those of the whole model
 
 
 @dataclass
@@ -48,7 +41,7 @@ class Seen:
     calls: dict[int, Call]
 
 
-class StockModel(StockForward):
+class StockModel(StockPredictions):
     """A transformers classifier that speaks the protocol of attention models.
 
     The model itself stays as it is: its weights, mode, hooks and attention implementation. Its attention is computed
@@ -67,10 +60,6 @@ class StockModel(StockForward):
     Attributes:
         sites: "layer.0" and so on, in the order of their calls, and "joint", the heads of all of them at once.
         asked: what was chosen of queries, heads and layers; None for what was left to the defaults.
-        skips: whether blocks whose outputs are known may be left out.
-        single: whether at the last layer all tokens but the one that the classifier reads may be left out too.
-        ends_early: whether the last block may be run for that token alone where no attention is asked for.
-        rows: whether behind a layer below the last all rows but that token's keep queries, keys and values.
 
     Raises:
         InputError: a model that does not use the interface, or only in part, no classifier, half precision (see
@@ -105,10 +94,9 @@ class StockModel(StockForward):
         check_model(inner)
         with lock_of(inner):  # what another thread puts in place of forwards is not what is looked at here
             super().__init__(inner)
-            self.width = widest(inner)
             self.probe: Probe = tried(self, outer)
             self._choose("auto", None, None)
-            self._try_shortcuts()
+            try_shortcuts(self)
         self._choose(queries, heads, layers)
 
     def _choose(
@@ -127,58 +115,6 @@ class StockModel(StockForward):
         names = [f"layer.{layer}" for layer in self.layers]
         self.sites = (*names, JOINT)
 
-    @torch.no_grad()
-    def _try_shortcuts(self) -> None:
-        """Set `skips`, `single`, `ends_early` and `rows` where the logits by a shortcut are those of the whole model."""
-        self.skips = True
-        self.single = True
-        self.ends_early = False
-        self.rows = False
-        complete_of = {}
-        for site in self.sites[:-1]:
-            # the decoder asks these two whenever it is called
-            self.skips = False
-            self.single = False
-            complete = self._logits_of_first_positions(site)  # (B, 1, C)
-            complete_of[site] = complete
-            self.skips = True
-            shortened = self._logits_of_first_positions(site)
-            if not torch.allclose(shortened, complete, **CLOSE):
-                self.skips = False
-                return
-        # of the last layer
-        self.single = True
-        shortened = self._logits_of_first_positions(site)
-        self.single = torch.allclose(shortened, complete, **CLOSE)
-        calls = len(self.probe.heads)
-        if not (self.needs_one_token(calls - 1) and can_end_early(self, calls)):
-            return
-        self.ends_early = True
-        self.ends_early = self._agrees(lambda: self.logits_of(self.probe.texts), self.run_whole(self.probe.texts))
-        self.rows = True
-        for site in self.sites[:-2]:
-            self.rows = self.rows and self._agrees(partial(self._logits_of_first_positions, site), complete_of[site])
-
-    @staticmethod
-    def _agrees(shortcut: Callable[[], Tensor], complete: Tensor) -> bool:
-        """Whether a shortcut gives the logits of the whole model; a model whose code cannot take it raises something."""
-        try:
-            return torch.allclose(shortcut().to(complete.dtype), complete, **CLOSE)
-        except Exception:
-            return False
-
-    def run_whole(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Logits (B, C) of one whole forward in eval mode."""
-        with self.analysing():
-            return self.run(inputs, Trace())
-
-    def _logits_of_first_positions(self, site: str) -> Tensor:
-        """Logits of the probe's texts where each head of a site sees only the first position that it may."""
-        encoded = self.encode(self.probe.texts, site)
-        first = encoded.allowed & (encoded.allowed.cumsum(-1) == 1)  # (B, S, T)
-        attention = first.to(encoded.attention.dtype)
-        return encoded.decode(attention[:, None])
-
     def choosing(
         self,
         queries: str = "auto",
@@ -189,15 +125,6 @@ class StockModel(StockForward):
         other = copy.copy(self)
         other._choose(queries, heads, layers)
         return other
-
-    @property
-    def attention_layers(self) -> int:
-        """How many attention layers a gradient passes."""
-        return len(self.probe.heads)
-
-    def cost(self, length: int) -> int:
-        """Cells that a text of so many tokens takes, see `blocks.CELLS`: its attention beside its tokens."""
-        return length * max(1, max(self.probe.heads) * length // 1024)
 
     def forward(
         self,
@@ -233,26 +160,6 @@ class StockModel(StockForward):
                 return StockOutput(self.predicted(padded))
             return StockOutput(self.run(padded, trace))
 
-    def inputs(self, batch: Batch) -> dict[str, Tensor]:
-        """What the model reads of a batch."""
-        inputs = {}
-        for name in READ:
-            if name in self.takes and batch.get(name) is not None:
-                inputs[name] = batch[name]
-        ids = inputs.get("input_ids")
-        if ids is None:
-            raise InputError("Expected `input_ids` (B, T) in the batch.")
-        check_ids(self.model, ids)
-        mask = inputs.setdefault("attention_mask", torch.ones_like(ids))
-        padded_on_the_left = (mask[:, :1] == 0) & mask.any(1, keepdim=True)
-        if not self.probe.left and bool(padded_on_the_left.any()):
-            raise InputError(
-                f"{type(self.model).__name__} reads texts padded on the left as its attention implementation "
-                f"{self.configs[0]._attn_implementation!r} has it and no other; pad on the right "
-                "(tokenizer.padding_side), or call its set_attn_implementation('sdpa') first."
-            )
-        return inputs
-
     def seen(self, batch: Batch, calls: set[int] | None = None) -> Seen:
         """One forward in eval mode, with the attention calls asked for (all for None), gradients as outside."""
         trace = Trace(read=calls)
@@ -287,66 +194,6 @@ class StockModel(StockForward):
             return "token"
         return "mean"
 
-    def needs_one_token(self, call: int) -> bool:
-        """Whether after a layer's attention nothing but the token that the classifier reads is needed."""
-        is_last = call == len(self.probe.heads) - 1
-        if not is_last or not (self.single and self.skips):
-            return False
-        before = self.blocks.before(call)
-        following = self.blocks.steps[before:]
-        starts_block = bool(following) and following[0].first == call
-        return starts_block and before > 0 and self.reading(call) == "token"
-
-    def predicted(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Logits (B, C) of what the model reads, by the shortest way; to be called under `analysing`."""
-        if not self.ends_early:
-            return self.run(inputs, Trace())
-        place = self.probe.place(inputs, self.config)
-        return logits_by_one_row(self, inputs, len(self.probe.heads), place)
-
-    @torch.no_grad()
-    def logits_of(self, batch: Batch) -> Tensor:
-        """Logits (B, C) of texts whose attention nobody asks for, cut behind their last tokens."""
-        inputs = self.inputs(batch)
-        length = inputs["input_ids"].shape[1]
-        places = torch.arange(1, length + 1, device=self.device)
-        lengths = (places * inputs["attention_mask"].bool()).amax(1)  # (B,)
-
-        def cut(rows: Tensor, longest: int) -> dict[str, Tensor]:
-            return {name: values[rows, :longest] for name, values in inputs.items()}
-
-        with self.analysing():
-            return self.predicted_in_parts(lengths, cut)
-
-    def texts_together(self, length: int) -> int:
-        """How many texts of so many tokens are run together: what the device's cache, and its memory, hold."""
-        by_width = load_of(self.device).activations // (self.width * length)
-        by_attention = CELLS // self.cost(length)
-        return max(1, min(by_width, by_attention))
-
-    def predicted_in_parts(self, lengths: Tensor, inputs_of: Callable[[Tensor, int], dict[str, Tensor]]) -> Tensor:
-        """Logits (R, C) of texts with so many tokens (R,), run with others of nearly their length.
-
-        Args:
-            lengths: of each text.
-            inputs_of: what the model reads of some of them (P,), in so many places.
-        """
-        load = load_of(self.device)
-        logits = torch.zeros(len(lengths), self.config.num_labels, device=self.device, dtype=torch.float64)
-        for rows in packed(lengths, self.texts_together, load.padding):
-            longest = max(1, int(lengths[rows[0]]))
-            logits[rows] = self.predicted(inputs_of(rows, longest)).double()
-        return logits
-
-    def changes_one_row(self, call: int) -> bool:
-        """Whether behind a layer below the last only the row of the token that the classifier reads is another."""
-        if not (self.ends_early and self.rows) or self.reading(call) != "token":
-            return False
-        steps = self.blocks.steps[self.blocks.before(call) :]
-        one_call_each = all(step.last == step.first + 1 for step in steps)
-        one_stack = len({step.stack for step in steps}) == 1
-        return one_call_each and one_stack and steps[0].first == call
-
     def encode(self, batch: Batch, site: str) -> Encoded:
         """Run the model once and return what the heads did at one layer, or at all.
 
@@ -366,9 +213,10 @@ class StockModel(StockForward):
         reading = Reading(inputs, logits, seen, count, outputs)
         slots = [self._slots(seen[call], call, inputs) for call in calls]
         place = changed_row = None
-        if len(calls) == 1 and self.needs_one_token(calls[0]):
+        of_one_row = len(calls) == 1 and self.reading(calls[0]) == "token"
+        if of_one_row and self.needs_one_token(calls[0]):
             place = self.probe.place(inputs, self.config)
-        elif len(calls) == 1 and self.changes_one_row(calls[0]):
+        elif of_one_row and self.changes_one_row(calls[0]):
             place_of_row = self.probe.place(inputs, self.config)
             changed_row = ChangedRow(self, inputs, outputs, count, place_of_row)
         decode = Decoder(self, reading, slots, place, changed_row, self.cost)
@@ -425,17 +273,6 @@ class StockModel(StockForward):
             log_weights=log_weights,
             pooled=torch.stack([each.pooled for each in slots]).mean(0),
         )
-
-    @torch.no_grad()
-    def without(self, batch: Batch, keep: Tensor) -> Tensor:
-        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the shorter text read as any other.
-
-        Special tokens stay where they are kept. The result does not depend on how many are run together, and equal
-        shortened texts have equal logits.
-        """
-        check_shape("keep", keep, "B K T")
-        with self.analysing():
-            return logits_without(self.inputs(batch), keep, self.predicted_in_parts, self.pad_token_id)
 
 
 def _replaced_by(weights: Tensor) -> Alter:

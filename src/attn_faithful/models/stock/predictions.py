@@ -1,0 +1,152 @@
+"""Logits of texts whose attention nobody asks for, by the shortest way that is known to give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from attn_faithful._checks import InputError, check_shape
+from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.protocol import Batch
+from attn_faithful.models.stock.deletion import logits_without
+from attn_faithful.models.stock.forward import StockForward
+from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.last_block import logits_by_one_row
+from attn_faithful.models.stock.packing import load_of, packed, widest
+from attn_faithful.models.stock.probe import Probe
+from attn_faithful.models.supported import check_ids
+
+READ = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class StockPredictions(StockForward):
+    """A transformers classifier whose forwards leave out what its logits do not need.
+
+    Args:
+        model: as `supported.check_model` takes it.
+
+    Attributes:
+        probe: how it is built.
+        width: numbers a token in its widest layer.
+        skips: whether blocks whose outputs are known may be left out.
+        single: whether at the last layer all tokens but the one that the classifier reads may be left out too.
+        ends_early: whether the last block may be run for that token alone where no attention is asked for.
+        one_row_changes: whether behind another attention of that token at a lower layer, the others keep their queries,
+            keys and values in the next block.
+    """
+
+    probe: Probe
+    skips = False
+    single = False
+    ends_early = False
+    one_row_changes = False
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.width = widest(model)
+
+    @property
+    def attention_layers(self) -> int:
+        """How many attention layers a gradient passes."""
+        return len(self.probe.heads)
+
+    def cost(self, length: int) -> int:
+        """Cells that a text of so many tokens takes, see `blocks.CELLS`: its attention beside its tokens."""
+        return length * max(1, max(self.probe.heads) * length // 1024)
+
+    def inputs(self, batch: Batch) -> dict[str, Tensor]:
+        """What the model reads of a batch."""
+        inputs = {}
+        for name in READ:
+            if name in self.takes and batch.get(name) is not None:
+                inputs[name] = batch[name]
+        ids = inputs.get("input_ids")
+        if ids is None:
+            raise InputError("Expected `input_ids` (B, T) in the batch.")
+        check_ids(self.model, ids)
+        mask = inputs.setdefault("attention_mask", torch.ones_like(ids))
+        padded_on_the_left = (mask[:, :1] == 0) & mask.any(1, keepdim=True)
+        if not self.probe.left and bool(padded_on_the_left.any()):
+            raise InputError(
+                f"{type(self.model).__name__} reads texts padded on the left as its attention implementation "
+                f"{self.configs[0]._attn_implementation!r} has it and no other; pad on the right "
+                "(tokenizer.padding_side), or call its set_attn_implementation('sdpa') first."
+            )
+        return inputs
+
+    def needs_one_token(self, call: int) -> bool:
+        """Whether after a layer's attention nothing but the token that the classifier reads is needed."""
+        is_last = call == len(self.probe.heads) - 1
+        if not is_last or not (self.single and self.skips):
+            return False
+        before = self.blocks.before(call)
+        following = self.blocks.steps[before:]
+        starts_block = bool(following) and following[0].first == call
+        return starts_block and before > 0 and self.reads_one_token(call)
+
+    def reads_one_token(self, call: int) -> bool:
+        """Whether the classifier reads one token, whose row a layer of its stack has."""
+        return self.probe.reads in ("first", "last") and not self.probe.encoder[call]
+
+    def changes_one_row(self, call: int) -> bool:
+        """Whether behind a layer below the last only the row of the token that the classifier reads is another."""
+        if not (self.ends_early and self.one_row_changes and self.reads_one_token(call)):
+            return False
+        steps = self.blocks.steps[self.blocks.before(call) :]
+        one_call_each = all(step.last == step.first + 1 for step in steps)
+        one_stack = len({step.stack for step in steps}) == 1
+        return one_call_each and one_stack and steps[0].first == call
+
+    def predicted(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Logits (B, C) of what the model reads, by the shortest way; to be called under `analysing`."""
+        if not self.ends_early:
+            return self.run(inputs, Trace())
+        place = self.probe.place(inputs, self.config)
+        return logits_by_one_row(self, inputs, len(self.probe.heads), place)
+
+    @torch.no_grad()
+    def logits_of(self, batch: Batch) -> Tensor:
+        """Logits (B, C) of texts whose attention nobody asks for, cut behind their last tokens."""
+        inputs = self.inputs(batch)
+        length = inputs["input_ids"].shape[1]
+        places = torch.arange(1, length + 1, device=self.device)
+        lengths = (places * inputs["attention_mask"].bool()).amax(1)  # (B,)
+
+        def cut(rows: Tensor, longest: int) -> dict[str, Tensor]:
+            return {name: values[rows, :longest] for name, values in inputs.items()}
+
+        with self.analysing():
+            return self.predicted_in_parts(lengths, cut)
+
+    def texts_together(self, length: int) -> int:
+        """How many texts of so many tokens are run together: what the device's cache, and its memory, hold."""
+        by_width = load_of(self.device).activations // (self.width * length)
+        by_attention = CELLS // self.cost(length)
+        return max(1, min(by_width, by_attention))
+
+    def predicted_in_parts(self, lengths: Tensor, inputs_of: Callable[[Tensor, int], dict[str, Tensor]]) -> Tensor:
+        """Logits (R, C) of texts with so many tokens (R,), run with others of nearly their length.
+
+        Args:
+            lengths: of each text.
+            inputs_of: what the model reads of some of them (P,), in so many places.
+        """
+        load = load_of(self.device)
+        logits = torch.zeros(len(lengths), self.config.num_labels, device=self.device, dtype=torch.float64)
+        for rows in packed(lengths, self.texts_together, load.padding):
+            longest = max(1, int(lengths[rows[0]]))
+            logits[rows] = self.predicted(inputs_of(rows, longest)).double()
+        return logits
+
+    @torch.no_grad()
+    def without(self, batch: Batch, keep: Tensor) -> Tensor:
+        """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the shorter text read as any other.
+
+        Special tokens stay where they are kept. The result does not depend on how many are run together, and equal
+        shortened texts have equal logits.
+        """
+        check_shape("keep", keep, "B K T")
+        with self.analysing():
+            return logits_without(self.inputs(batch), keep, self.predicted_in_parts, self.pad_token_id)

@@ -1,0 +1,62 @@
+"""Which shortcuts give a stock model's own logits: each is tried on the probe's texts, and left out where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.last_block import can_end_early
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # within which logits by a shortcut are those of the whole model
+
+
+@torch.no_grad()
+def try_shortcuts(model: Any) -> None:
+    """Set `skips`, `single`, `ends_early` and `one_row_changes` of a `StockModel`."""
+    complete = {}
+    for site in model.sites[:-1]:
+        # the decoder asks these whenever it is called
+        model.skips = False
+        complete[site] = _logits_of_first_positions(model, site)  # (B, 1, C)
+        model.skips = True
+        if not _agrees(partial(_logits_of_first_positions, model, site), complete[site]):
+            model.skips = False
+            return
+    *lower, last = complete
+    model.single = True
+    model.single = _agrees(partial(_logits_of_first_positions, model, last), complete[last])
+    calls = len(model.probe.heads)
+    if not (model.needs_one_token(calls - 1) and can_end_early(model, calls)):
+        return
+    texts = model.probe.texts
+    with model.analysing():
+        whole = model.run(texts, Trace())  # (B, C)
+    model.ends_early = True
+    model.ends_early = _agrees(partial(model.logits_of, texts), whole)
+    model.one_row_changes = True
+    for site in lower:
+        if not _agrees(partial(_logits_of_first_positions, model, site), complete[site]):
+            model.one_row_changes = False
+
+
+def _agrees(shortcut: Callable[[], Tensor], complete: Tensor) -> bool:
+    """Whether a shortcut gives the logits of the whole model; one that its code cannot take raises anything."""
+    try:
+        logits = shortcut()
+    except Exception:
+        return False
+    return torch.allclose(logits.to(complete.dtype), complete, **CLOSE)
+
+
+def _logits_of_first_positions(model: Any, site: str) -> Tensor:
+    """Logits of the probe's texts where each head of a site sees only the first position that it may."""
+    encoded = model.encode(model.probe.texts, site)
+    first = encoded.allowed & (encoded.allowed.cumsum(-1) == 1)  # (B, S, T)
+    attention = first.to(encoded.attention.dtype)
+    logits: Tensor = encoded.decode(attention[:, None])
+    return logits
