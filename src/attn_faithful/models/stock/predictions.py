@@ -92,7 +92,7 @@ class StockPredictions(StockForward):
 
     def changes_one_row(self, call: int) -> bool:
         """Whether behind a layer below the last only the row of the token that the classifier reads is another."""
-        if not (self.ends_early and self.one_row_changes and self.reads_one_token(call)):
+        if not (self.skips and self.ends_early and self.one_row_changes and self.reads_one_token(call)):
             return False
         steps = self.blocks.steps[self.blocks.before(call) :]
         one_call_each = all(step.last == step.first + 1 for step in steps)
