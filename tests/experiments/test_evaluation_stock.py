@@ -258,6 +258,7 @@ def test_a_document_is_bounded_in_memory(loaded):  # C27: one forward row a toke
         model.without(text, keep)
     finally:
         del model.model.forward
-    assert sum(b for b, _ in rows) <= n + 1
+    whole = [texts for texts, length in rows if length > 1]  # the last block goes on with one token a text
+    assert sum(whole) <= n + 1
     assert all(b * t * t * 2 <= 2**25 for b, t in rows)
     assert math.prod(keep.shape) > max(b * t for b, t in rows)
