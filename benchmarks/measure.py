@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("attn_faithful", "torch", "numpy", "scipy", "transformers", "datasets", "pyarrow", "captum")
+PACKAGES = ("attn_faithful", "torch", "numpy", "scipy", "transformers", "datasets", "pyarrow", "captum", "interpreto")
 TOO_LONG = 10.0  # seconds of one run, of ours or of a peer's part
 COUNTED = 0.02  # seconds: the least that is timed
 HELD = 6 * 2**30  # bytes that a child may hold: more of them would push out others

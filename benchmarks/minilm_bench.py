@@ -29,14 +29,14 @@ from tables import line
 import attn_faithful as af
 
 TEXTS = {"SST": 16, "Yelp": 1, "IMDB": 1}
-ENOUGH = {"SST": 4.0, "Yelp": 10.0, "IMDB": 1.0}  # seconds of repeats
+ENOUGH = {"SST": 4.0, "Yelp": 6.0, "IMDB": 1.0}  # seconds of repeats
 LIMIT = 90.0  # seconds of one run
 # stages of the longest texts, which take half a minute a run
 OF_IMDB = ("leave-one-out", "input x gradient")
 
 GROWN = ("entropy", "correlation", "permutation", "adversarial", "flips", "erasure")
 PIECES = (20, 50, 100, 200, 500)
-GROWTH_LIMIT = 10.0  # seconds of one text
+GROWTH_LIMIT = 20.0  # seconds of one text
 
 
 @functools.cache

@@ -51,7 +51,7 @@ def source_case(
         differences = []
         for place, other in enumerate(theirs):
             differences.append((torch.tensor(values[place]) - other.double()).abs().max())
-        return bool(torch.stack(differences).max() < 1e-3)
+        return bool(torch.stack(differences).max() < 1e-4)
 
     made = []
     for name, work in peers.items():

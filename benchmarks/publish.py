@@ -40,14 +40,16 @@ def machines(results: Mapping[str, Any]) -> str:
     """What the parts were measured on, a line each where they differ."""
     parts: dict[str, list[str]] = {}
     for part, told in results["machines"].items():
-        versions = ", ".join(f"{name} {told['versions'][name]}" for name in ("torch", "transformers", "captum"))
+        known = {name: told["versions"].get(name) for name in ("torch", "transformers", "captum", "interpreto")}
+        versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in known.items())
         memory = f"{told['memory'] / 2**30:.0f} GB"
         facts = [told["date"], f"{told['cpus']} cores", told["architecture"], told["instructions"], memory]
         facts += [f"{told['threads']} thread", f"Python {told['python']}", versions]
         parts.setdefault(", ".join(facts), []).append(part)
-    seconds = sum(results["seconds"].values())
     lines = [f"- {', '.join(names) if len(parts) > 1 else 'all'}: {facts}" for facts, names in parts.items()]
-    return "\n".join([*lines, f"- in all {seconds / 60:.0f} minutes"])
+    if "all" in results["seconds"]:
+        lines.append(f"- in all {results['seconds']['all'] / 60:.0f} minutes, two parts at a time, one a core")
+    return "\n".join(lines)
 
 
 def main() -> None:

@@ -209,10 +209,14 @@ def bert_setup(modules, tmp_path_factory):
     tokenizer = transformers.BertTokenizerFast(vocab=str(vocabulary))
     torch.manual_seed(0)
     config = transformers.BertConfig(
-        hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, vocab_size=len(tokenizer)
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        vocab_size=len(tokenizer),
+        initializer_range=0.2,  # words matter
     )
     bert = transformers.BertForSequenceClassification(config).eval()
-    torch.nn.init.normal_(bert.classifier.weight)  # its outputs differ
     texts = ["a very good film", "the films", "badly films the bad bad"]
     return modules["minilm"].setup_of(af.wrap(bert), tokenizer, texts)
 
@@ -267,7 +271,9 @@ def test_every_table_has_a_place(modules):
     publish, tables = modules["publish"], modules["tables"]
     places = [found["name"] for page in publish.PAGES for found in publish.PLACE.finditer(page.read_text("utf-8"))]
     assert set(places) == {*tables.WRITERS, "speed", "slower", "machines"}
-    assert set(modules["bench"].PARTS) == set(tables.WRITERS)
+    bench = modules["bench"]
+    assert set(bench.PARTS) == set(tables.WRITERS)
+    assert sorted(part for lane in bench.LANES for part in lane) == sorted(bench.PARTS)
 
 
 def test_speed_table_tells_what_loses(modules):
