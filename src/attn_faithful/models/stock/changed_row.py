@@ -6,7 +6,7 @@ keys and values of every other row are those of the model's own forward. The las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful.models.stock.forward import StockForward
-from attn_faithful.models.stock.interface import OneRow, OutputKnownError, Trace
-from attn_faithful.models.stock.layers import patched, repeated, taken
-
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.last_block import LastBlock
+from attn_faithful.models.stock.layers import Arguments, Forward, linear_layers, patched, repeated, taken
 
 
 @dataclass
@@ -45,6 +44,7 @@ class ChangedRow:
         before: what is known when the altered block begins.
         count: how many blocks had run by then.
         place: the row of each text, (B,).
+        query_layers: of the last block, see `last_block.query_layers`.
     """
 
     def __init__(
@@ -54,11 +54,13 @@ class ChangedRow:
         before: dict[int, Any],
         count: int,
         place: Tensor,
+        query_layers: Iterable[nn.Module],
     ) -> None:
         self.model = model
         self.inputs = inputs
         self.count = count
         self.place = place
+        self.query_layers = query_layers
         self.own = OwnForward(before)
         self.steps = model.blocks.steps
 
@@ -67,37 +69,34 @@ class ChangedRow:
         if self.own.output is None:
             self._run_own()
         place = self.place[text]
-        last = len(self.steps) - 1
-        one_row = OneRow(self.steps[last].first, place)
-        trace = Trace(values={self.steps[self.count].first: lambda: output}, one_row=one_row)
         known = self._known(text)
-        before_last: list[Any] = []
-        rows = torch.arange(len(text), device=text.device)
+        # where the last block is the next one, all of its layers before the attention are run for the changed row
+        next_is_last = self.count + 2 == len(self.steps)
+        query_layers = [] if next_is_last else self.query_layers
+        last_block = LastBlock(self.model, repeated(self.inputs, text), place, query_layers)
+        last_block.trace.values = {self.steps[self.count].first: lambda: output}
+        before: Any = None
 
-        def run(step: int, member: nn.Module, forward: Callable[..., Any], arguments: Arguments) -> Any:
-            args, kwargs = arguments
+        def run(step: int, member: nn.Module, forward: Forward, arguments: Arguments) -> Any:
+            nonlocal before
             if step < self.count:
-                trace.count = self.steps[step].last
+                last_block.trace.count = self.steps[step].last
                 return known[self.steps[step].stack]
             if step == self.count:
-                before_last[:] = [self._with_changed_row(forward, arguments, text, place)]
-                return before_last[0]
-            following = step == self.count + 1
-            with self._spliced(text, place) if following else nullcontext():
-                try:
-                    value = forward(*args, **kwargs)
-                except OutputKnownError:  # of the last block
-                    return before_last[0]
-            before_last[:] = [value]
-            return value
+                before = self._with_changed_row(forward, arguments, text, place)
+                return before
+            is_next = step == self.count + 1
+            with self._spliced(text, place) if is_next else nullcontext():
+                if step == last_block.step:
+                    last_block.attended(forward, arguments)
+                else:
+                    args, kwargs = arguments
+                    before = forward(*args, **kwargs)
+            return before  # of the last block nobody reads it
 
         with self.model.blocks.handled(run):
-            self.model.run(repeated(self.inputs, text), trace)
-        stack = self.steps[last].stack
-        known_at_place = {stack: taken(before_last[0], rows, len(text), place)}
-        of_row = Trace(values={one_row.call: lambda: one_row.output})
-        with self.model.blocks.skipping(last, known_at_place, of_row):
-            return self.model.run(repeated(self.inputs, text, place), of_row)
+            self.model.run(last_block.inputs, last_block.trace)
+        return last_block.logits(before)
 
     def _known(self, text: Tensor) -> dict[int, Any]:
         """What is known of some texts (R,) when the altered block begins."""
@@ -110,7 +109,7 @@ class ChangedRow:
         trace = Trace()
         own = self.own
 
-        def run(step: int, member: nn.Module, forward: Callable[..., Any], arguments: Arguments) -> Any:
+        def run(step: int, member: nn.Module, forward: Forward, arguments: Arguments) -> Any:
             args, kwargs = arguments
             if step < self.count:
                 trace.count = self.steps[step].last
@@ -144,7 +143,7 @@ class ChangedRow:
 
             return called
 
-        return patched([module for module in member.modules() if _is_linear(module)], noted)
+        return patched(linear_layers(member), noted)
 
     @contextmanager
     def _spliced(self, text: Tensor, place: Tensor) -> Iterator[None]:
@@ -166,7 +165,7 @@ class ChangedRow:
         with patched(self.own.projected, spliced):
             yield
 
-    def _with_changed_row(self, forward: Callable[..., Any], arguments: Arguments, text: Tensor, place: Tensor) -> Any:
+    def _with_changed_row(self, forward: Forward, arguments: Arguments, text: Tensor, place: Tensor) -> Any:
         """The altered block's output (R, T, .): its own in every row but one, which is run with other attention."""
         args, kwargs = arguments
         rows = torch.arange(len(text), device=text.device)
@@ -177,11 +176,6 @@ class ChangedRow:
             changed = forward(**{**kwargs, "hidden_states": hidden})
         own = taken(self.own.output, text, len(self.place))
         return _replaced(own, changed, rows, place)
-
-
-def _is_linear(module: nn.Module) -> bool:
-    """Whether a module gives each token a linear function of it; GPT-2 has a class of its own for that."""
-    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def _replaced(own: Any, changed: Any, rows: Tensor, place: Tensor) -> Any:

@@ -2,49 +2,152 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attn_faithful.models.stock.forward import StockForward
-from attn_faithful.models.stock.interface import OneRow, Trace
-from attn_faithful.models.stock.layers import repeated, taken
+from attn_faithful.models.stock.interface import OneRow, OutputKnownError, Trace
+from attn_faithful.models.stock.layers import Arguments, Forward, linear_layers, patched, repeated, taken
 
 
-def can_end_early(model: StockForward, calls: int) -> bool:
-    """Whether the last of so many attention calls starts a block that follows another one of its stack."""
-    count = model.blocks.before(calls - 1)
+def can_end_early(model: StockForward) -> bool:
+    """Whether the last attention call starts the last block, which follows another one of its stack."""
     steps = model.blocks.steps
-    if not 0 < count < len(steps):
+    if len(steps) < 2:
         return False
-    last, before = steps[count], steps[count - 1]
-    return last.first == calls - 1 and last.stack == before.stack
+    before, last = steps[-2:]
+    return last.last == last.first + 1 and last.stack == before.stack
 
 
-def logits_by_one_row(model: StockForward, inputs: dict[str, Tensor], calls: int, place: Tensor) -> Tensor:
-    """Logits (B, C), as `StockForward.run` gives them but for rounding.
+class LastBlock:
+    """The last block of a forward, which ends once the attention of one row is known.
 
-    The forward leaves its last block once the attention of one row is known; the rest of the block is run again for
-    this row alone. That saves the last block but for its queries, keys and values: an eighth of a model of six layers.
+    The rest of the block is run again for this row alone. That saves a block but for its keys and values: five sixths
+    of it, an eighth of a model of six layers.
 
     Args:
         model: of which `can_end_early` holds.
-        inputs: that it reads.
-        calls: of attention in one forward.
+        inputs: that it reads, (B, T).
         place: (B,), the token that the classifier reads.
+        query_layers: see `query_layers`.
+
+    Attributes:
+        trace: of the forward; its last block is to be called by `attended`.
     """
-    count = model.blocks.before(calls - 1)
-    outputs: dict[int, Any] = {}
-    one_row = OneRow(calls - 1, place)
-    with model.blocks.keeping(count, outputs), model.blocks.ending(count, outputs):
-        model.run(inputs, Trace(one_row=one_row))
-    output = one_row.output
-    if output is None:
-        raise RuntimeError(f"{type(model.model).__name__} never reached its last attention")
-    texts = len(place)
-    rows = torch.arange(texts, device=place.device)
-    known = {stack: taken(values, rows, texts, place) for stack, values in outputs.items()}
-    trace = Trace(values={calls - 1: lambda: output})
-    with model.blocks.skipping(count, known, trace):
-        return model.run(repeated(inputs, rows, place), trace)
+
+    def __init__(
+        self,
+        model: StockForward,
+        inputs: dict[str, Tensor],
+        place: Tensor,
+        query_layers: Iterable[nn.Module],
+    ) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.place = place
+        self.query_layers = query_layers
+        self.step = len(model.blocks.steps) - 1
+        self.rows = torch.arange(len(place), device=place.device)
+        self.one_row = OneRow(model.blocks.steps[-1].first, place)
+        self.trace = Trace(one_row=self.one_row)
+
+    def attended(self, forward: Forward, arguments: Arguments) -> None:
+        """Call the block up to its attention."""
+        args, kwargs = arguments
+        with patched(self.query_layers, self._for_the_row):
+            try:
+                forward(*args, **kwargs)
+            except OutputKnownError:
+                return
+        raise RuntimeError(f"{type(self.model.model).__name__} did not reach its last attention")
+
+    def logits(self, before: Any) -> Tensor:
+        """Logits (B, C).
+
+        Args:
+            before: the output of the block before, (B, T, .).
+        """
+        steps = self.model.blocks.steps
+        known = {steps[-1].stack: taken(before, self.rows, len(self.rows), self.place)}
+        trace = Trace(values={self.one_row.call: lambda: self.one_row.output})
+        with self.model.blocks.skipping(self.step, known, trace):
+            return self.model.run(repeated(self.inputs, self.rows, self.place), trace)
+
+    def _for_the_row(self, module: nn.Module) -> Callable[[Tensor], Tensor]:
+        """A layer of queries, run for the row alone; all others give zeros, which nobody reads."""
+        forward = module.forward
+
+        def called(values: Tensor) -> Tensor:
+            query = forward(values[self.rows, self.place][:, None])  # (B, 1, .)
+            output = query.new_zeros(*values.shape[:2], query.shape[-1])
+            output[self.rows, self.place] = query[:, 0]
+            return output
+
+        return called
+
+
+def logits_by_one_row(last_block: LastBlock) -> Tensor:
+    """Logits (B, C), as `StockForward.run` gives them but for rounding."""
+    before: Any = None
+
+    def run(step: int, member: nn.Module, forward: Forward, arguments: Arguments) -> Any:
+        nonlocal before
+        args, kwargs = arguments
+        if step < last_block.step:
+            before = forward(*args, **kwargs)
+        else:
+            last_block.attended(forward, arguments)
+        return before  # of the last block nobody reads it
+
+    model = last_block.model
+    with model.blocks.handled(run):
+        model.run(last_block.inputs, last_block.trace)
+    return last_block.logits(before)
+
+
+@torch.enable_grad()
+def query_layers(last_block: LastBlock) -> list[nn.Module]:
+    """The linear layers of the last block that give queries alone: no row but the classifier's has a gradient there."""
+    outputs: dict[nn.Module, Tensor] = {}
+    twice: set[nn.Module] = set()
+
+    def noted(module: nn.Module) -> Callable[[Tensor], Tensor]:
+        forward = module.forward
+
+        def called(values: Tensor) -> Tensor:
+            if module in outputs:
+                twice.add(module)
+            outputs[module] = forward(values).detach().requires_grad_()
+            return outputs[module]
+
+        return called
+
+    before: Any = None
+
+    def run(step: int, member: nn.Module, forward: Forward, arguments: Arguments) -> Any:
+        nonlocal before
+        args, kwargs = arguments
+        if step < last_block.step:
+            before = forward(*args, **kwargs)
+            return before
+        with patched(linear_layers(member), noted):
+            last_block.attended(forward, arguments)
+        return before
+
+    model = last_block.model
+    with model.blocks.handled(run):
+        model.run(last_block.inputs, last_block.trace)
+    output = last_block.one_row.output
+    layers = list(outputs)
+    gradients = torch.autograd.grad(output.square().sum(), [outputs[layer] for layer in layers], allow_unused=True)
+    found = []
+    for layer, gradient in zip(layers, gradients, strict=True):
+        if gradient is None or layer in twice or gradient.dim() != 3:
+            continue
+        gradient[last_block.rows, last_block.place] = 0
+        if not bool(gradient.any()):
+            found.append(layer)
+    return found

@@ -10,9 +10,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attn_faithful.models.stock.interface import OutputKnownError, Trace
+from attn_faithful.models.stock.interface import Trace
 
-Handle = Callable[[int, nn.Module, Callable[..., Any], tuple[tuple[Any, ...], dict[str, Any]]], Any]
+Forward = Callable[..., Any]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Handle = Callable[[int, nn.Module, Forward, Arguments], Any]
 Wrapped = Callable[[int, Callable[..., Any]], Callable[..., Any]]
 
 
@@ -118,30 +120,6 @@ class Blocks:
             yield
 
     @contextmanager
-    def ending(self, count: int, outputs: dict[int, Any]) -> Iterator[None]:
-        """The block after ``count`` steps ends where its attention says `OutputKnownError`, in the forward inside.
-
-        It gives what `keeping` noted of the block before it in its place, which what follows reads in vain.
-        """
-        place = -1
-
-        def wrapped(stack: int, forward: Callable[..., Any]) -> Callable[..., Any]:
-            def called(*args: Any, **kwargs: Any) -> Any:
-                nonlocal place
-                place += 1
-                if place != count:
-                    return forward(*args, **kwargs)
-                try:
-                    return forward(*args, **kwargs)
-                except OutputKnownError:
-                    return outputs[stack]
-
-            return called
-
-        with self._patched(wrapped):
-            yield
-
-    @contextmanager
     def handled(self, handle: Handle) -> Iterator[None]:
         """``handle(step, block, forward, (args, kwargs))`` in place of each step's forward, in the forward inside."""
         step = -1
@@ -235,3 +213,8 @@ def repeated(
         return chosen
     column = place[:, None]
     return {name: values.gather(1, column) for name, values in chosen.items()}
+
+
+def linear_layers(module: nn.Module) -> list[nn.Module]:
+    """The layers that give each token a linear function of it; GPT-2 has a class of its own for them."""
+    return [layer for layer in module.modules() if isinstance(layer, nn.Linear) or type(layer).__name__ == "Conv1D"]

@@ -218,7 +218,7 @@ class StockModel(StockPredictions):
             place = self.probe.place(inputs, self.config)
         elif of_one_row and self.changes_one_row(calls[0]):
             place_of_row = self.probe.place(inputs, self.config)
-            changed_row = ChangedRow(self, inputs, outputs, count, place_of_row)
+            changed_row = ChangedRow(self, inputs, outputs, count, place_of_row, self.query_layers)
         decode = Decoder(self, reading, slots, place, changed_row, self.cost)
         encoded = self._encoded(batch, reading, slots, decode)
         words = batch.get("word_ids")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from attn_faithful.models.protocol import Batch
 from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Trace
-from attn_faithful.models.stock.last_block import logits_by_one_row
+from attn_faithful.models.stock.last_block import LastBlock, logits_by_one_row
 from attn_faithful.models.stock.packing import load_of, packed, widest
 from attn_faithful.models.stock.probe import Probe
 from attn_faithful.models.supported import check_ids
@@ -35,6 +35,7 @@ class StockPredictions(StockForward):
         ends_early: whether the last block may be run for that token alone where no attention is asked for.
         one_row_changes: whether behind another attention of that token at a lower layer, the others keep their queries,
             keys and values in the next block.
+        query_layers: the linear layers of the last block that give queries alone.
     """
 
     probe: Probe
@@ -42,6 +43,7 @@ class StockPredictions(StockForward):
     single = False
     ends_early = False
     one_row_changes = False
+    query_layers: Sequence[nn.Module] = ()
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
@@ -104,7 +106,7 @@ class StockPredictions(StockForward):
         if not self.ends_early:
             return self.run(inputs, Trace())
         place = self.probe.place(inputs, self.config)
-        return logits_by_one_row(self, inputs, len(self.probe.heads), place)
+        return logits_by_one_row(LastBlock(self, inputs, place, self.query_layers))
 
     @torch.no_grad()
     def logits_of(self, batch: Batch) -> Tensor:

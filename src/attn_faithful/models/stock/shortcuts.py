@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attn_faithful.models.stock.interface import Trace
-from attn_faithful.models.stock.last_block import can_end_early
+from attn_faithful.models.stock.last_block import LastBlock, can_end_early, query_layers
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # within which logits by a shortcut are those of the whole model
 
@@ -30,18 +30,29 @@ def try_shortcuts(model: Any) -> None:
     *lower, last = complete
     model.single = True
     model.single = _agrees(partial(_logits_of_first_positions, model, last), complete[last])
-    calls = len(model.probe.heads)
-    if not (model.needs_one_token(calls - 1) and can_end_early(model, calls)):
+    if not (model.needs_one_token(len(model.probe.heads) - 1) and can_end_early(model)):
         return
     texts = model.probe.texts
     with model.analysing():
         whole = model.run(texts, Trace())  # (B, C)
     model.ends_early = True
     model.ends_early = _agrees(partial(model.logits_of, texts), whole)
+    if not model.ends_early:
+        return
+    model.query_layers = _query_layers(model, texts)
+    if not _agrees(partial(model.logits_of, texts), whole):
+        model.query_layers = []
     model.one_row_changes = True
     for site in lower:
         if not _agrees(partial(_logits_of_first_positions, model, site), complete[site]):
             model.one_row_changes = False
+
+
+def _query_layers(model: Any, texts: dict[str, Tensor]) -> list[nn.Module]:
+    """The last block's layers of queries."""
+    place = model.probe.place(texts, model.config)
+    with model.analysing():
+        return query_layers(LastBlock(model, texts, place, []))
 
 
 def _agrees(shortcut: Callable[[], Tensor], complete: Tensor) -> bool:
