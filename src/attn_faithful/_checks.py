@@ -136,6 +136,19 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> str:
     return value
 
 
+def check_device(name: str, known: Iterable[str]) -> str:
+    """Return the name of a device if it is one of ``known``, or "cuda" with a number; otherwise raise.
+
+    Example:
+        >>> check_device("cuda:1", ["cpu", "cuda"])
+        'cuda:1'
+    """
+    kind, _, number = name.partition(":")
+    if kind == "cuda" and number.isdigit():
+        return name
+    return check_choice("device", name, known)
+
+
 def mapping(what: str, given: Any) -> dict[str, Any]:
     """A mapping of settings, empty for None; otherwise raise.
 

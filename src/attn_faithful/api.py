@@ -40,6 +40,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     name: str | None = None,
     chunk_size: int | None = None,
     threads: int | None = None,
+    device: str = "auto",
     progress: bool = True,
     **columns: Any,
 ) -> Result:
@@ -64,6 +65,8 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         chunk_size: examples whose results are held before they are written.
         threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
             OMP_NUM_THREADS or ``torch.set_num_threads`` say otherwise. Afterwards there are as many as before.
+        device: where the model computes: "cpu", "cuda", "cuda:1", or "auto", which leaves a model where it is, and reads
+            one of a folder or the Hub onto CUDA where it is. Afterwards a model is where it was.
         progress: whether work of more than three seconds shows how far it is, in a notebook, a terminal or a log.
         columns: further keys of the recipe's part ``data``, such as ``text_column``, ``label_column``, ``limit``, and
             ``seen``: "leave_out" or "keep" texts that the model was trained on. None leaves them out of a single file,
@@ -73,7 +76,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         the result, read from its run folder: ``table()``, ``examples``, ``tokens``, ``variants``.
 
     Raises:
-        InputError: what is wrong with the model, the data, a name or a setting; settings that contradict what
+        InputError: what is wrong with the model, the data, the device, a name or a setting; settings that contradict what
             :func:`wrap` was told, or the argument `tests`.
 
     Example:
@@ -94,6 +97,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     from attn_faithful.experiments.run_evaluation import evaluate_task
     from attn_faithful.experiments.strict_settings import build
     from attn_faithful.experiments.threads import asked_for
+    from attn_faithful.models.devices import on_device
     from attn_faithful.models.entry import in_order
     from attn_faithful.reports.progress.progress import QUIET, Counter
     from attn_faithful.reports.result import Result
@@ -103,7 +107,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         chunk_size = columns.pop("held")
     tokenizer, data = in_order(model, tokenizer, data)
     evaluation = _evaluation(tests, settings)
-    model, tokenizer, origin = model_and_tokenizer(model, tokenizer)
+    model, tokenizer, origin = model_and_tokenizer(model, tokenizer, device)
     is_named = isinstance(data, str | Path)
     source = str(data) if is_named else "data"
     data_input = DataInput(
@@ -122,7 +126,8 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         if note.startswith(CAUTION):
             warnings.warn(note, TrainedOnWarning, stacklevel=2)
     title = f"{task.name} on {task.texts.name}"
-    with asked_for(threads), Counter(title, shown=progress, quiet=QUIET) as counter:
+    shown = Counter(title, shown=progress, quiet=QUIET)
+    with on_device(task.model, device), asked_for(threads), shown as counter:
         folder = evaluate_task(task, output, chunk_size=chunk_size, on_progress=counter.update)
     return Result(folder.path)
 
@@ -168,6 +173,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
     output: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    device: str = "auto",
     progress: bool = True,
     **columns: Any,
 ) -> Explanation:
@@ -181,7 +187,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
         tests: names, or a mapping of each test to its settings; None for those that the settings name, or
             "correlation", "permutation", "adversarial" and "flips".
         output: folder for the run folder; None for one that goes with the result.
-        settings, threads, progress: see :func:`evaluate_attention`.
+        settings, threads, device, progress: see :func:`evaluate_attention`.
         columns: further keys of the recipe's part ``data``.
 
     Returns:
@@ -209,7 +215,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
         raise InputError("Expected a text to explain, but it is empty.")
     if not isinstance(data, Path):
         columns.setdefault("source", "texts")
-    model, tokenizer, _ = model_and_tokenizer(model, tokenizer)
+    model, tokenizer, _ = model_and_tokenizer(model, tokenizer, device)
     tests, keys = _explaining(model, sources, tests, settings)
     holder = None
     if output is None:
@@ -223,6 +229,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
         output=output,
         settings=keys,
         threads=threads,
+        device=device,
         progress=progress,
         **columns,
     )

@@ -20,11 +20,13 @@ def check_there(path: str | Path) -> None:
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
 
 
-def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
+def load(path: str | Path, *, device: str | None = None, **kwargs: Any) -> tuple[Any, Any]:
     """A saved classifier and its tokenizer, ready to analyse; one of transformers' own is wrapped, see `wrap`.
 
     Args:
         path: a folder or a Hub id.
+        device: where the model computes: "cpu", "cuda", "cuda:1", or "auto" for CUDA where it is, else the CPU. None
+            leaves it where ``from_pretrained`` puts it: on the CPU, unless ``device_map`` says otherwise.
         kwargs: for ``from_pretrained``. Unless they say otherwise weights are read as float32, and from safetensors
             alone, and no code of the folder's is run.
 
@@ -32,7 +34,7 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
         (model, tokenizer); the model is in eval mode.
 
     Raises:
-        InputError: the folder does not exist or cannot be read, it holds a model for another task, weights are missing,
+        InputError: there is no such device; the folder does not exist or cannot be read, it holds a model for another task, weights are missing,
             or the tokenizer does not fit the model.
     """
     import torch
@@ -40,10 +42,12 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
 
     from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
     from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
+    from attn_faithful.models.devices import device_named
     from attn_faithful.models.entry import shown, speaks_protocol, stored_type
     from attn_faithful.models.stock.sparse import restore_projection
 
     check_there(path)
+    target = None if device is None else device_named(device)
     kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
     trusted = kwargs["trust_remote_code"]
     stored = stored_type(path, trusted)
@@ -60,6 +64,8 @@ def load(path: str | Path, **kwargs: Any) -> tuple[Any, Any]:
     text = model.config.get_text_config()
     check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id, text)
     model = model.eval()
+    if target is not None:
+        model = model.to(target)
     model._stored_dtype = stored
     model.training_texts = saved_training_texts(path)
     if speaks_protocol(model):
@@ -118,12 +124,13 @@ def wrap(
     return StockModel(model, **chosen)
 
 
-def model_and_tokenizer(model: Any, tokenizer: Any) -> tuple[Any, Any, str | None]:
+def model_and_tokenizer(model: Any, tokenizer: Any, device: str = "auto") -> tuple[Any, Any, str | None]:
     """A model that speaks the protocol, its tokenizer, and the path or Hub id that it was read from.
 
     Args:
         model: a folder, a Hub id, a pipeline, a transformers classifier, or what :func:`load` and :func:`wrap` give.
         tokenizer: None for that of the folder or pipeline.
+        device: where a model that is read from a folder or the Hub computes, see :func:`load`.
 
     Raises:
         InputError: there is no tokenizer, or the model is none that can be tested.
@@ -134,7 +141,7 @@ def model_and_tokenizer(model: Any, tokenizer: Any) -> tuple[Any, Any, str | Non
     own_tokenizer = None
     if isinstance(model, str | Path):
         origin = str(model)
-        model, own_tokenizer = load(model)
+        model, own_tokenizer = load(model, device=device)
     elif is_pipeline(model):
         model, own_tokenizer = of_pipeline(model)
     if tokenizer is None:

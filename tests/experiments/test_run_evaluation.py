@@ -411,3 +411,35 @@ def test_importance_is_about_the_class_that_was_asked_for(model, texts, tmp_path
         side = 1 if target == predicted else -1
         assert tokens["input_x_gradient"][place] == pytest.approx((side * for_predicted[0]).tolist(), abs=1e-6)
     assert (others > 0) == (asked != "predicted")
+
+
+def test_the_device_is_told_and_named(whole):
+    assert whole.read_meta()["hardware"]["device"] == "cpu"
+
+
+@pytest.mark.parametrize("command", ["evaluate", "explain", "check"])
+def test_a_device_that_is_not_there_is_told_in_one_line(model, texts, tmp_path, capsys, monkeypatch, command):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    data = written(texts, tmp_path / "a.parquet")
+    arguments = {
+        "evaluate": [str(model), "--data", data, "--output", str(tmp_path / "out")],
+        "explain": [str(model), "a good film"],
+        "check": [data, "--model", str(model)],
+    }
+    assert main([command, *arguments[command], "--device", "cuda"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "no 'cuda'; it has 'cpu'" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_from_python_too(model, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="no 'cuda'"):
+        af.load(model, device="cuda")
+    loaded, tokenizer = af.load(model, device="auto")
+    assert loaded.device.type == "cpu"
+    for call in (af.evaluate_attention, af.explain):
+        with pytest.raises(InputError, match="no 'cuda'"):
+            call(loaded, tokenizer, ["a good film"], output=tmp_path, device="cuda")
+        call(loaded, tokenizer, ["a good film"], tests=["entropy"], output=tmp_path, device="cpu")

@@ -17,6 +17,7 @@ from attn_faithful.experiments.model_settings import model_keys
 from attn_faithful.experiments.run_stock_twins import StockTwinSettings
 from attn_faithful.functional.projections import PROJECTIONS
 from attn_faithful.models.attention import SCORERS
+from attn_faithful.models.devices import DEVICES
 from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import QUERIES
 from attn_faithful.training.base import TrainSettings
@@ -40,6 +41,7 @@ def keys(cls):
         (names.ATTENTIONS, SCORERS),
         (names.PROJECTIONS, PROJECTIONS),
         (names.PARALLEL, launcher.PARALLEL),
+        (names.DEVICES, DEVICES),
         (names.KEYS[""], keys(recipe.Recipe)),
         (names.KEYS["data"], keys(recipe.DataSettings)),
         (names.KEYS["tokenizer"], keys(recipe.TokenizerSettings)),

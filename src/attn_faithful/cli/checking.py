@@ -69,7 +69,7 @@ def _check_for_model(given: argparse.Namespace) -> None:
     overrides = {key: value for key, value in data_overrides(given).items() if key.startswith("data.")}
     data = make_recipe({"name": "check", "data": {"source": given.what}}, "check", overrides).data
     with quiet():
-        model, tokenizer = load(given.model)
+        model, tokenizer = load(given.model, device=given.device)
     checked = check_for_model(model, tokenizer, data, given.split, given.model)
     show([data_table(checked.facts)])
     say(f"All tests on {checked.texts:,} texts: {duration(checked.seconds)} at most, measured on a few of them.")

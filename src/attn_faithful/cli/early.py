@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful import names
-from attn_faithful._checks import Faults, InputError, check_choice, did_you_mean
+from attn_faithful._checks import Faults, InputError, check_choice, check_device, did_you_mean
 from attn_faithful.cli.flags import data_overrides, listed, numbers, recipe_overrides
 from attn_faithful.loading import check_there
 
@@ -45,6 +45,7 @@ def explain(given: argparse.Namespace) -> None:
     """Check the flags of ``explain``."""
     _check_model(given.model)
     _check_names("source", given.sources, names.SOURCES)
+    check_device(given.device, names.DEVICES)
 
 
 def train(given: argparse.Namespace) -> None:
@@ -113,6 +114,7 @@ def _check_common(given: argparse.Namespace) -> None:
         value = getattr(given, name, None)
         if value is not None and not (value > 0 and math.isfinite(value)):
             faults.add(InputError(f"--{name.replace('_', '-')} must be positive, but is {value}."))
+    faults.gather(partial(check_device, given.device, names.DEVICES))
     faults.gather(partial(_check_seeds, given.seeds))
     faults.gather(partial(_check_output, given.output))
     faults.raise_all()

@@ -29,7 +29,7 @@ def evaluate(given: argparse.Namespace) -> None:
     warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show, of finished runs too
     with process_group(given.processes, "data") as processes:
         with quiet():
-            model, tokenizer = load(given.model)
+            model, tokenizer = load(given.model, device=given.device)
         for seed in numbers("--seeds", given.seeds, int) or [settings.seed]:
             task = make_task(
                 ModelInput(model, tokenizer, origin=given.model),
@@ -116,7 +116,7 @@ def explain(given: argparse.Namespace) -> None:
 
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore", api.TrainedOnWarning)  # told below
-        model, tokenizer = load(given.model)
+        model, tokenizer = load(given.model, device=given.device)
         explanation = api.explain(model, tokenizer, list(given.text), sources=listed(given.sources) or None)
     Console().print(explanation)
     cautions = [note for note in explanation.run.info.data.notes if note.startswith(CAUTION)]

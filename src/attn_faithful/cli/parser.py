@@ -145,7 +145,7 @@ def _add_explain(commands: Any) -> None:
     parser.add_argument("text", nargs="+", help="one text, or several in quotes")
     parser.add_argument("--sources", metavar="NAME,NAME", help="of importance (default: gradient and leave-one-out)")
     parser.add_argument("--html", metavar="FILE", help="also write the page with the heat maps")
-    _thread_flag(parser)
+    _computing_flags(parser)
 
 
 # commands that show and share what is there
@@ -197,7 +197,7 @@ def _common_flags(parser: argparse.ArgumentParser) -> Any:
     add("--limit", type=int, metavar="N", help="texts of each split at most")
     add("--smoke", action="store_true", help="a run of seconds that shows that everything works")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of a recipe, such as twin.epochs=20")
-    _thread_flag(group)
+    _computing_flags(group)
     add("--full", action="store_true", help="print all tables, not the answer and the short tables alone")
     add("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
     return group
@@ -212,8 +212,10 @@ def _training_flags(parser: argparse.ArgumentParser) -> None:
     add("--parallel", default="cells", help="what several processes share: cells (default), or data of one model")
 
 
-def _thread_flag(parser: Any) -> None:
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of a process (default: one for small models)")
+def _computing_flags(parser: Any) -> None:
+    add = parser.add_argument
+    add("--threads", type=int, metavar="N", help="threads of a process (default: one for small models)")
+    add("--device", default="auto", metavar="NAME", help="cpu, cuda, cuda:1 (default: auto, CUDA where it is)")
 
 
 def _cell_flags(parser: argparse.ArgumentParser) -> None:

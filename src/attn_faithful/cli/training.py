@@ -85,8 +85,10 @@ def _carry_out(
     """Run the cells of a recipe and print its answers and tables."""
     from attn_faithful.api import carry_out
     from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
+    from attn_faithful.training.placement import training_on
 
-    groups, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
+    with training_on(given.device):
+        groups, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
     if not main:
         return
     if given.full:
@@ -116,7 +118,7 @@ def _stock_attefa(given: argparse.Namespace) -> None:
 
     recipe, settings = _stock_settings(given)
     with quiet():
-        model, tokenizer = load(given.model)
+        model, tokenizer = load(given.model, device=given.device)
     if not model.layered:
         raise InputError(
             f"{given.model} is one of our own models; leave --model out, and attefa trains it and its twin."

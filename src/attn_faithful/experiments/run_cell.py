@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
@@ -206,6 +207,7 @@ class CellRun:
         return run_meta(
             self.start,
             self.processes,
+            torch.device("cpu"),  # where a model is that was trained and read again
             axes=self.cell.axes,
             seed=self.cell.seed,
             recipe=self.cell.recipe.on_disk(),

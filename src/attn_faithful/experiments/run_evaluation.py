@@ -28,6 +28,7 @@ from attn_faithful.experiments.run_tests import ExampleProgress, evaluate_rows
 from attn_faithful.experiments.scoring import StoredScores
 from attn_faithful.experiments.shown_items import ShownItems
 from attn_faithful.experiments.threads import computing_weights, threads_for
+from attn_faithful.models.devices import device_of
 from attn_faithful.records.meta import EVALUATION_KEYS, RunMeta
 from attn_faithful.records.summary import RunSummary
 from attn_faithful.store import RunFolder
@@ -151,6 +152,7 @@ class EvaluationRun:
         return run_meta(
             self.start,
             self.processes,
+            device_of(task.model),
             axes={"data": task.texts.name, "model": task.name},
             seed=task.settings.seed,
             identity=task.identity.short,

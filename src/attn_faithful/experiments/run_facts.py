@@ -24,19 +24,20 @@ from attn_faithful.records.meta import RunMeta
 from attn_faithful.store import weights
 
 
-def run_meta(start: float, processes: ProcessGroup, **facts: Any) -> RunMeta:
+def run_meta(start: float, processes: ProcessGroup, device: torch.device, **facts: Any) -> RunMeta:
     """The meta of a run that ends now.
 
     Args:
         start: when it began, of `time.time`.
         processes: that shared the work.
+        device: where the tests were computed.
         facts: further fields of `RunMeta`.
     """
     return RunMeta(
         numbers=NUMBERS_VERSION,
         seconds=round(time.time() - start, 1),
         versions=versions(),
-        hardware=hardware(processes),
+        hardware=hardware(processes, device),
         **facts,
     )
 
@@ -74,9 +75,13 @@ def versions() -> dict[str, str]:
     }
 
 
-def hardware(processes: ProcessGroup) -> dict[str, Any]:
+def hardware(processes: ProcessGroup, device: torch.device) -> dict[str, Any]:
     """What the numbers were made on."""
+    name = device.type
+    if name == "cuda":
+        name = f"cuda ({torch.cuda.get_device_name(device)})"
     return {
+        "device": name,
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
         "cuda": torch.cuda.is_available(),

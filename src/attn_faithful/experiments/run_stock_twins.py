@@ -41,6 +41,7 @@ from attn_faithful.records.summary import RunSummary
 from attn_faithful.store import RunFolder
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.placement import training_on
 from attn_faithful.training.stock_pair import StockOutputs, stock_twin_outputs
 from attn_faithful.training.stock_twin import StockTwinSettings, train_stock_twin
 from attn_faithful.training.task import TrainingTask
@@ -102,7 +103,8 @@ def stock_attefa(
         return folder
     run = StockTwinRun(base, model_input, texts, settings, list(seeds), folder, on_progress)
     encoded = run.encode()
-    with quiet(), recipe_precision(), threads_for(computing_weights(base)), folder.writing():
+    training = training_on(str(base.device))
+    with quiet(), recipe_precision(), threads_for(computing_weights(base)), training, folder.writing():
         run.run(encoded, identity, data.settings.source)
     return folder
 
@@ -269,6 +271,7 @@ class StockTwinRun:
         return run_meta(
             self.start,
             SINGLE_PROCESS,
+            self.base.device,
             axes={"data": self.texts.name, "model": self.model_input.name_in_tables(self.base)},
             seed=self.seeds[0],
             identity=identity.short,

@@ -113,7 +113,7 @@ class RunMeta:
         data: the texts.
         seconds: that the run took.
         versions: of the libraries that numbers depend on.
-        hardware: machine, threads, cuda, processes.
+        hardware: device (where the tests were computed), machine, threads, cuda, processes.
         numbers: `experiments.identity.NUMBERS_VERSION` at that time; None in folders that are older than it.
         schema: version of the tables.
         recipe: of a recipe's cell: the whole recipe.

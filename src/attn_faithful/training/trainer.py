@@ -17,6 +17,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from attn_faithful._checks import InputError, did_you_mean
 from attn_faithful.training.checkpoints import disk_errors, last_checkpoint
+from attn_faithful.training.placement import trains_on_cpu
 from attn_faithful.training.task import TrainingTask
 
 _BATCHES_OF_A_GROUP = 50
@@ -192,8 +193,8 @@ def arguments(
         disable_tqdm=True,
         remove_unused_columns=False,
         label_names=["labels"],
-        dataloader_pin_memory=torch.cuda.is_available(),
-        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=not trains_on_cpu(),
+        use_cpu=trains_on_cpu(),
         # several processes share a batch: its size stays what was asked for
         accelerator_config={"split_batches": True},
         ddp_find_unused_parameters=False,

@@ -348,6 +348,10 @@ def test_layer_heads_and_rows_are_named(tmp_path):
     assert "attention of layer 1 of 12 (from 0), heads 0, 3, the row of the token that the classifier reads" in found
     assert "one of 2 sites" in found
     assert "computed in float32 from weights stored in bfloat16" in found
+    run.info = replace(run.info, hardware={"device": "cpu"})
+    assert answer(run).about == found
+    run.info = replace(run.info, hardware={"device": "cuda (NVIDIA H200)"})
+    assert "computed in float32 from weights stored in bfloat16 on cuda (NVIDIA H200)" in answer(run).about
     assert "heads 0, 3" in page(run)
 
 

@@ -247,7 +247,7 @@ class StockModel(StockPredictions):
         content = reading.inputs["attention_mask"].bool()  # (B, T)
         special = batch.get("special_tokens_mask")
         if special is not None:
-            content = content & ~special.bool()
+            content = content & ~special.to(content.device).bool()
         # (B, S, T) each, of all layers
         attention = torch.cat([each.attention for each in slots], dim=1)
         allowed = torch.cat([each.allowed for each in slots], dim=1)

@@ -63,7 +63,7 @@ class StockPredictions(StockForward):
         inputs = {}
         for name in READ:
             if name in self.takes and batch.get(name) is not None:
-                inputs[name] = batch[name]
+                inputs[name] = batch[name].to(self.device)
         ids = inputs.get("input_ids")
         if ids is None:
             raise InputError("Expected `input_ids` (B, T) in the batch.")

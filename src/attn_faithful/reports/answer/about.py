@@ -28,7 +28,7 @@ def about(runs: Sequence[Run], site: str | None) -> str:
     if where:
         parts.append(where)
     if run.info.precision:
-        parts.append(f"computed in {_precision(run.info.precision)}")
+        parts.append(f"computed in {_precision(run.info.precision)}{_device(run.info.hardware)}")
     return ", ".join(parts) + "."
 
 
@@ -40,6 +40,12 @@ def _precision(precision: Mapping[str, str] | str) -> str:
     if stored is None or stored == measured:
         return f"{measured}"
     return f"{measured} from weights stored in {stored}"
+
+
+def _device(hardware: Mapping[str, Any]) -> str:
+    """Where a run was computed; nothing of a CPU."""
+    device = hardware.get("device", "cpu")
+    return "" if device == "cpu" else f" on {device}"
 
 
 def attention_of(run: Run, site: str | None) -> str:
