@@ -65,8 +65,8 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         chunk_size: examples whose results are held before they are written.
         threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
             OMP_NUM_THREADS or ``torch.set_num_threads`` say otherwise. Afterwards there are as many as before.
-        device: where the model computes: "cpu", "cuda", "cuda:1", or "auto", which leaves a model where it is, and reads
-            one of a folder or the Hub onto CUDA where it is. Afterwards a model is where it was.
+        device: where the model computes: "cpu", "cuda", "cuda:1", or "auto", which leaves a model where it is, and
+            reads one of a folder or the Hub onto CUDA where it is. Afterwards a model is where it was.
         progress: whether work of more than three seconds shows how far it is, in a notebook, a terminal or a log.
         columns: further keys of the recipe's part ``data``, such as ``text_column``, ``label_column``, ``limit``, and
             ``seen``: "leave_out" or "keep" texts that the model was trained on. None leaves them out of a single file,
@@ -76,8 +76,8 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         the result, read from its run folder: ``table()``, ``examples``, ``tokens``, ``variants``.
 
     Raises:
-        InputError: what is wrong with the model, the data, the device, a name or a setting; settings that contradict what
-            :func:`wrap` was told, or the argument `tests`.
+        InputError: what is wrong with the model, the data, the device, a name or a setting; settings that contradict
+            what :func:`wrap` was told, or the argument `tests`.
 
     Example:
         >>> import tempfile

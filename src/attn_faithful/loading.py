@@ -34,8 +34,8 @@ def load(path: str | Path, *, device: str | None = None, **kwargs: Any) -> tuple
         (model, tokenizer); the model is in eval mode.
 
     Raises:
-        InputError: there is no such device; the folder does not exist or cannot be read, it holds a model for another task, weights are missing,
-            or the tokenizer does not fit the model.
+        InputError: the folder does not exist or cannot be read, it holds a model for another task, weights are missing,
+            or the tokenizer does not fit the model; there is no such device.
     """
     import torch
     from transformers import AutoModelForSequenceClassification

@@ -5,7 +5,7 @@ import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.training.base import TrainSettings
-from attn_faithful.training.placement import trains_on_cpu, training_on
+from attn_faithful.training.placement import training_on, trains_on_cpu
 from attn_faithful.training.trainer import arguments
 
 
