@@ -300,7 +300,7 @@ def run_recipe(
     return [group.as_record() for group in groups]
 
 
-def carry_out(
+def carry_out(  # noqa: PLR0913 -- what a command may say
     recipe: Any,
     output: str | Path,
     data_dir: str | Path | None = None,
@@ -309,6 +309,7 @@ def carry_out(
     parallel: str = "cells",
     progress: bool = True,
     quiet: float = 0.0,
+    device: str = "auto",
 ) -> tuple[list[Group], bool]:
     """Run the cells of a recipe that was read already, and leave in them what the paper expects.
 
@@ -320,6 +321,7 @@ def carry_out(
         parallel: what several share, "cells" or "data".
         progress: whether it is shown.
         quiet: seconds in which it is not.
+        device: where models are trained: "auto" (CUDA where it is), "cpu" or "cuda".
 
     Returns:
         a group of runs over seeds for each record of :func:`run_recipe`, and whether this is the process that shows
@@ -337,7 +339,7 @@ def carry_out(
         cells = expand(recipe, data_dir, only)
         own_cells = mine(cells, processes)
         with Progress(own_cells, processes.rank, processes.world, cost, shown=progress, quiet=quiet) as shown:
-            folders = run_cells(cells, Path(output), shown.update, processes, shown.skip, shown.finish)
+            folders = run_cells(cells, Path(output), shown.update, processes, shown.skip, shown.finish, device)
         if processes.main:
             for folder in folders:
                 write_recipe(folder, recipe.on_disk())

@@ -1,10 +1,14 @@
 """A recipe with cells whose data cannot be had: the others are run, and it is said what was left out."""
 
 import pytest
+import torch
 
 from attn_faithful._checks import InputError, MissingSourceError
-from attn_faithful.api import run_recipe
+from attn_faithful.api import carry_out, run_recipe
+from attn_faithful.experiments import run_cell as run_cell_module
 from attn_faithful.experiments.launcher import PARALLEL, process_group
+from attn_faithful.experiments.recipe import make_recipe
+from attn_faithful.training.placement import trains_on_cpu
 from tests.experiments.tiny import RAW
 
 AWAY = {"name": "Away", "source": "./nowhere/at-all"}
@@ -60,3 +64,14 @@ def test_one_process_needs_no_launcher(monkeypatch):
             monkeypatch.setenv(name, value)
         with process_group() as processes:
             assert (processes.rank, processes.world) == (0, 1)
+
+
+def test_the_device_is_that_of_the_training(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(run_cell_module, "run_cell", lambda *cell: seen.append(trains_on_cpu()) or pytest.skip("seen"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for device in ("cpu", "auto"):
+        with pytest.raises(pytest.skip.Exception):
+            carry_out(make_recipe(recipe(HERE), "test"), tmp_path, progress=False, device=device)
+    assert seen == [True, False]

@@ -85,10 +85,10 @@ def _carry_out(
     """Run the cells of a recipe and print its answers and tables."""
     from attn_faithful.api import carry_out
     from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
-    from attn_faithful.training.placement import training_on
 
-    with training_on(given.device):
-        groups, main = carry_out(recipe, given.output, data_dir, chosen, given.processes, given.parallel)
+    groups, main = carry_out(
+        recipe, given.output, data_dir, chosen, given.processes, given.parallel, device=given.device
+    )
     if not main:
         return
     if given.full:

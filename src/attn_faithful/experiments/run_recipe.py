@@ -48,6 +48,7 @@ def run_cells(
     processes: ProcessGroup,
     on_skipped: Callable[[Cell, MissingSourceError], None] = lambda cell, error: None,
     finish: Callable[[Cell], None] = lambda cell: None,
+    device: str = "auto",
 ) -> list[RunFolder]:
     """Carry out the cells, wait for the other processes, and return the folders of those that are done.
 
@@ -58,12 +59,14 @@ def run_cells(
         processes: that share the cells, or the data of each.
         on_skipped: ``on_skipped(cell, error)`` of a cell whose data set is missing, where there are others.
         finish: ``finish(cell)`` of one that is done.
+        device: where models are trained, see `training.placement`.
 
     Raises:
         MissingSourceError: no cell could be run.
         InputError: whatever else is wrong with a cell.
     """
     from attn_faithful.experiments.run_cell import run_cell
+    from attn_faithful.training.placement import training_on
 
     reports = processes.main or not processes.together  # whether this process says how far a cell is
     of_a_cell = processes if processes.together else SINGLE_PROCESS
@@ -71,7 +74,8 @@ def run_cells(
     for cell in mine(cells, processes):
         tell = partial(on_progress, cell) if reports else _no_progress
         try:
-            run_cell(cell, _folder(cell, output), tell, of_a_cell)
+            with training_on(device):
+                run_cell(cell, _folder(cell, output), tell, of_a_cell)
         except MissingSourceError as error:
             missing.append(error)
             if reports and len(cells) > 1:
