@@ -9,6 +9,7 @@ and meta.json but for seconds, versions and hardware, and the names of folders, 
 numbers. A run is matched by its recipe, axes and seed. Exit status 1 where anything differs; each difference is printed
 with its column, the number of rows and their metrics.
 
+With --within numbers may differ by a tolerance, and folders by their names: for changes that round otherwise.
 With --keep a side that was run before is not run again: finished runs are kept.
 """
 
@@ -164,7 +165,16 @@ def keyed(side: Side) -> dict[str, Path]:
     return runs
 
 
-def table_differences(old: Path, new: Path) -> list[str]:
+def alike(old: Any, new: Any, within: float) -> bool:
+    """Whether two values of a table or a JSON file are equal, numbers within a tolerance of their size or of 1."""
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(alike(a, b, within) for a, b in zip(old, new, strict=True))
+    if within and isinstance(old, float) and isinstance(new, float):
+        return abs(old - new) <= within * max(1.0, abs(old)) or repr(old) == repr(new)
+    return repr(old) == repr(new)  # NaN is not equal to itself
+
+
+def table_differences(old: Path, new: Path, within: float) -> list[str]:
     """What differs between two parquet files; nothing where all bits are equal."""
     a, b = timeless(pq.read_table(old)), timeless(pq.read_table(new))
     if a.equals(b) or as_bytes(a) == as_bytes(b):  # NaN is not equal to itself, its bits are
@@ -176,11 +186,13 @@ def table_differences(old: Path, new: Path) -> list[str]:
     differences = []
     for name in a.column_names:
         pairs = zip(a.column(name).to_pylist(), b.column(name).to_pylist(), strict=True)
-        unequal = [place for place, (x, y) in enumerate(pairs) if repr(x) != repr(y)]
+        unequal = [place for place, (x, y) in enumerate(pairs) if not alike(x, y, within)]
         if unequal:
             what = rows_named(a, unequal)
             differences.append(f"column {name}: {len(unequal)} of {len(a)} rows{what}")
-    return differences or ["types of columns"]
+    if a.schema.remove_metadata() != b.schema.remove_metadata():
+        differences.append("types of columns")
+    return differences
 
 
 def timeless(table: pa.Table) -> pa.Table:
@@ -205,38 +217,38 @@ def as_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def json_differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
+def json_differences(old: Any, new: Any, within: float, where: str = "") -> Iterator[str]:
     """The places at which two JSON values differ, but for what never is the same."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
             if key not in UNSTABLE:
-                yield from json_differences(old.get(key, "absent"), new.get(key, "absent"), f"{where}.{key}")
+                yield from json_differences(old.get(key, "absent"), new.get(key, "absent"), within, f"{where}.{key}")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (a, b) in enumerate(zip(old, new, strict=True)):
-            yield from json_differences(a, b, f"{where}[{place}]")
-    elif old != new:
+            yield from json_differences(a, b, within, f"{where}[{place}]")
+    elif not alike(old, new, within):
         yield f"{where.lstrip('.')}: {str(old)[:80]} and {str(new)[:80]}"
 
 
-def run_differences(old: Path, new: Path) -> Iterator[str]:
-    """What differs between two run folders."""
+def run_differences(old: Path, new: Path, within: float) -> Iterator[str]:
+    """What differs between two run folders; their names too where all bits must be equal."""
     tables = {path.name for folder in (old, new) for path in folder.glob("*.parquet")}
     for name in sorted(tables):
         sides = [folder / name for folder in (old, new)]
         if all(path.is_file() for path in sides):
-            for difference in table_differences(*sides):
+            for difference in table_differences(*sides, within):
                 yield f"{name}: {difference}"
         else:
             yield f"{name}: only {'old' if sides[0].is_file() else 'new'}"
     for name in ("summary.json", "meta.json"):
         contents = [json.loads((folder / name).read_text(encoding="utf-8")) for folder in (old, new)]
-        for difference in json_differences(*contents):
+        for difference in json_differences(*contents, within):
             yield f"{name} {difference}"
-    if old.name != new.name:
+    if old.name != new.name and not within:
         yield f"folders: {old.name} and {new.name}"
 
 
-def compare(old: Side, new: Side, most: int) -> bool:
+def compare(old: Side, new: Side, most: int, within: float) -> bool:
     """Print every run with its differences; True where there is none."""
     runs = keyed(old), keyed(new)
     same = True
@@ -245,7 +257,7 @@ def compare(old: Side, new: Side, most: int) -> bool:
             print(f"ONLY {'OLD' if key in runs[0] else 'NEW'}  {key}")
             same = False
             continue
-        differences = list(run_differences(runs[0][key], runs[1][key]))
+        differences = list(run_differences(runs[0][key], runs[1][key], within))
         print(f"{'differs' if differences else 'same   '}  {key}")
         for difference in differences[:most]:
             print(f"    {difference}")
@@ -268,6 +280,7 @@ def main() -> int:
     parser.add_argument("old", help="a commit")
     parser.add_argument("new", nargs="?", help="another commit (default: this checkout)")
     parser.add_argument("--most", type=int, default=20, help="differences shown of a run")
+    parser.add_argument("--within", type=float, default=0.0, help="numbers may differ by so much (default: by no bit)")
     parser.add_argument("--keep", type=Path, help="folder for the runs of both sides (default: a temporary one)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -282,7 +295,7 @@ def main() -> int:
             write_data(data, words_known(models.values()))
             for side in (old, new):
                 evaluate_models(side, models, data)
-            return 0 if compare(old, new, given.most) else 1
+            return 0 if compare(old, new, given.most, given.within) else 1
         finally:
             for code in codes.values():
                 if code.exists():
