@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions import embedded_text, gradients
+from attn_faithful.attributions import embedded_text, gradients, parts
 from attn_faithful.attributions.base import Request, SourceSettings, attribute, outcome
 from attn_faithful.attributions.gradients import embedding_gradients
 from attn_faithful.attributions.states import state_gradients
@@ -323,7 +323,7 @@ def test_the_baseline_is_named():
 def test_steps_that_are_run_together_change_nothing(monkeypatch):  # C19
     model, batch = small_model(), small_batch((7, 3, 1))
     whole = values("integrated_gradients", model, batch)
-    monkeypatch.setattr(gradients, "CELLS", 1)
+    monkeypatch.setattr(parts, "CELLS", 1)
     torch.testing.assert_close(values("integrated_gradients", model, batch), whole, equal_nan=True, **EXACT)
 
 

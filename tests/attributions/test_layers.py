@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions import embedded_text, gradients
+from attn_faithful.attributions import parts
 from attn_faithful.attributions.base import Request, SourceSettings, attribute, outcome
 from attn_faithful.functional.rollout import HEADS
 from attn_faithful.models.protocol import JOINT
@@ -361,9 +361,9 @@ def test_parts_of_a_batch_are_no_other_texts(monkeypatch):
     model, batch = wrapped("gpt2"), in_words(texts(LENGTHS))
     ways = [("attention_relevance", {}), ("saliency", {}), ("integrated_gradients", {"attention_path": "detached"})]
     whole = [values(source, model, batch, **given) for source, given in ways]
-    monkeypatch.setattr(embedded_text, "CELLS", 50)
-    monkeypatch.setattr(gradients, "CELLS", 50)
-    assert len(embedded_text.row_parts(ask(model, batch))) == 2
+    monkeypatch.setattr(parts, "CELLS", 50)
+    run_together = parts.gradient_parts(ask(model, batch))
+    assert [(part.length, part.rows.tolist()) for part in run_together] == [(7, [0, 1]), (2, [2, 3])]
     for (source, given), expected in zip(ways, whole, strict=True):
         found = values(source, model, batch, **given)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-10, equal_nan=True)

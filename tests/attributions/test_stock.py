@@ -161,8 +161,8 @@ def test_leave_one_out_equals_a_loop(name, operator, words):  # C22
                 expected = float(whole - changed(name, text, tokens, operator))
                 assert float(values[text, item]) == pytest.approx(expected, abs=1e-8)
     if operator == "zero":
-        captums = found("occlusion", name, SIGNED, words)
-        torch.testing.assert_close(values, captums, equal_nan=True, **EXACT)
+        occluded = found("occlusion", name, SIGNED, words)
+        torch.testing.assert_close(values, occluded, equal_nan=True, **EXACT)
 
 
 # --- gradients of attention

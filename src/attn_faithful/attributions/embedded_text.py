@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import Request, cells, one_attention, outcome
+from attn_faithful.attributions.base import Request, one_attention, outcome
+from attn_faithful.attributions.parts import EVERY, Part, gradient_parts
 from attn_faithful.models.adapted import class_name, forward_arguments, input_embeddings, original
-from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.protocol import Batch, evaluating
-
-_EVERY = slice(None)
+from attn_faithful.models.protocol import evaluating
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,20 +57,20 @@ class EmbeddedText:
 
 
 def embedded_text(
-    request: Request, source: str, attention: Mapping[str, Tensor] | None = None, rows: slice = _EVERY
+    request: Request, source: str, attention: Mapping[str, Tensor] | None = None, part: Part = EVERY
 ) -> EmbeddedText:
     """The model as a function of the batch's embeddings.
 
     Args:
         request: the model and its batch.
         source: the name of the source, for errors.
-        attention: arguments of the forward that take the place of the model's own attention, for these rows.
-        rows: of the batch.
+        attention: arguments of the forward that take the place of the model's own attention, for these texts.
+        part: of the batch.
 
     Raises:
         InputError: the model takes no embeddings, or no attention in the place of its own.
     """
-    model, batch = request.model, _rows_of(request.batch, rows)
+    model, batch = request.model, part.of_batch(request.batch)
     takes = forward_arguments(model)
     table = input_embeddings(model)
     if table is None or "inputs_embeds" not in takes:
@@ -96,18 +94,18 @@ def embedded_text(
     inputs = {name: value for name, value in batch.items() if name in takes - replaced}
     for name, value in (attention or {}).items():
         inputs[name] = value.detach()
-    arguments = (request.classes[rows], *inputs.values())
+    arguments = (request.classes[part.rows], *inputs.values())
     return EmbeddedText(request, embedded.detach(), tuple(inputs), arguments)
 
 
-def text_at(request: Request, source: str, rows: slice = _EVERY) -> EmbeddedText:
-    """The model as a function of the embeddings of some rows, on the request's attention path."""
+def text_at(request: Request, source: str, part: Part = EVERY) -> EmbeddedText:
+    """The model as a function of the embeddings of some texts, on the request's attention path."""
     if request.attention_path == "attached":
-        return embedded_text(request, source, rows=rows)
-    attention = request.model.fixed_attention(_rows_of(request.batch, rows))
+        return embedded_text(request, source, part=part)
+    attention = request.model.fixed_attention(part.of_batch(request.batch))
     if attention is None:
-        attention = {"attention_weights": one_attention(request, source)[rows]}
-    return embedded_text(request, source, attention, rows)
+        attention = {"attention_weights": one_attention(request, source)[part.rows]}
+    return embedded_text(request, source, attention, part)
 
 
 @contextmanager
@@ -125,31 +123,37 @@ def analysing(model: Any) -> Iterator[None]:
 
 
 def in_parts(
-    request: Request, source: str, work: Callable[[EmbeddedText, slice], tuple[Tensor, ...]]
+    request: Request,
+    source: str,
+    work: Callable[[EmbeddedText, Part], tuple[Tensor, ...]],
+    rows_a_text: int = 1,
 ) -> tuple[Tensor, ...]:
-    """Run ``work(text, rows) -> tensors (B, ., .)`` on the batch's texts, some at a time (:func:`row_parts`)."""
-    parts = []
-    for rows in row_parts(request):
-        text = text_at(request, source, rows)
+    """What ``work(text, part) -> tensors (P, T', .)`` gives of the batch's texts, (B, T, .), 0 behind each T'.
+
+    Args:
+        request: the model and its batch.
+        source: the name of the source, for errors.
+        work: on some texts at a time.
+        rows_a_text: rows that the model is given of each text.
+    """
+    parts = gradient_parts(request, rows_a_text)
+    found = []
+    for part in parts:
+        text = text_at(request, source, part)
         with analysing(request.model):
-            part = (text.embedded, text.embedded)
+            tensors = (text.embedded, text.embedded)
             if text.embedded.numel():
-                part = work(text, rows)
-        parts.append(part)
-    return tuple(torch.cat(tensors).detach() for tensors in zip(*parts, strict=True))
+                tensors = work(text, part)
+        found.append(tensors)
+    if parts == [EVERY]:
+        return tuple(tensor.detach() for tensor in found[0])
+    return tuple(in_place(request, parts, tensors) for tensors in zip(*found, strict=True))
 
 
-def row_parts(request: Request) -> list[slice]:
-    """The batch's rows, as many at a time as may go back through all layers of a model together."""
-    texts, model = len(request.encoded.logits), request.model
-    if not model.layered:
-        return [_EVERY]
-    length = request.batch["input_ids"].shape[1]
-    size = max(1, CELLS // (cells(model, length) * model.attention_layers))
-    return [slice(start, start + size) for start in range(0, max(1, texts), size)]
-
-
-def _rows_of(batch: Batch, rows: slice) -> Batch:
-    if rows == _EVERY:
-        return batch
-    return {name: values[rows] for name, values in batch.items()}
+def in_place(request: Request, parts: Sequence[Part], values: Sequence[Tensor]) -> Tensor:
+    """Values of parts (P, T', ...) as those of the batch (B, T, ...), 0 behind each T'."""
+    texts, tokens = request.batch["input_ids"].shape
+    whole = values[0].new_zeros(texts, tokens, *values[0].shape[2:])
+    for part, values_of_part in zip(parts, values, strict=True):
+        whole[part.rows, : values_of_part.shape[1]] = values_of_part.detach()
+    return whole

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item, cells, norms, reached
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item, norms, reached
 from attn_faithful.attributions.embedded_text import EmbeddedText, in_parts
-from attn_faithful.models.blocks import CELLS
+from attn_faithful.attributions.parts import Part, rows_back
 
 CONVERGED = 1e-3  # share of the change of the outcome by which integrated gradients may miss it
 ROUNDING = 1e-6  # of an outcome in float32
@@ -23,7 +23,7 @@ def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Ten
     """The embeddings of the texts and the gradient of the outcome with respect to them, (B, T, E) each."""
     from captum.attr import Saliency  # takes seconds to import
 
-    def gradient(text: EmbeddedText, rows: slice) -> tuple[Tensor, Tensor]:
+    def gradient(text: EmbeddedText, part: Part) -> tuple[Tensor, Tensor]:
         gradients = Saliency(text).attribute(text.leaf, abs=False, additional_forward_args=text.arguments)
         return text.embedded, gradients
 
@@ -55,7 +55,7 @@ def input_x_gradient(request: Request) -> Attribution:
     """
     from captum.attr import InputXGradient
 
-    def product(text: EmbeddedText, rows: slice) -> tuple[Tensor, ...]:
+    def product(text: EmbeddedText, part: Part) -> tuple[Tensor, ...]:
         products = InputXGradient(text).attribute(text.leaf, additional_forward_args=text.arguments)
         return (products,)
 
@@ -75,24 +75,24 @@ def integrated_gradients(request: Request) -> Attribution:
     """
     from captum.attr import IntegratedGradients
 
-    def along(text: EmbeddedText, rows: slice) -> tuple[Tensor, Tensor]:
+    n_steps = request.settings.n_steps
+
+    def along(text: EmbeddedText, part: Part) -> tuple[Tensor, Tensor]:
         examples, length = text.embedded.shape[:2]
-        inside = reached(request)[rows, :, None]
+        inside = part.of(reached(request))[:, :, None]
         baseline = _baseline(request, text.embedded)
         baseline = torch.where(inside, baseline, text.embedded)  # (B, tokens, E)
-        cells_of_text = cells(request.model, length) * request.model.attention_layers
-        chunk_size = CELLS // cells_of_text
         attributions, delta = IntegratedGradients(text).attribute(
             text.embedded,
             baseline,
             additional_forward_args=text.arguments,
-            n_steps=request.settings.n_steps,
-            internal_batch_size=max(examples, chunk_size),
+            n_steps=n_steps,
+            internal_batch_size=max(examples, rows_back(request.model, length)),
             return_convergence_delta=True,
         )
         return attributions, delta[:, None, None]
 
-    attributions, delta = in_parts(request, "integrated_gradients", along)
+    attributions, delta = in_parts(request, "integrated_gradients", along, rows_a_text=n_steps)
     attributions = attributions.cpu().double()
     delta = delta.cpu().double().sum((1, 2))
     change = attributions.sum((1, 2)) - delta

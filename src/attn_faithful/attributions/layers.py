@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item, outcome, reached
-from attn_faithful.attributions.embedded_text import analysing, row_parts
+from attn_faithful.attributions.embedded_text import analysing, in_place
 from attn_faithful.attributions.layered_text import LayeredText, calls_at, layered_text, one_stack
+from attn_faithful.attributions.parts import gradient_parts
 from attn_faithful.functional.flow import attention_flow as flow_of
 from attn_faithful.functional.rollout import over_heads, positive_part, relevance
 from attn_faithful.functional.rollout import rollout as rollout_of
@@ -88,17 +89,17 @@ def attention_relevance(request: Request) -> Attribution:
         Chefer et al. (2021), Generic attention-model explainability, section 3.1, equations 5 and 6.
     """
     model = one_stack(request, "attention_relevance").model
-    parts = []
-    for rows in row_parts(request):
-        batch = {name: values[rows] for name, values in request.batch.items()}
-        text = LayeredText(model, model.inputs(batch))
-        parts.append(_relevance(request, text, rows))
-    values = torch.cat(parts)  # (B, T)
+    parts = gradient_parts(request)
+    found = []
+    for part in parts:
+        text = LayeredText(model, model.inputs(part.of_batch(request.batch)))
+        found.append(_relevance(request, text, part.of(request.classes)))
+    values = in_place(request, parts, found)  # (B, T)
     return Attribution(by_item(request, values))
 
 
-def _relevance(request: Request, text: LayeredText, rows: slice) -> Tensor:
-    """Relevance (B, T) of the tokens of some rows."""
+def _relevance(request: Request, text: LayeredText, target: Tensor) -> Tensor:
+    """Relevance (P, T) of the tokens of some texts for their targets (P,)."""
     calls = range(len(text.model.probe.heads))
     added: dict[int, Tensor] = {}
     weights: dict[int, Tensor] = {}
@@ -116,7 +117,7 @@ def _relevance(request: Request, text: LayeredText, rows: slice) -> Tensor:
         trace = Trace(alter={call: adding_to(call) for call in calls})
         logits = text.model.run(text.inputs, trace)
         logits = request.read(logits)
-        log_odds = outcome(logits, request.classes[rows], "logit", request.multi_label)  # (B,)
+        log_odds = outcome(logits, target, "logit", request.multi_label)  # (B,)
         gradients = torch.autograd.grad(log_odds.sum(), [added[call] for call in calls])
     steps = torch.stack([positive_part(weights[call], gradients[call]) for call in calls], dim=1)  # (B, layers, T, T)
     start = text.row_shares(calls[-1])

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, cells, prediction_change
+from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, prediction_change
 from attn_faithful.attributions.embedded_text import analysing, embedded_text
-from attn_faithful.models.blocks import CELLS
+from attn_faithful.attributions.parts import Part, forward_parts
 
 KEPT = 2**22  # flags of kept tokens, of texts that are run together
 
@@ -32,7 +32,7 @@ def leave_one_out(request: Request) -> Attribution:
             request.memory["deleted"] = _deleted(request)
         logits = request.memory["deleted"]
     elif operator == "zero":
-        logits = _zeroed(request)
+        logits = _zeroed(request, "leave_one_out")
     else:
         logits = _substituted(request, operator)
     return Attribution(_change(request, logits))
@@ -41,51 +41,15 @@ def leave_one_out(request: Request) -> Attribution:
 @SOURCES.register("occlusion")
 @torch.no_grad()
 def occlusion(request: Request) -> Attribution:
-    """Change of the target's outcome when the token's embedding becomes zero, by Captum's feature ablation.
+    """Change of the target's outcome when the token's embedding becomes zero, as Captum's feature ablation has it.
 
-    Signed it equals leave-one-out with the operator "zero", and as a magnitude for two classes too: a cross-check.
+    Signed it equals leave-one-out with the operator "zero", and as a magnitude for two classes too.
 
     Reference:
         Zeiler and Fergus (2014), section 4.
     """
-    from captum.attr import FeatureAblation  # takes seconds to import
-
-    text = embedded_text(request, "occlusion")
-    content = request.encoded.content
-    if not bool(content.any()):
-        return Attribution(torch.zeros(content.shape))
-    item, in_item = _item_of_token(request)
-    feature = torch.where(in_item, item, item.max() + 1)  # all that is no content: one feature more
-    examples, length = text.embedded.shape[:2]
-    cells_at_once = examples * cells(request.model, length)
-    with analysing(request.model):
-        change_by_dimension = FeatureAblation(text).attribute(
-            text.embedded,
-            baselines=0.0,
-            additional_forward_args=text.arguments,
-            feature_mask=feature[:, :, None].expand_as(text.embedded),
-            perturbations_per_eval=max(1, CELLS // cells_at_once),
-        )
-    change = change_by_dimension[:, :, 0]  # (B, tokens), the same in every dimension
-    members = request.encoded.members
-    if members is not None:
-        # each token of an item has the item's change
-        items = content.shape[1]
-        column = torch.where(members < 0, items, members)
-        no_change = change.new_zeros(examples, items + 1)
-        change = no_change.scatter(1, column, change)[:, :-1]  # (B, T)
-    # without zeros the text is what it was
-    is_zero = (text.embedded == 0).all(-1)  # (B, tokens)
-    change = change.masked_fill(_same_text(request, is_zero), 0.0)
-    return Attribution(change.abs() if request.settings.is_magnitude else change)
-
-
-def _item_of_token(request: Request) -> tuple[Tensor, Tensor]:
-    """Number of the item of each token (B, tokens), and which tokens belong to one."""
-    members, content = request.encoded.members, request.encoded.content
-    if members is None:
-        return content.cumsum(1) - 1, content
-    return members, members >= 0
+    logits = request.read(_zeroed(request, "occlusion"))
+    return Attribution(_outcome_change(request, logits))
 
 
 def _same_text(request: Request, unchanged: Tensor) -> Tensor:
@@ -136,12 +100,12 @@ def _kept_tokens(request: Request, kept_items: Tensor) -> Tensor:
     return kept_items.gather(2, item) | (members < 0)
 
 
-def _zeroed(request: Request) -> Tensor:
+def _zeroed(request: Request, source: str) -> Tensor:
     """Logits (B, T, C) with the embedding of each content token 0."""
-    text = embedded_text(request, "leave_one_out")
+    text = embedded_text(request, source)
 
-    def run(rows: Tensor, embedded: Tensor) -> Tensor:
-        inputs = [values[rows] for values in text.inputs.values()]
+    def run(part: Part, embedded: Tensor) -> Tensor:
+        inputs = [part.of(values) for values in text.inputs.values()]
         return text.logits(embedded, *inputs)
 
     with analysing(request.model):
@@ -156,8 +120,8 @@ def _substituted(request: Request, operator: str) -> Tensor:
     replaced = ("input_ids", "inputs_embeds", "labels")
     others = {name: values for name, values in request.batch.items() if name not in replaced}
 
-    def run(rows: Tensor, ids: Tensor) -> Tensor:
-        batch = {name: values[rows] for name, values in others.items()}
+    def run(part: Part, ids: Tensor) -> Tensor:
+        batch = part.of_batch(others)
         batch["input_ids"] = ids
         logits: Tensor = request.model.logits_of(batch)
         return logits
@@ -165,7 +129,7 @@ def _substituted(request: Request, operator: str) -> Tensor:
     return _replaced(request, request.batch["input_ids"], token, run)
 
 
-def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Part, Tensor], Tensor]) -> Tensor:
     """Logits (B, T, C) with each content token replaced in ``inputs`` (B, T, ...).
 
     A token that equals its replacement leaves the text and its logits unchanged.
@@ -174,7 +138,7 @@ def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor
         request: the model and its batch.
         inputs: ids or embeddings.
         by: what takes a token's place.
-        run: ``run(texts (R,), inputs (R, T, ...)) -> logits (R, C)``.
+        run: ``run(texts (R,), inputs (R, T', ...)) -> logits (R, C)``.
     """
     content, members = request.encoded.content, request.encoded.members
     logits = request.encoded.logits[:, None].repeat(1, content.shape[1], 1)  # (B, T, C)
@@ -183,15 +147,15 @@ def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Tensor
         unchanged = unchanged.all(-1)  # (B, tokens)
     changes = content & ~_same_text(request, unchanged)
     row, item = changes.nonzero(as_tuple=True)
-    size = max(1, CELLS // cells(request.model, inputs.shape[1]))
-    for rows, items in zip(row.split(size), item.split(size), strict=True):
-        replaced = inputs[rows]  # a copy
+    for part in forward_parts(request, row, inputs.shape[1]):
+        rows, items = row[part.rows], item[part.rows]
+        replaced = inputs[rows, : part.length]  # a copy
         if members is None:
             each = torch.arange(len(rows), device=items.device)
             replaced[each, items] = by
         else:
-            replaced[members[rows] == items[:, None]] = by
-        new_logits = run(rows, replaced)  # (R, C)
+            replaced[members[rows, : part.length] == items[:, None]] = by
+        new_logits = run(Part(rows, part.length), replaced)  # (R, C)
         logits[rows, items] = new_logits.to(logits.dtype)
     return logits
 
@@ -215,6 +179,11 @@ def _change(request: Request, logits: Tensor) -> Tensor:
     logits = request.read(logits)
     if request.settings.is_magnitude and request.settings.outcome == "probability":
         return prediction_change(request.view, logits)
+    return _outcome_change(request, logits)
+
+
+def _outcome_change(request: Request, logits: Tensor) -> Tensor:
+    """The target's outcome with each token minus that without it, (B, T), from the logits (B, T, C) without."""
     before = request.outcome(request.view.logits)
     change = before[:, None] - request.outcome(logits)  # (B, T)
     return change.abs() if request.settings.is_magnitude else change

@@ -205,7 +205,7 @@ def _weighed(
     read = trace.read is None or call in trace.read
     altered = call in trace.alter
     plain = projection == "softmax" and options.softcap is None and not options.dropout
-    if plain and not (read or altered) and not torch.is_grad_enabled():
+    if plain and not (read or altered):
         if trace.lets_all(attention_mask) and options.position_bias is None:
             attended = nn.functional.scaled_dot_product_attention(query, key, value, scale=options.scaling)
             return attended.transpose(1, 2).contiguous(), query.new_empty(0)

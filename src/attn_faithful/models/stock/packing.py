@@ -49,6 +49,19 @@ def widest(model: nn.Module) -> int:
     return max(sizes)
 
 
+def lengths_of(mask: Tensor) -> Tensor:
+    """How many places each text of a mask (B, T) takes up to its last token, (B,).
+
+    Example:
+        >>> lengths_of(torch.tensor([[1, 1, 0], [0, 1, 1], [0, 0, 0]]))
+        tensor([2, 3, 0])
+    """
+    places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
+    if not len(places):
+        return places.new_zeros(len(mask))
+    return (places * mask.bool()).amax(1)
+
+
 def packed(lengths: Tensor, most: Callable[[int], int], padding: int) -> list[Tensor]:
     """Parts of texts that are run together, longest first.
 

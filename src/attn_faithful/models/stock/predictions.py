@@ -14,7 +14,7 @@ from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Trace
 from attn_faithful.models.stock.last_block import LastBlock, logits_by_one_row
-from attn_faithful.models.stock.packing import load_of, packed, widest
+from attn_faithful.models.stock.packing import lengths_of, load_of, packed, widest
 from attn_faithful.models.stock.probe import Probe
 from attn_faithful.models.supported import check_ids
 
@@ -112,9 +112,7 @@ class StockPredictions(StockForward):
     def logits_of(self, batch: Batch) -> Tensor:
         """Logits (B, C) of texts whose attention nobody asks for, cut behind their last tokens."""
         inputs = self.inputs(batch)
-        length = inputs["input_ids"].shape[1]
-        places = torch.arange(1, length + 1, device=self.device)
-        lengths = (places * inputs["attention_mask"].bool()).amax(1)  # (B,)
+        lengths = lengths_of(inputs["attention_mask"])  # (B,)
 
         def cut(rows: Tensor, longest: int) -> dict[str, Tensor]:
             return {name: values[rows, :longest] for name, values in inputs.items()}
