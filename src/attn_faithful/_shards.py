@@ -16,6 +16,7 @@ from attn_faithful._checks import InputError
 from attn_faithful._mapped import mapped
 
 WINDOW = 64 * 2**20  # bytes of a table that are in memory at once
+PLACES = "(places)"  # column of a mapped shard
 MERGED = 8 * 2**20  # bytes of small shards that are mapped as one: each takes a file that stays open
 
 
@@ -111,9 +112,13 @@ def _joined(shards: Sequence[Shard]) -> Shard:
 
 
 def _mapped(shards: Sequence[Shard], path: Path) -> Shard:
-    """Some shards as one, sorted and on disk."""
+    """Some shards as one, sorted and on disk, with the place of each row."""
     joined = _joined(shards)
-    return Shard(joined.places, mapped(joined.table, path))
+    if not len(joined.places):
+        return joined
+    table = mapped(joined.table.append_column(PLACES, pa.array(joined.places)), path)
+    places = table.column(PLACES).chunk(0).to_numpy()  # one chunk, and no copy of it
+    return Shard(places, table.drop_columns([PLACES]))
 
 
 def _write(shards: Sequence[Shard], target: Path, n_examples: int) -> int:

@@ -169,7 +169,7 @@ class RunFolder:
         try:
             for name, table in tables.items():
                 self.write_table(name, table, shard=shard)
-            self._write_json(self._facts_of(shard), {"rows": rows, **facts})
+            self._write_json(self.facts_of(shard).name, {"rows": rows, **facts})
         except BaseException:  # half a part counts for nothing and takes room on a disk that may be full
             self.drop_part(shard)
             raise
@@ -192,7 +192,7 @@ class RunFolder:
     def _complete_part(self, shard: str) -> dict[str, Any] | None:
         """The facts of a part; None where a table of it is missing, damaged or of another length."""
         try:
-            facts: dict[str, Any] = json.loads((self.path / self._facts_of(shard)).read_text(encoding="utf-8"))
+            facts: dict[str, Any] = json.loads(self.facts_of(shard).read_text(encoding="utf-8"))
             for name, rows in facts["rows"].items():
                 if pq.read_metadata(self._table(name, shard)).num_rows != rows:
                     return None
@@ -202,13 +202,13 @@ class RunFolder:
 
     def drop_part(self, shard: str) -> None:
         """Remove a part; its facts go first, so that no half of it counts."""
-        (self.path / self._facts_of(shard)).unlink(missing_ok=True)
+        self.facts_of(shard).unlink(missing_ok=True)
         for name in TABLES:
             self._table(name, shard).unlink(missing_ok=True)
 
-    @staticmethod
-    def _facts_of(shard: str) -> str:
-        return f".part.{shard}.json"
+    def facts_of(self, shard: str) -> Path:
+        """The file with the facts of a part, which is there once the part is complete."""
+        return self.path / f".part.{shard}.json"
 
     # tables
 

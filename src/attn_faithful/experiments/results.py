@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from attn_faithful import __version__
 from attn_faithful._checks import InputError, add_note
 from attn_faithful.experiments.block_rows import NAMES, RowBuilder, TableRows
-from attn_faithful.experiments.processes import ProcessGroup
+from attn_faithful.experiments.processes import ProcessGroup, appears
 from attn_faithful.experiments.undefined_texts import KEYS, failed_scores, warn_of
 from attn_faithful.models.blocks import Block
 from attn_faithful.records.json_values import known_fields
@@ -115,6 +115,7 @@ class Writer:
         self.resumed = 0
         self.joined = False
         self.extra_shards: list[str] = []
+        self._written: list[str] = []
         self._buffer = _Buffer()
 
     # what an earlier run left
@@ -129,7 +130,7 @@ class Writer:
             self.joined = self._was_joined()
             if not self.joined:
                 finished = self._finished_blocks()
-        self.joined = self.processes.all_gather([self.joined])[0]  # as the main process, which comes first, found
+        self.joined = self.processes.of_main(self.joined)
         known = set(self.processes.all_gather(finished))
         if self.joined:
             return []
@@ -196,7 +197,9 @@ class Writer:
         buffer = self._buffer
         if buffer.blocks:
             facts = PartFacts(self.key, buffer.blocks, buffer.failed, buffer.examples)
-            self.folder.write_part(str(min(buffer.blocks)), buffer.tables.by_table, asdict(facts))
+            shard = str(min(buffer.blocks))
+            self.folder.write_part(shard, buffer.tables.by_table, asdict(facts))
+            self._written.append(shard)
             self.failed |= buffer.failed
         self._buffer = _Buffer()
 
@@ -230,6 +233,8 @@ class Writer:
             self.stopped(error)
             raise
         self.processes.wait("parts")
+        written = self.processes.all_gather(self._written)
+        self.processes.raise_any(self._unseen(written))
         if self.processes.main:
             self._join()
         self.processes.wait("tables")
@@ -238,6 +243,18 @@ class Writer:
         """Once the summary and the meta are written: tidy up, and warn of texts that could not be measured."""
         tidy(self.folder)
         warn_of(self.failed, len(self.examples))
+
+    def _unseen(self, written: Sequence[str]) -> str | None:
+        """What to say where the main process does not see all parts that were written; None where it does."""
+        if not self.processes.main:
+            return None
+        for shard in written:
+            if not appears(self.folder.facts_of(shard)):
+                return (
+                    f"The part {shard} of another process is not in {self.folder.path.absolute()}; see that all "
+                    "machines write into one shared folder, and run again, which goes on from the parts that are there."
+                )
+        return None
 
     def _join(self) -> None:
         parts = self._parts()

@@ -53,13 +53,13 @@ def run_cell(
         on_progress: ``on_progress(stage, epoch, epochs, metrics)`` after every epoch.
         processes: that share the work; the main one writes.
     """
-    if folder.done:
+    if processes.of_main(folder.done):
         tidy(folder)
         return
     start = time.time()
     threads = threads_for(weights_of(cell.recipe.model))
     with quiet(), recipe_precision(), threads, processes.writing(folder):
-        if folder.done:  # another process was faster
+        if processes.of_main(folder.done):  # another process was faster
             return
         take_over(cell, folder)
         data = prepare(cell.recipe, _saved_tokenizer(folder / "model"))

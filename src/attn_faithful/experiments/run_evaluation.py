@@ -57,14 +57,14 @@ def evaluate_task(
         InputError: what is wrong with the data, the settings or the source file; another process writes there.
     """
     folder = task.folder(output)
-    if folder.done:
+    if processes.of_main(folder.done):
         tidy(folder)
         return folder
     if not len(task.texts.splits[task.split]):
         raise InputError(f"The split {task.split!r} of {task.texts.name} is empty.")
     threads = threads_for(computing_weights(task.model))
     with recipe_precision(), threads, processes.writing(folder):
-        if not folder.done:  # another process may have been faster
+        if not processes.of_main(folder.done):  # another process may have been faster
             EvaluationRun(task, folder, processes, chunk_size).run(on_progress)
     return folder
 
