@@ -97,7 +97,7 @@ def test_without_the_device_it_says_why(check, monkeypatch, tmp_path, capsys):
     assert "no cuda" in json.loads((tmp_path / "device.json").read_text())["skipped"]
 
 
-def test_the_status_tells_another_number(check, monkeypatch, tmp_path):
+def test_the_status_tells_what_is_another(check, monkeypatch, tmp_path):
     monkeypatch.setattr(check, "MODELS", {"BiLSTM": check.bilstm})
     own = check.evaluated
     runs = []
@@ -106,7 +106,7 @@ def test_the_status_tells_another_number(check, monkeypatch, tmp_path):
         found, seconds = own(model, said, device)
         runs.append(device)
         if len(runs) == 3:  # one to get ready, the CPU's, the device's
-            found["scores"][0]["value"] += 0.1
+            found["scores"].pop()
         return found, seconds
 
     arguments = ["--device", "cpu", "--texts", "2", "--output", str(tmp_path / "device.json")]
