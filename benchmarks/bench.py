@@ -41,6 +41,7 @@ from transformers.utils.logging import disable_progress_bar
 Part = Callable[[bool], Any]
 PARTS: dict[str, Part] = {
     "minilm": minilm_bench.records,
+    "forward": minilm_bench.forward_records,
     "own": own_bench.records,
     "against": against.records,
     "recurrent": own_bench.recurrent_records,
@@ -75,7 +76,7 @@ def chosen(options: argparse.Namespace) -> list[Record]:
 
 # parts that run one after another, the two lists beside each other on a core each
 LANES = (
-    ("minilm", "growth of minilm", "recurrent"),
+    ("minilm", "forward", "growth of minilm", "recurrent"),
     ("own", "against", "trainer", "growth by length", "growth by examples"),
 )
 

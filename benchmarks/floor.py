@@ -18,15 +18,29 @@ TOKENS = (256, 1024, 4096)  # that one product takes: the fastest of them counts
 REPEATS, KEPT_UP = 3, 0.05  # runs, and seconds of each
 
 
+def whole_operations(config: Any, length: int) -> float:
+    """Operations of all layers on all pieces of one text."""
+    width, inner = config.hidden_size, config.intermediate_size
+    weights = 4 * width**2 + 2 * width * inner  # of a layer: query, key, value, output; in and out of the inner one
+    return config.num_hidden_layers * (2 * length * weights + 4 * length**2 * width)
+
+
+def forward_share(model: Any, length: int, rows: int) -> float:
+    """The share of `rate` at which the model's own forward runs on unpadded rows."""
+    ids = torch.ones(rows, length, dtype=torch.long)
+    with torch.inference_mode():
+        seconds = min(kept_up(lambda: model(input_ids=ids)) for _ in range(REPEATS))
+    return rows * whole_operations(model.config, length) / seconds / rate(model.config)
+
+
 def operations(config: Any, length: int) -> float:
     """Operations of one text of so many pieces, its classifier included."""
     width, inner = config.hidden_size, config.intermediate_size
-    weights = 4 * width**2 + 2 * width * inner  # of a layer: query, key, value, output; in and out of the inner one
-    whole_layer = 2 * length * weights + 4 * length**2 * width
+    others = whole_operations(config, length) * (config.num_hidden_layers - 1) / config.num_hidden_layers
     keys_and_values = 4 * length * width**2
     one_row = 2 * (2 * width**2 + 2 * width * inner) + 4 * length * width
     classifier = 2 * width**2 + 2 * width * config.num_labels
-    return (config.num_hidden_layers - 1) * whole_layer + keys_and_values + one_row + classifier
+    return others + keys_and_values + one_row + classifier
 
 
 def rate(config: Any) -> float:

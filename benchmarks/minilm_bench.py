@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import floor
 import minilm
 from measure import (
     AbsentError,
@@ -34,6 +35,7 @@ LIMIT = 90.0  # seconds of one run
 # stages of the longest texts, which take half a minute a run
 OF_IMDB = ("leave-one-out", "input x gradient")
 
+FORWARDS = ((24, 32), (24, 128), (190, 8), (190, 32))  # pieces, texts
 GROWN = ("entropy", "correlation", "permutation", "adversarial", "flips", "erasure")
 PIECES = (20, 50, 100, 200, 500)
 GROWTH_LIMIT = 20.0  # seconds of one text
@@ -85,6 +87,19 @@ def _make(stage: str, setup: minilm.StockSetup, small: bool) -> Case:
     if small:
         setup = minilm.setup_of(setup.model, setup.tokenizer, ["a rather short text"])
     return STAGES[stage](setup)
+
+
+def forward_records(quick: bool) -> list[Record]:
+    """How near the model's own forward, all layers and rows of it, comes to the rate that floors are counted in."""
+    try:
+        model, _ = loaded()
+    except AbsentError as reason:
+        return [{"skipped": str(reason)}]
+    found = []
+    for pieces, texts in FORWARDS:
+        share = floor.forward_share(model.model, pieces, texts)
+        found.append({"pieces": pieces, "texts": texts, "share": share})
+    return found
 
 
 def growth_records(quick: bool) -> list[Record]:

@@ -83,6 +83,14 @@ def minilm(records: Sequence[Record]) -> str:
     return markdown(head, rows)
 
 
+def forward(records: Sequence[Record]) -> str:
+    """How near whole forwards come to the rate of matrix products."""
+    if "skipped" in records[0]:
+        return records[0]["skipped"]
+    rows = [[str(record["pieces"]), str(record["texts"]), share_text(record["share"])] for record in records]
+    return markdown(["pieces", "texts in a batch", "of the rate"], rows)
+
+
 def minilm_growth(records: Sequence[Record]) -> str:
     """Time, rows and memory of one text."""
 
@@ -196,6 +204,7 @@ def speed_of_own(records: Sequence[Record]) -> str:
 
 WRITERS: dict[str, Callable[[Any], str]] = {
     "minilm": minilm,
+    "forward": forward,
     "own": own,
     "against": against,
     "recurrent": recurrent,

@@ -117,7 +117,10 @@ def test_operations_of_the_floor(modules):
         bert(input_ids=torch.ones(1, length, dtype=torch.long))
     others = length - 1  # rows of the last layer that only the other tokens need
     unneeded = others * (2 * 2 * width**2 + 2 * 2 * width * inner + 4 * length * width)
-    assert modules["floor"].operations(config, length) == counter.get_total_flops() - unneeded
+    floor, counted = modules["floor"], counter.get_total_flops()
+    classifier = 2 * width**2 + 2 * width * config.num_labels
+    assert floor.whole_operations(config, length) + classifier == counted
+    assert floor.operations(config, length) == counted - unneeded
 
 
 def test_the_floor_counts_each_distinct_row_once(modules):
