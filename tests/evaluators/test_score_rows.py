@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from attn_faithful.evaluators.base import MetricSpec
 from attn_faithful.evaluators.score_rows import (
-    CellColumns,
     ScoreColumn,
     ScoreRows,
     VariantColumns,
@@ -80,21 +78,6 @@ def test_a_reason_stands_beside_every_nan_and_nothing_else(block):
     rows.add(block, {ONE: torch.tensor([NAN, 1.0])}, [None, None], otherwise="never flips")
     rows.add(block, {ONE: torch.tensor([NAN, 1.0])})
     assert rows.scores["reason"] == ["n<2", None, "never flips", None, "undefined", None]
-
-
-def test_values_that_come_one_at_a_time_make_the_same_rows(block):
-    cells = CellColumns(2, 2)
-    for value in range(4):
-        cells.next_slot()
-        cells.put("a~b", ONE, float(value), None)
-        cells.put("a~b", TWO, NAN, f"reason {value}")
-    one, two = cells.columns()
-    np.testing.assert_array_equal(one.values, [[0, 1], [2, 3]])
-    assert two.reasons == ["reason 0", "reason 1", "reason 2", "reason 3"]
-    rows = ScoreRows()
-    rows.add_columns(block, [one, two])
-    assert rows.scores["metric"] == ["one", "two"] * 4
-    assert rows.scores["source"] == ["a~b"] * 8
 
 
 def test_the_label_of_a_block_stands_in_its_rows(block):

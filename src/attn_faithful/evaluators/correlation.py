@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
-from typing import Any
 
 import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec
-from attn_faithful.evaluators.score_rows import CellColumns, ScoreRows
-from attn_faithful.functional.rankings import LONG, SIGNIFICANT, TIE_TOLERANCE, Correlation, kendall_tau_b, spearman
-from attn_faithful.functional.top_k import TopK, overlap, top_k_kendall, top_k_tau
+from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows
+from attn_faithful.functional.block_correlations import BlockTau, block_rho, block_tau, block_top_k
+from attn_faithful.functional.block_ranks import BlockRanks, Items
+from attn_faithful.functional.rankings import LONG, SIGNIFICANT, TIE_TOLERANCE
+from attn_faithful.functional.reasons import or_else
 
 TAU = MetricSpec(
     "attention_correlation",
@@ -111,79 +112,69 @@ def run(block: Block, settings: CorrelationSettings) -> ScoreRows:
         scores whose source is "attention~<source>" and so on; `tau_difference` of "a-attention~b" is tau(a, b) minus
         tau(attention, b), as in the paper's figures 3 and 4.
     """
-    attention = block.encoded.attention.double().cpu().numpy()  # (B, S, T)
-    items = block.items.cpu().numpy()
-    importances = {name: block.sources[name].double().cpu().numpy() for name in settings.against}
-    columns = CellColumns(*items.shape[:2])
-    for row, slot in np.ndindex(*items.shape[:2]):
-        columns.next_slot()
-        inside = items[row, slot]
-        own_attention = attention[row, slot][inside]
-        vectors = {name: values[row][inside] for name, values in importances.items()}
-        pairs = PairScores(columns, block.example[row], settings)
-        taus = {}
-        for name, vector in vectors.items():
-            taus[block.attention, name] = pairs.compare(block.attention, own_attention, name, vector)
-        if block.is_control:
-            continue
-        for a, b in combinations(vectors, 2):
-            taus[a, b] = taus[b, a] = pairs.compare(a, vectors[a], b, vectors[b])
-        for a, b in permutations(vectors, 2):
-            of_attention, of_source = taus[block.attention, b], taus[a, b]
-            source = f"{a}-{block.attention}~{b}"
-            difference = of_source.value - of_attention.value
-            columns.put(source, DIFFERENCE, difference, of_source.reason or of_attention.reason)
+    shape = tuple(block.items.shape[:2])
+    ranks = _ranks(block, settings)
+    of_attention = ranks.pop(block.attention)
+    columns: list[ScoreColumn] = []
+    taus: dict[tuple[str, str], BlockTau] = {}
+    for name, of_source in ranks.items():
+        tau, found = _compared(of_attention, of_source, settings.k, shape)
+        taus[block.attention, name] = tau
+        columns += found
+    if not block.is_control:
+        for a, b in combinations(ranks, 2):
+            tau, found = _compared(ranks[a], ranks[b], settings.k, shape)
+            taus[a, b] = taus[b, a] = tau
+            columns += found
+        for a, b in permutations(ranks, 2):
+            of_a, of_the_attention = taus[a, b], taus[block.attention, b]
+            difference = (of_a.value - of_the_attention.value).reshape(shape)
+            reasons = or_else(of_a.reasons, of_the_attention.reasons)
+            columns.append(ScoreColumn(DIFFERENCE.name, difference, reasons, source=f"{a}-{block.attention}~{b}"))
     rows = ScoreRows()
-    rows.add_columns(block, columns.columns())
+    rows.add_columns(block, columns)
     return rows
 
 
-@dataclass(frozen=True)
-class PairScores:
-    """Scores pairs of importances in one slot of an example.
+def _ranks(block: Block, settings: CorrelationSettings) -> dict[str, BlockRanks]:
+    """Ranks of the items of every slot, a row a slot of an example: of attention, and of the sources."""
+    shape = block.items.shape  # (B, S, T)
+    items = Items.of(block.items.flatten(0, 1).cpu().numpy())
+    vectors = {block.attention: block.encoded.attention}  # (B, S, T) each
+    for name in settings.against:
+        vectors[name] = block.sources[name][:, None].expand(shape)
+    ranks = {}
+    for name, vector in vectors.items():
+        values = vector.double().flatten(0, 1).cpu().numpy()  # (B S, T)
+        ranks[name] = BlockRanks.of(name, values, items, settings.tie_tolerance)
+    return ranks
 
-    Attributes:
-        columns: where the scores go.
-        example: its id, for errors.
-        settings: of the test.
-    """
 
-    columns: CellColumns
-    example: str
-    settings: CorrelationSettings
-
-    def compare(
-        self,
-        a: str,
-        x: np.ndarray,
-        b: str,
-        y: np.ndarray,
-    ) -> Correlation:
-        """Score one pair by all measures; returns tau-b."""
-        source, k = f"{a}~{b}", self.settings.k
-        options: dict[str, Any] = {
-            "names": (a, b),
-            "example": self.example,
-            "tie_tolerance": self.settings.tie_tolerance,
-        }
-        tau = kendall_tau_b(x, y, **options)
-        significant = float(tau.p_value <= SIGNIFICANT)  # NaN is not below it
-        reason_long = f"n<{LONG}" if tau.n < LONG else tau.reason
-        significant_long = math.nan if reason_long else significant
-        put = self.columns.put
-        put(source, TAU, tau.value, tau.reason)
-        put(source, P_VALUE, tau.p_value, tau.reason)
-        put(source, SIGNIFICANT_SHARE, significant, None)
-        put(source, SIGNIFICANT_LONG, significant_long, reason_long)
-        self._put(source, SPEARMAN, spearman(x, y, **options))
-        self._put(source, TOP_K_TAU, top_k_tau(x, y, k=k, **options))
-        self._put(source, TOP_K_DISTANCE, top_k_kendall(x, y, k=k, **options))
-        self._put(source, OVERLAP, overlap(x, y, k=k, **options))
-        put(source, TIES, tau.ties_x, tau.reason)
-        return tau
-
-    def _put(self, source: str, metric: MetricSpec, measured: Correlation | TopK) -> None:
-        self.columns.put(source, metric, measured.value, measured.reason)
+def _compared(x: BlockRanks, y: BlockRanks, k: int, shape: tuple[int, int]) -> tuple[BlockTau, list[ScoreColumn]]:
+    """tau-b of two importances, and the columns of all measures."""
+    tau = block_tau(x, y)
+    top = block_top_k(x, y, k)
+    is_significant = (tau.p_value <= SIGNIFICANT).astype(np.float64)  # NaN is not below it
+    is_long = x.n >= LONG
+    reasons_long = or_else([None if enough else f"n<{LONG}" for enough in is_long.tolist()], tau.reasons)
+    is_defined = np.array([reason is None for reason in reasons_long], dtype=bool)
+    significant_long = np.where(is_defined, is_significant, math.nan)
+    values = {
+        TAU: tau.value,
+        P_VALUE: tau.p_value,
+        SIGNIFICANT_SHARE: is_significant,
+        SIGNIFICANT_LONG: significant_long,
+        SPEARMAN: block_rho(x, y),
+        TOP_K_TAU: top.top_k_tau,
+        TOP_K_DISTANCE: top.top_k_kendall,
+        OVERLAP: top.overlap,
+        TIES: x.tied_share,
+    }
+    columns = []
+    for metric, column in values.items():
+        reasons = reasons_long if metric is SIGNIFICANT_LONG else tau.reasons
+        columns.append(ScoreColumn(metric.name, column.reshape(shape), reasons, source=f"{x.name}~{y.name}"))
+    return tau, columns
 
 
 def _sources(settings: CorrelationSettings) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,60 +46,12 @@ class ScoreColumn:
 
     def cells(self) -> list[Cell]:
         """Value and reason of every example, slot after slot; a reason stands beside NaN and nothing else."""
-        values = self.values.flatten().tolist()
-        reasons = self.reasons or [None] * len(values)
-        pairs = zip(values, reasons, strict=True)
-        return [self._cell(float(value), reason) for value, reason in pairs]
-
-    def _cell(self, value: float, reason: str | None) -> Cell:
-        if value == value:
-            return value, None
-        return value, reason or self.otherwise
-
-
-@dataclass(frozen=True)
-class NamedCell:
-    """One value of a metric: what was scored, the metric's name, the value, and why it is NaN."""
-
-    source: str
-    metric: str
-    value: float
-    reason: str | None
-
-
-class CellColumns:
-    """Columns that are worked out one value at a time: for every example, slot after slot, the same metrics.
-
-    Args:
-        examples, slots: B and S.
-    """
-
-    def __init__(self, examples: int, slots: int) -> None:
-        self.shape = (examples, slots)
-        self.by_place: list[list[NamedCell]] = []
-
-    def next_slot(self) -> None:
-        """Go on to the next slot, or to the first one of the next example."""
-        self.by_place.append([])
-
-    def put(
-        self,
-        source: str,
-        metric: MetricSpec,
-        value: float,
-        reason: str | None,
-    ) -> None:
-        """Add the value of a metric in this slot."""
-        self.by_place[-1].append(NamedCell(source, metric.name, value, reason))
-
-    def columns(self) -> list[ScoreColumn]:
-        """A column a source and metric, in the order in which a slot's came."""
-        columns = []
-        for cells in zip(*self.by_place, strict=True):
-            values = np.array([cell.value for cell in cells]).reshape(self.shape)
-            reasons = [cell.reason for cell in cells]
-            columns.append(ScoreColumn(cells[0].metric, values, reasons, source=cells[0].source))
-        return columns
+        values = np.array(self.values.flatten().tolist(), dtype=np.float64)
+        cells: list[Cell] = [(value, None) for value in values.tolist()]
+        for place in np.flatnonzero(np.isnan(values)):
+            reason = self.reasons[place] if self.reasons else None
+            cells[place] = (math.nan, reason or self.otherwise)
+        return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,21 +129,23 @@ class ScoreRows:
             >>> rows.scores["example"], rows.scores["metric"], rows.scores["reason"]
             (['a', 'a', 'b', 'b'], ['tau', 'p', 'tau', 'p'], [None, None, 'n<2', 'undefined'])
         """
-        by_column = [column.cells() for column in columns]
-        for place, cells in enumerate(zip(*by_column, strict=True)):
-            row, slot = divmod(place, columns[0].slots)
-            for column, (value, reason) in zip(columns, cells, strict=True):
-                entries = {
-                    "example": block.example[row],
-                    "site": block.site,
-                    "slot": slot,
-                    "source": column.source or block.attention,
-                    "label": block.label,
-                    "metric": column.metric,
-                    "value": value,
-                    "reason": reason,
-                }
-                _append(self.scores, entries)
+        slots = columns[0].slots
+        places = len(block.example) * slots  # of an example and slot, with a row a column
+        cells_by_place = zip(*(column.cells() for column in columns), strict=True)
+        cells = list(chain.from_iterable(cells_by_place))
+        sources = [column.source or block.attention for column in columns]
+        entries: Table = {
+            "example": _repeated(block.example, slots * len(columns)),
+            "site": [block.site] * len(cells),
+            "slot": _repeated(range(slots), len(columns)) * len(block.example),
+            "source": sources * places,
+            "label": [block.label] * len(cells),
+            "metric": [column.metric for column in columns] * places,
+            "value": [value for value, _ in cells],
+            "reason": [reason for _, reason in cells],
+        }
+        for name, column in self.scores.items():
+            column.extend(entries[name])
 
     def add_variants(self, block: Block, alternatives: Sequence[VariantColumns]) -> None:
         """Add the alternatives that exist of the first example, then those of the next; other columns are None."""
@@ -248,6 +204,11 @@ def nan_where(reasons: Sequence[str | None], values: Tensor) -> Tensor:
     undefined = ~is_defined(reasons).to(values.device)
     other_axes = [1] * (values.dim() - 1)
     return values.masked_fill(undefined.view(-1, *other_axes), torch.nan)
+
+
+def _repeated(entries: Iterable[Any], times: int) -> list[Any]:
+    """Each entry so many times, before the next."""
+    return [entry for entry in entries for _ in range(times)]
 
 
 def _append(table: Table, row: Mapping[str, Any]) -> None:

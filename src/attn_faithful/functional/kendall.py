@@ -12,7 +12,7 @@ from scipy import stats
 Ranks = NDArray[np.int64]
 
 EXACT = 33  # items up to which the p-value counts permutations
-_PAIRS = 512  # items up to which all pairs are compared at once
+PAIRS = 512  # items up to which all pairs are compared at once
 
 
 def tau_b(x: Ranks, y: Ranks) -> tuple[float, float]:
@@ -34,7 +34,7 @@ def tau_b(x: Ranks, y: Ranks) -> tuple[float, float]:
         [0.816497, 0.220671]
     """
     n = len(x)
-    if n > _PAIRS:
+    if n > PAIRS:
         result = stats.kendalltau(x, y)
         return float(result.statistic), float(result.pvalue)
     x_order = np.sign(x[:, None] - x)  # (n, n)
@@ -47,7 +47,7 @@ def tau_b(x: Ranks, y: Ranks) -> tuple[float, float]:
     if not x_tied and not y_tied:
         against = min((pairs - score) // 2, (pairs + score) // 2)
         if n <= EXACT or against <= 1:
-            return value, _exact(n, against)
+            return value, exact_p(n, against)
     m = n * (n - 1)
     triples = m * max(n - 2, 1)
     without_ties = (m * (2 * n + 5) - x1 - y1) / 18
@@ -66,8 +66,14 @@ def _ties(ranks: Ranks) -> tuple[int, int, int]:
     return pairs, x0, x1
 
 
-def _exact(n: int, against: int) -> float:
-    """Twice the share of permutations of n with at most so many inversions."""
+@cache
+def exact_p(n: int, against: int) -> float:
+    """Twice the share of permutations of n with at most so many inversions, at most 1.
+
+    Example:
+        >>> exact_p(3, 0)
+        0.3333333333333333
+    """
     if against == 0:
         count = 1
     elif against == 1:

@@ -74,11 +74,16 @@ def merge_ties(values: ArrayLike, tie_tolerance: float = TIE_TOLERANCE) -> Ranks
         ([1, 0, 1, 2], [1, 0, 2, 3])
     """
     values = _vector("values", values)
-    if not 0 <= tie_tolerance < 1:
-        raise InputError(f"Expected `tie_tolerance` of at least 0 and below 1, but got {tie_tolerance}.")
+    check_tie_tolerance(tie_tolerance)
     if np.isnan(values).any():
         raise InputError("Expected `values` without NaN, which has no rank; leave such examples out and count them.")
     return _merged(values.tobytes(), tie_tolerance).copy()
+
+
+def check_tie_tolerance(tie_tolerance: float) -> None:
+    """Raise unless it is at least 0 and below 1."""
+    if not 0 <= tie_tolerance < 1:
+        raise InputError(f"Expected `tie_tolerance` of at least 0 and below 1, but got {tie_tolerance}.")
 
 
 @lru_cache(maxsize=256)
