@@ -14,7 +14,7 @@ from attn_faithful.evaluators import permutation
 from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.evaluators.permutation import PermutationSettings, run
 from attn_faithful.functional.divergences import multilabel_tvd, tvd
-from attn_faithful.functional.permutations import permuted_indices
+from attn_faithful.functional.permutations import joint_permutations, permuted_indices
 from attn_faithful.models.protocol import Affine, probabilities
 from tests.evaluators.blocks import random_block, values
 from tests.evaluators.test_adversarial_search import fixtures, original
@@ -253,3 +253,22 @@ def test_special_tokens_keep_their_weight_in_the_exact_answers():
             kept = kept and int(logits.argmax()) == int(before.argmax())
         assert largest[example] == pytest.approx(max(changes), abs=1e-10)
         assert certified[example] == float(kept)
+
+
+def test_permutations_are_drawn_once_for_the_attention_and_its_controls(monkeypatch):
+    block = random_block((7, 9))
+    drawn = []
+
+    def counted(*arguments):
+        drawn.append(arguments)
+        return joint_permutations(*arguments)
+
+    monkeypatch.setattr(permutation, "joint_permutations", counted)
+    alone = run(controlled(random_block((7, 9)), "random"), PermutationSettings())
+    drawn.clear()
+    run(block, PermutationSettings())
+    after_attention = run(controlled(block, "random"), PermutationSettings())
+    assert len(drawn) == len(block)
+    assert after_attention.scores == alone.scores
+    run(block, PermutationSettings(permutations=5))
+    assert len(drawn) == 2 * len(block)

@@ -60,6 +60,7 @@ class Block:
         label: of a multi-label model, the name of the one label that is judged; `encoded` is then that label's, see
             `models.label_view`.
         rationale: the items that people marked as the reason, (B, T) bool; None for data without rationales.
+        memory: what a test found that is the same under every control and for every label.
     """
 
     example: Sequence[str]
@@ -73,6 +74,7 @@ class Block:
     labels: Sequence[int] | None = None
     rationale: Tensor | None = None
     label: str | None = None
+    memory: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.example)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,6 +98,16 @@ class Sampled:
         pairs = zip(self.changes, self.counts, strict=True)
         return [changes[:count] for changes, count in pairs]
 
+    @cached_property
+    def medians(self) -> Tensor:
+        """Of each example's changes the mean of the middle two, as in the paper's code; NaN for none. (B,)"""
+        counts = torch.tensor(self.counts, device=self.changes.device)
+        medians = torch.full((len(counts),), math.nan, dtype=torch.float64)
+        for count in set(self.counts) - {0}:
+            rows = (counts == count).nonzero()[:, 0]
+            medians[rows.cpu()] = self.changes[rows, :count].quantile(0.5, dim=1).double().cpu()
+        return medians
+
 
 def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     """Permute the attention weights of the content tokens with the encoder's states as they are.
@@ -112,18 +124,17 @@ def run(block: Block, settings: PermutationSettings) -> ScoreRows:
     reasons = _reasons(block)
     sampled = _sampled(block, settings)
     changes = sampled.by_example()
-    median = torch.tensor([_median(changes_of_text) for changes_of_text in changes], dtype=torch.float64)
     has_item = block.items.flatten(1).any(1)  # (B,)
     weights = block.encoded.over_items.double()  # (B, T)
     largest = torch.where(block.items.any(1), weights, -math.inf).amax(-1)  # (B,)
     columns = [
-        ScoreColumn(MEDIAN.name, nan_where(reasons, median), reasons),
+        ScoreColumn(MEDIAN.name, nan_where(reasons, sampled.medians), reasons),
         *_decision_columns(block, sampled, reasons),
         ScoreColumn(LARGEST.name, largest.masked_fill(~has_item, math.nan), reasons),
     ]
     further = {
         "changes": [changes_of_text.tolist() for changes_of_text in changes],
-        "output_tvd": median,
+        "output_tvd": sampled.medians,
     }
     alternative = VariantColumns("permutation", block.attention, is_defined(reasons), further)
     rows = ScoreRows()
@@ -173,11 +184,6 @@ def _reasons(block: Block) -> list[str | None]:
     return reasons_of_examples
 
 
-def _median(changes: Tensor) -> float:
-    """Of changes (K,) the mean of the middle two, as in the paper's code; NaN for none."""
-    return float(changes.quantile(0.5)) if len(changes) else math.nan
-
-
 def _sampled(block: Block, settings: PermutationSettings) -> Sampled:
     encoded = block.encoded
     orders = _orders(block, settings)
@@ -188,11 +194,8 @@ def _sampled(block: Block, settings: PermutationSettings) -> Sampled:
     chunks = []
     for start in range(0, most, block.chunk_size):
         end = min(start + block.chunk_size, most)
-        permuted = encoded.attention[:, None].repeat(1, end - start, 1, 1)  # (B, K, S, T)
-        for order in orders:
-            sources = order.sources[start:end]
-            weights = encoded.attention[order.row, order.slot, sources]  # (K, n)
-            permuted[order.row, : len(sources), order.slot, order.places] = weights
+        sources = _sources(encoded.attention.shape, orders, slice(start, end)).to(encoded.attention.device)
+        permuted = encoded.attention[:, None].expand(sources.shape).gather(-1, sources)  # (B, K, S, T)
         with torch.no_grad():
             chunks.append(encoded.decode(permuted))
     logits = torch.cat(chunks, dim=1)  # (B, K, C)
@@ -220,26 +223,51 @@ class SlotOrders:
 
     row: int
     slot: int
-    places: Tensor
-    sources: Tensor
+    places: np.ndarray
+    sources: np.ndarray
+
+
+def _sources(shape: Sequence[int], orders: Sequence[SlotOrders], chosen: slice) -> Tensor:
+    """(B, K, S, T) for some permutations the place whose weight each place gets: its own where nothing is dealt."""
+    examples, slots, tokens = shape
+    sources = np.empty((examples, chosen.stop - chosen.start, slots, tokens), dtype=np.int64)
+    sources[:] = np.arange(tokens)
+    for order in orders:
+        of_slot = order.sources[chosen]  # (K, n)
+        sources[order.row, : len(of_slot), order.slot][:, order.places] = of_slot
+    return torch.from_numpy(sources)
 
 
 def _orders(block: Block, settings: PermutationSettings) -> list[SlotOrders]:
     """The permutations of every slot that has two items or more."""
     orders = []
-    for row, slots in enumerate(block.items):
+    for row, slots in enumerate(block.items.cpu().numpy()):
         places_by_slot = {}
         for slot, items in enumerate(slots):
-            places = items.nonzero()[:, 0]
+            places = np.flatnonzero(items)
             if len(places) > 1:
                 places_by_slot[slot] = places
-        generators = [_generator(block, row, slot) for slot in places_by_slot]
-        counts = [len(places) for places in places_by_slot.values()]
-        dealt = joint_permutations(counts, settings.permutations, generators, settings.identity)
+        counts = {slot: len(places) for slot, places in places_by_slot.items()}
+        dealt = _dealt(block, row, counts, settings)
         for (slot, places), order in zip(places_by_slot.items(), dealt, strict=True):
-            sources = places[order.to(places.device)]
-            orders.append(SlotOrders(row, slot, places, sources))
+            orders.append(SlotOrders(row, slot, places, places[order]))
     return orders
+
+
+def _dealt(
+    block: Block,
+    row: int,
+    counts: Mapping[int, int],
+    settings: PermutationSettings,
+) -> list[np.ndarray]:
+    """The permutations of the slots of an example by their items: the same ones under every control."""
+    key = ("permutation", block.seed, row, block.keys[row], *counts.items(), settings)
+    if key not in block.memory:
+        generators = [_generator(block, row, slot) for slot in counts]
+        items = list(counts.values())
+        orders = joint_permutations(items, settings.permutations, generators, settings.identity)
+        block.memory[key] = [order.numpy() for order in orders]
+    return block.memory[key]
 
 
 def _generator(block: Block, row: int, slot: int) -> torch.Generator:
