@@ -10,15 +10,16 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.stock import decoder
+from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.model import StockModel
-from tests.models.stock_families import EOS, FAMILIES, NAMES, PAD, build, eager, read, texts, wrapped
+from tests.models.stock_families import EOS, FAMILIES, NAMES, PAD, build, eager, read, stock, texts, wrapped
 from tests.models.test_stock import alternatives, check_close
 
 
 @contextmanager
 def whole_forwards(model: StockModel):
     """No block is left out, and no token either."""
-    shortcuts = ("skips", "single", "ends_early", "one_row_changes")
+    shortcuts = ("skips", "single", "ends_early", "gradients_end_early", "one_row_changes")
     before = {name: getattr(model, name) for name in shortcuts}
     for name in shortcuts:
         setattr(model, name, False)
@@ -49,6 +50,7 @@ def test_leaving_out_what_is_known_changes_nothing(name):
     assert model.single
     # a decoder's blocks attend twice, to itself and to its encoder: they are run whole
     assert model.ends_early == model.one_row_changes == (FAMILIES[name].encoder == 0)
+    assert model.gradients_end_early == model.ends_early
     assert model.needs_one_token(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
     for site in model.sites[1:-1:2] if FAMILIES[name].encoder else model.sites[1:-1]:
         logits, slope = gradient(model, site)
@@ -140,6 +142,27 @@ def test_embeddings_stand_in_for_ids(name, left):
     other = read(texts(left=left, seed=1))
     embedded = model.get_input_embeddings()(other["input_ids"])
     check_close(model(**batch, inputs_embeds=embedded).logits, model(**other).logits)
+
+
+@pytest.mark.parametrize(("name", "left"), [*((name, False) for name in NAMES), ("bert", True), ("gpt2", True)])
+def test_gradients_of_embeddings_are_those_of_transformers_eager_attention(name, left):
+    """By torch's own kernel, and with the last block for one token."""
+    model, own, batch = wrapped(name), stock(name), read(texts(left=left))
+    leaf = model.get_input_embeddings()(batch["input_ids"]).detach().requires_grad_()
+
+    def gradient_of(logits: Tensor) -> Tensor:
+        gradient = torch.autograd.grad((logits * random_weights(model)).sum(), leaf)[0]
+        return gradient * batch["attention_mask"][:, :, None]
+
+    found = gradient_of(model(**batch, inputs_embeds=leaf).logits)
+    implementation = own.config._attn_implementation
+    own.set_attn_implementation("eager")
+    try:
+        with embedding(own, batch["input_ids"], leaf):
+            expected = gradient_of(own(**batch, use_cache=False).logits)
+    finally:
+        own.set_attn_implementation(implementation)
+    check_close(found, expected, 5e-6 if found.dtype == torch.float32 else None)  # through norms
 
 
 def test_embeddings_stand_in_for_ids_without_a_padding_id():

@@ -33,6 +33,7 @@ class LastBlock:
         inputs: that it reads, (B, T).
         place: (B,), the token that the classifier reads.
         query_layers: see `query_layers`.
+        read: whether to keep the attention of the one row, (B, H, 1, T).
 
     Attributes:
         trace: of the forward; its last block is to be called by `attended`.
@@ -44,6 +45,7 @@ class LastBlock:
         inputs: dict[str, Tensor],
         place: Tensor,
         query_layers: Iterable[nn.Module],
+        read: bool = False,
     ) -> None:
         self.model = model
         self.inputs = inputs
@@ -52,7 +54,8 @@ class LastBlock:
         self.step = len(model.blocks.steps) - 1
         self.rows = torch.arange(len(place), device=place.device)
         self.one_row = OneRow(model.blocks.steps[-1].first, place)
-        self.trace = Trace(one_row=self.one_row)
+        calls = {self.one_row.call} if read else set()
+        self.trace = Trace(read=calls, one_row=self.one_row)
 
     def attended(self, forward: Forward, arguments: Arguments) -> None:
         """Call the block up to its attention."""

@@ -16,6 +16,7 @@ from attn_faithful.models.stock.changed_row import ChangedRow
 from attn_faithful.models.stock.decoder import Decoder, Reading
 from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.interface import Alter, Call, Trace, register
+from attn_faithful.models.stock.last_block import LastBlock, logits_by_one_row
 from attn_faithful.models.stock.predictions import StockPredictions
 from attn_faithful.models.stock.probe import Probe, tried
 from attn_faithful.models.stock.shortcuts import try_shortcuts
@@ -156,7 +157,7 @@ class StockModel(StockPredictions):
             self.padded(inputs) as padded,
             embedding(self.model, padded["input_ids"], inputs_embeds),
         ):
-            if attention_weights is None and not (self.model.training or torch.is_grad_enabled()):
+            if attention_weights is None and not self.model.training:
                 return StockOutput(self.predicted(padded))
             return StockOutput(self.run(padded, trace))
 
@@ -206,17 +207,22 @@ class StockModel(StockPredictions):
         inputs = self.inputs(batch)
         count = self.blocks.before(calls[0]) if self.skips else 0
         outputs: dict[int, Any] = {}
-        trace = Trace(read=set(calls))
-        with self.analysing(), self.blocks.keeping(count, outputs):
-            logits = self.run(inputs, trace)
-        seen = {call: trace.seen[call] for call in calls}
-        reading = Reading(inputs, logits, seen, count, outputs)
-        slots = [self._slots(seen[call], call, inputs) for call in calls]
         place = changed_row = None
         of_one_row = len(calls) == 1 and self.reading(calls[0]) == "token"
         if of_one_row and self.needs_one_token(calls[0]):
             place = self.probe.place(inputs, self.config)
-        elif of_one_row and self.changes_one_row(calls[0]):
+        with self.analysing(), self.blocks.keeping(count, outputs):
+            if place is not None and self.ends_early:
+                last_block = LastBlock(self, inputs, place, self.query_layers, read=True)
+                logits = logits_by_one_row(last_block)
+                trace = last_block.trace
+            else:
+                trace = Trace(read=set(calls))
+                logits = self.run(inputs, trace)
+        seen = {call: trace.seen[call] for call in calls}
+        reading = Reading(inputs, logits, seen, count, outputs)
+        slots = [self._slots(seen[call], call, inputs) for call in calls]
+        if of_one_row and self.changes_one_row(calls[0]):
             place_of_row = self.probe.place(inputs, self.config)
             changed_row = ChangedRow(self, inputs, outputs, count, place_of_row, self.query_layers)
         decode = Decoder(self, reading, slots, place, changed_row, self.cost)
@@ -232,6 +238,8 @@ class StockModel(StockPredictions):
         if reading == "token":
             place = self.probe.place(inputs, self.config)  # (B,)
             rows = torch.zeros_like(rows).scatter(1, place[:, None], True)
+            if call.attention.shape[2] == 1:  # the row of this token alone
+                rows = torch.ones_like(place[:, None], dtype=torch.bool)
         heads = self.heads
         if heads is None:
             heads = list(range(self.probe.heads[number]))

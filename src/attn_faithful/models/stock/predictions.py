@@ -32,7 +32,8 @@ class StockPredictions(StockForward):
         width: numbers a token in its widest layer.
         skips: whether blocks whose outputs are known may be left out.
         single: whether at the last layer all tokens but the one that the classifier reads may be left out too.
-        ends_early: whether the last block may be run for that token alone where no attention is asked for.
+        ends_early: whether the last block may be run for that token alone where no other attention is asked for.
+        gradients_end_early: whether gradients with respect to embeddings are then those of the whole forward.
         one_row_changes: whether behind another attention of that token at a lower layer, the others keep their queries,
             keys and values in the next block.
         query_layers: the linear layers of the last block that give queries alone.
@@ -42,6 +43,7 @@ class StockPredictions(StockForward):
     skips = False
     single = False
     ends_early = False
+    gradients_end_early = False
     one_row_changes = False
     query_layers: Sequence[nn.Module] = ()
 
@@ -103,7 +105,8 @@ class StockPredictions(StockForward):
 
     def predicted(self, inputs: dict[str, Tensor]) -> Tensor:
         """Logits (B, C) of what the model reads, by the shortest way; to be called under `analysing`."""
-        if not self.ends_early:
+        ends_early = self.gradients_end_early if torch.is_grad_enabled() else self.ends_early
+        if not ends_early:
             return self.run(inputs, Trace())
         place = self.probe.place(inputs, self.config)
         return logits_by_one_row(LastBlock(self, inputs, place, self.query_layers))

@@ -17,7 +17,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # within which logits by a shortcut are th
 
 @torch.no_grad()
 def try_shortcuts(model: Any) -> None:
-    """Set `skips`, `single`, `ends_early` and `one_row_changes` of a `StockModel`."""
+    """Set `skips`, `single`, `ends_early`, `gradients_end_early` and `one_row_changes` of a `StockModel`."""
     complete = {}
     for site in model.sites[:-1]:
         # the decoder asks these whenever it is called
@@ -36,12 +36,15 @@ def try_shortcuts(model: Any) -> None:
     with model.analysing():
         whole = model.run(texts, Trace())  # (B, C)
     model.ends_early = True
-    model.ends_early = _agrees(partial(model.logits_of, texts), whole)
+    model.ends_early = _agrees(partial(model.logits_of, texts), whole) and _agrees(
+        partial(_logits_of_first_positions, model, last), complete[last]
+    )
     if not model.ends_early:
         return
     model.query_layers = _query_layers(model, texts)
     if not _agrees(partial(model.logits_of, texts), whole):
         model.query_layers = []
+    model.gradients_end_early = _has_the_gradients_of_the_whole(model)
     model.one_row_changes = True
     for site in lower:
         if not _agrees(partial(_logits_of_first_positions, model, site), complete[site]):
@@ -53,6 +56,31 @@ def _query_layers(model: Any, texts: dict[str, Tensor]) -> list[nn.Module]:
     place = model.probe.place(texts, model.config)
     with model.analysing():
         return query_layers(LastBlock(model, texts, place, []))
+
+
+def _has_the_gradients_of_the_whole(model: Any) -> bool:
+    """Whether forwards that end early have the gradients with respect to embeddings that whole ones have."""
+    try:
+        whole = _gradients(model)
+        model.gradients_end_early = True
+        return _agrees(partial(_gradients, model), whole)
+    except Exception:  # of a model that takes no embeddings nobody asks such gradients
+        return False
+
+
+@torch.enable_grad()
+def _gradients(model: Any) -> Tensor:
+    """Gradients (B, T, E) of the logits of the probe's texts with respect to embeddings, in shares of the largest."""
+    texts = model.probe.texts
+    embedded = model.get_input_embeddings()(texts["input_ids"])
+    leaf = embedded.detach().requires_grad_()
+    with model.analysing():
+        logits = model(**texts, inputs_embeds=leaf).logits
+    weights = torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device, dtype=logits.dtype)
+    (gradients,) = torch.autograd.grad((logits * weights).sum(), leaf)
+    largest = gradients.abs().max()
+    shares: Tensor = gradients / largest
+    return shares
 
 
 def _agrees(shortcut: Callable[[], Tensor], complete: Tensor) -> bool:
