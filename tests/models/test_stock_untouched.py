@@ -122,7 +122,7 @@ def test_a_gradient_that_is_broken_off_leaves_the_model_as_it_is(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(interface, "project", interrupted)
+    monkeypatch.setattr(interface, "_weighed", interrupted)
     with pytest.raises(KeyboardInterrupt):
         torch.autograd.grad(logits.sum(), many)
     check_untouched(plain, before)
