@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._checks import InputError, did_you_mean
+from attn_faithful._checks import InputError, check_choice, did_you_mean
 
-_OF_STOCK = ("queries", "heads", "layers")
+_OF_STOCK = ("queries", "heads", "layers", "dtype")
+_HALF = ("bfloat16", "float16")
 _OF_OWN = ("labels", "multi_label", "name", "version", "module", "pad_token_id", "max_tokens")
 
 
@@ -20,15 +21,18 @@ def check_there(path: str | Path) -> None:
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
 
 
-def load(path: str | Path, *, device: str | None = None, **kwargs: Any) -> tuple[Any, Any]:
+def load(path: str | Path, *, device: str | None = None, dtype: Any = "float32", **kwargs: Any) -> tuple[Any, Any]:
     """A saved classifier and its tokenizer, ready to analyse; one of transformers' own is wrapped, see `wrap`.
 
     Args:
         path: a folder or a Hub id.
         device: where the model computes: "cpu", "cuda", "cuda:1", or "auto" for CUDA where it is, else the CPU. None
             leaves it where ``from_pretrained`` puts it: on the CPU, unless ``device_map`` says otherwise.
-        kwargs: for ``from_pretrained``. Unless they say otherwise weights are read as float32, and from safetensors
-            alone, and no code of the folder's is run.
+        dtype: of a transformers classifier, by name or torch's own: with "bfloat16" or "float16" its blocks compute in
+            half precision, and probabilities are a little off; see `attn_faithful.models.stock.half`. Weights are read
+            as float32 even then.
+        kwargs: for ``from_pretrained``. Unless they say otherwise weights are read from safetensors alone, and no code
+            of the folder's is run.
 
     Returns:
         (model, tokenizer); the model is in eval mode.
@@ -48,7 +52,10 @@ def load(path: str | Path, *, device: str | None = None, **kwargs: Any) -> tuple
 
     check_there(path)
     target = None if device is None else device_named(device)
-    kwargs = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, **kwargs}
+    type_name = str(dtype).removeprefix("torch.")
+    check_choice("dtype", type_name, ("float32", "float64", *_HALF))
+    weights = torch.float64 if type_name == "float64" else torch.float32
+    kwargs = {"dtype": weights, "trust_remote_code": False, "use_safetensors": True, **kwargs}
     trusted = kwargs["trust_remote_code"]
     stored = stored_type(path, trusted)
     try:
@@ -69,9 +76,14 @@ def load(path: str | Path, *, device: str | None = None, **kwargs: Any) -> tuple
     model._stored_dtype = stored
     model.training_texts = saved_training_texts(path)
     if speaks_protocol(model):
+        if type_name in _HALF:
+            raise InputError(
+                f"dtype: {path} is none of transformers' own models and measured in float32; leave it out."
+            )
         return model, tokenizer
     restore_projection(model)
-    return wrap(model), tokenizer
+    half = type_name if type_name in _HALF else "float32"
+    return wrap(model, dtype=half), tokenizer
 
 
 def wrap(
@@ -87,7 +99,7 @@ def wrap(
     Args:
         model: a transformers classifier, and nothing else: its heads can then be read and replaced. The model stays as
             it is.
-        chosen: with `model`: ``queries``, ``heads``, ``layers``, which hold in every evaluation; see
+        chosen: with `model`: ``queries``, ``heads``, ``layers``, ``dtype``, which hold in every evaluation; see
             `attn_faithful.models.stock.model.StockModel`. With `encode`: ``labels``, ``multi_label``, ``name``,
             ``version``, ``module``, ``pad_token_id``, ``max_tokens``; see `attn_faithful.models.wrapped.OwnModel`.
         encode: ``encode(batch) -> Encoded`` (with several sites ``encode(batch, site)``); its ``decode`` must give the

@@ -43,6 +43,7 @@ ENCODERS = ("lstm", "gru", "mlp", "average", "cnn", "transformer", "none")
 ATTENTIONS = ("additive", "dot", "uniform")
 PROJECTIONS = ("softmax", "sparsemax", "sparsegen", "entmax15", "entmax")
 PARALLEL = ("cells", "data")
+DTYPES = ("float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda", "mps")  # and cuda:0, cuda:1 and so on
 
 _TRAINED = ("epochs", "patience", "batch_size", "learning_rate", "weight_decay", "select_on", "mixed_precision")

@@ -32,6 +32,7 @@ CASES = [
     (["evaluate", "{there}/run/model", "--data", "{there}/daat.csv"], ["Did you mean", "{there}/data.csv"]),
     (["evaluate", "{there}/run/", *DATA, "--seeds", "3,3"], ["config.json"]),
     (["evaluate", "nowhere/", *DATA], ["no folder nowhere/"]),
+    (["evaluate", "{there}/run/model", *DATA, "--dtype", "bfloat61"], ["'bfloat61'", "Did you mean 'bfloat16'"]),
     (["evaluate", "{there}/run/model", *DATA, "--device", "cdua"], ["'cdua'", "Did you mean 'cuda'"]),
     (["explain", "{there}/run/model", "a text", "--device", "cdua:1"], ["'cdua:1'", "Did you mean 'cuda'"]),
     (["attefa", *DATA, "--model", "{there}/run/model", "--device", "gpu"], ["'gpu'"]),

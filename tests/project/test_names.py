@@ -20,6 +20,7 @@ from attn_faithful.models.attention import SCORERS
 from attn_faithful.models.devices import DEVICES
 from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import QUERIES
+from attn_faithful.models.stock.half import DTYPES
 from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.twin import TwinSettings
 
@@ -42,6 +43,7 @@ def keys(cls):
         (names.PROJECTIONS, PROJECTIONS),
         (names.PARALLEL, launcher.PARALLEL),
         (names.DEVICES, DEVICES),
+        (names.DTYPES, DTYPES),
         (names.KEYS[""], keys(recipe.Recipe)),
         (names.KEYS["data"], keys(recipe.DataSettings)),
         (names.KEYS["tokenizer"], keys(recipe.TokenizerSettings)),

@@ -34,6 +34,7 @@ def evaluate(given: argparse.Namespace) -> None:
     _check_names("control", given.controls, names.NULL_ATTENTIONS)
     _check_name("queries", given.queries, names.QUERIES)
     _check_name("units", given.units, names.UNITS)
+    _check_name("dtype", given.dtype, names.DTYPES)
     _check_folder(given.name)
     _check_file("--source-file", given.source_file)
     _check_name("split", given.split, _SPLITS)

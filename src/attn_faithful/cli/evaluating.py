@@ -29,7 +29,7 @@ def evaluate(given: argparse.Namespace) -> None:
     warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show, of finished runs too
     with process_group(given.processes, "data") as processes:
         with quiet():
-            model, tokenizer = load(given.model, device=given.device)
+            model, tokenizer = load(given.model, device=given.device, dtype=given.dtype)
         for seed in numbers("--seeds", given.seeds, int) or [settings.seed]:
             task = make_task(
                 ModelInput(model, tokenizer, origin=given.model),

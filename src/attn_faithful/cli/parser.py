@@ -128,6 +128,7 @@ def _add_evaluate(commands: Any) -> None:
     add("--layers", help="of a transformers model: last (default), all, joint, or numbers: 0,5")
     add("--queries", help="of a transformers model: auto (default), token, mean, all")
     add("--units", help="items of attention: word (default) or token")
+    add("--dtype", default="float32", help="of a transformers model's blocks: float32 (default), bfloat16, float16")
     add("--target", help="class that importance is about: predicted (default), gold or a class's name")
     add("--controls", metavar="NAME,NAME", help="null attention beside the model's: uniform, random (default: both)")
     add("--source-file", metavar="FILE", help="importance computed elsewhere, by example and token")

@@ -148,6 +148,8 @@ def model_facts(model: Any) -> dict[str, Any]:
     told = None
     if model.layered:
         told = {"sites": model.sites, "layers": model.layers, "heads": model.heads, "queries": model.queries}
+        if getattr(model, "backbone", None) is not None:
+            told["dtype"] = str(model.backbone)
     adapters = []
     for name, module in network.named_modules():
         if _adapts(module):

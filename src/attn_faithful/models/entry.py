@@ -113,7 +113,12 @@ def in_full(model: Any) -> tuple[Any, dict[str, str]]:
     loaded = getattr(model, "model", model)
     stored = getattr(loaded, "_stored_dtype", None) or _dtypes(model)
     model = adapted(model.in_full())
-    return model, {"stored": stored, "measured": _dtypes(model)}
+    precision = {"stored": stored, "measured": _dtypes(model)}
+    backbone = getattr(model, "backbone", None)
+    if backbone is not None:
+        precision["backbone"] = str(backbone).removeprefix("torch.")
+        precision["rounding"] = f"{model.rounding:.2g}"
+    return model, precision
 
 
 def _dtypes(model: Any) -> str:

@@ -200,7 +200,8 @@ def _check_weights(model: Any, name: str) -> None:
         type_names = sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)
         raise InputError(
             f"{name} is in {', '.join(type_names)}, in which small changes drown in rounding; wrap model.float(), or "
-            "load it with dtype=torch.float32."
+            "load it with dtype=torch.float32. af.load(path, dtype='bfloat16') computes the transformer alone in half "
+            "precision, within stated bounds."
         )
     tensors = (*model.parameters(), *model.buffers())
     devices = sorted({str(tensor.device) for tensor in tensors})

@@ -126,7 +126,7 @@ class RunMeta:
         split: that was evaluated; None for a cell of a recipe, which has "test".
         evaluation: the settings of the tests, as written on disk.
         twin: of a stock model's twins: the settings of their training.
-        precision: stored and measured type of the weights.
+        precision: stored and measured type of the weights; the backbone's half type and how far it moved a probability.
         source_file: importance that was computed elsewhere.
         failed: example -> why it could not be measured.
     """

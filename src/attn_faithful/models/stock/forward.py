@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attn_faithful._checks import InputError
 from attn_faithful.models.protocol import AttentionModel, at_least_float32, evaluating
 from attn_faithful.models.stock.interface import KEYWORD, Trace, configs_of, projection_of, traced
-from attn_faithful.models.stock.layers import Blocks
+from attn_faithful.models.stock.layers import Blocks, computing_in
 from attn_faithful.models.stock.thread_local import lock_of, overriding
 from attn_faithful.models.supported import check_logits
 
@@ -28,7 +28,12 @@ class StockForward(nn.Module, AttentionModel):
         configs: all of its configurations that name an attention implementation.
         takes: the names of its forward's arguments.
         blocks: the members of its stacks.
+        backbone: the half type that the blocks compute in, see `half`; None for the model's own.
+        rounding: the largest difference that this made to a probability; None without it.
     """
+
+    backbone: torch.dtype | None = None
+    rounding: float | None = None
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -91,6 +96,7 @@ class StockForward(nn.Module, AttentionModel):
     def run(self, inputs: dict[str, Tensor], trace: Trace) -> Tensor:
         """Logits (B, C) of one forward with a trace."""
         trace.projection = self.projection
+        trace.in_float32 = self.backbone is not None
         with lock_of(self.model), traced(self.configs):
             return self._logits(self.model, inputs, {KEYWORD: trace})
 
@@ -107,7 +113,8 @@ class StockForward(nn.Module, AttentionModel):
     ) -> Tensor:
         if "use_cache" in self.takes:
             arguments["use_cache"] = False
-        with overriding(self.configs, return_dict=True), self.padded(inputs) as padded, self._uncompiled():
+        as_told = overriding(self.configs, return_dict=True)
+        with as_told, self.padded(inputs) as padded, self._uncompiled(), self._in_half():
             output = model(**padded, **arguments)
         return at_least_float32(check_logits(self.model, output, len(inputs["input_ids"])))
 
@@ -117,6 +124,12 @@ class StockForward(nn.Module, AttentionModel):
             if getattr(module, "_compiled_call_impl", None) is not None:
                 return torch.compiler.set_stance("force_eager")
         return nullcontext()
+
+    def _in_half(self) -> AbstractContextManager[None]:
+        """Inside, the blocks compute in the type of the backbone."""
+        if self.backbone is None:
+            return nullcontext()
+        return computing_in(self.backbone, list(self.blocks.members), self.device.type)
 
     @contextmanager
     def padded(self, inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:

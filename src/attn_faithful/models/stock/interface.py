@@ -78,6 +78,7 @@ class Trace:
         values: call -> its output (B, Q, H, D), whatever the layer gives.
         one_row: the call that ends its block once one row is known; None for whole forwards.
         projection: what makes weights of scores.
+        in_float32: whether attention is computed in float32 where the blocks around it are not.
         seen: the calls that were kept.
         count: calls so far.
         inside: whether the attention function is at work.
@@ -89,6 +90,7 @@ class Trace:
     values: Mapping[int, Callable[[], Tensor]] = field(default_factory=dict)
     one_row: OneRow | None = None
     projection: str = "softmax"
+    in_float32: bool = False
     seen: dict[int, Call] = field(default_factory=dict)
     count: int = 0
     inside: bool = False
@@ -158,6 +160,11 @@ def _attend(
             f"{type(module).__name__} has attention sinks, mass that goes to no token, and is not supported."
         )
     trace: Trace = kwargs.pop(KEYWORD, None) or Trace()
+    device = query.device.type
+    if trace.in_float32 and torch.is_autocast_enabled(device):
+        kwargs[KEYWORD] = trace
+        with torch.autocast(device, enabled=False):
+            return _attend(module, query.float(), key.float(), value.float(), attention_mask, **kwargs)
     trace.inside = True
     try:
         options = _Options(**{name: kwargs[name] for name in _OPTIONS if name in kwargs})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attn_faithful.models.stock.interface import Trace
@@ -161,6 +162,23 @@ def patched(
                 module.__dict__.pop("forward", None)
             else:
                 module.forward = own
+
+
+@contextmanager
+def computing_in(dtype: torch.dtype, blocks: Iterable[nn.Module], device: str) -> Iterator[None]:
+    """Inside, the products of some blocks are of another type; their weights and residual stream stay float32."""
+
+    def wrapped(block: nn.Module) -> Callable[..., Any]:
+        forward = block.forward
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            with torch.autocast(device, dtype):
+                return forward(*args, **kwargs)
+
+        return called
+
+    with patched(blocks, wrapped):
+        yield
 
 
 def _for_this_thread(

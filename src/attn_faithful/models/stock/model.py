@@ -15,6 +15,7 @@ from attn_faithful.models.protocol import JOINT, QUERIES, Batch, Encoded
 from attn_faithful.models.stock.changed_row import ChangedRow
 from attn_faithful.models.stock.decoder import Decoder, Reading
 from attn_faithful.models.stock.embedding import embedding
+from attn_faithful.models.stock.half import DTYPES, put_in_half
 from attn_faithful.models.stock.interface import Alter, Call, Trace, register
 from attn_faithful.models.stock.last_block import LastBlock, logits_by_one_row
 from attn_faithful.models.stock.predictions import StockPredictions
@@ -57,6 +58,9 @@ class StockModel(StockPredictions):
             and "mean" elsewhere.
         heads: only these, by number; None for all. The others keep their attention whatever a test does.
         layers: only these, by number; None for all.
+        dtype: what the blocks of the transformer compute in: "float32", or with numbers that are a little off
+            "bfloat16" or "float16", see `attn_faithful.models.stock.half`. Attention, the classifier and all that is
+            measured stay float32.
 
     Attributes:
         sites: "layer.0" and so on, in the order of their calls, and "joint", the heads of all of them at once.
@@ -89,6 +93,7 @@ class StockModel(StockPredictions):
         queries: str = "auto",
         heads: Sequence[int] | None = None,
         layers: Sequence[int] | None = None,
+        dtype: str = "float32",
     ) -> None:
         register()
         outer, inner = unwrapped(model)
@@ -98,6 +103,8 @@ class StockModel(StockPredictions):
             self.probe: Probe = tried(self, outer)
             self._choose("auto", None, None)
             try_shortcuts(self)
+            if check_choice("dtype", dtype, DTYPES) != "float32":
+                put_in_half(self, dtype)
         self._choose(queries, heads, layers)
 
     def _choose(

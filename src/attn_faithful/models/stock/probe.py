@@ -96,7 +96,7 @@ def probe(model: StockForward, outer: Any) -> Probe:
         InputError: the interface is not asked at all, or not by every layer with attention; other logits than the
             model's own.
     """
-    texts = _texts(model)
+    texts = made_texts(model)
     with model.analysing(), torch.no_grad():
         calls = _calls(model, texts)
         left = _says_the_same(model, outer)
@@ -180,7 +180,7 @@ def _says_the_same(model: StockForward, outer: Any) -> bool:
         InputError: they differ under padding on the right, or are no numbers there.
     """
     lengths = (2, 7, min(LONG, model.max_tokens or LONG))
-    texts = _texts(model, lengths)
+    texts = made_texts(model, lengths)
     own = model.left_to_itself(texts, outer)
     if not bool(own.isfinite().all()):
         raise InputError(_no_numbers(model))
@@ -192,7 +192,7 @@ def _says_the_same(model: StockForward, outer: Any) -> bool:
             f"transformers' attention interface (by up to {max(gaps):.2g} of {float(own.abs().max()):.2g}): part of it "
             f"reads the padding mask in a way of its own. {SUPPORTED}."
         )
-    texts = _texts(model, lengths, left=True)
+    texts = made_texts(model, lengths, left=True)
     own = model.left_to_itself(texts, outer)
     return _equal(_both_ways(model, texts), own)
 
@@ -230,7 +230,7 @@ def _reads(changing: Tensor, rows: Tensor) -> str:
     return "other"
 
 
-def _texts(
+def made_texts(
     model: StockForward,
     lengths: Sequence[int] = LENGTHS,
     left: bool = False,

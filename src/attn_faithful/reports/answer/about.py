@@ -37,9 +37,12 @@ def _precision(precision: Mapping[str, str] | str) -> str:
     if not isinstance(precision, Mapping):
         return str(precision)
     measured, stored = precision.get("measured"), precision.get("stored")
-    if stored is None or stored == measured:
-        return f"{measured}"
-    return f"{measured} from weights stored in {stored}"
+    words = f"{measured}"
+    if stored is not None and stored != measured:
+        words += f" from weights stored in {stored}"
+    if "backbone" in precision:
+        words += f" with the transformer in {precision['backbone']} (probabilities up to {precision['rounding']} off)"
+    return words
 
 
 def _device(hardware: Mapping[str, Any]) -> str:
