@@ -11,7 +11,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "correlation": ("against", "k", "tie_tolerance"),
     "permutation": ("permutations", "identity"),
     "adversarial": ("method", "eps", "k", "search"),
-    "flips": ("rankings", "single", "random", "operator", "greedy"),
+    "flips": ("rankings", "single", "random", "operator", "greedy", "budget"),
     "erasure": ("rankings", "shares"),
     "entropy": ("of",),
     "plausibility": ("rankings", "share", "threshold"),

@@ -216,24 +216,64 @@ def test_the_slow_way_equals_the_affine_one():
     assert "greedy_set" not in run(plain, FlipSettings(greedy=False)).scores["source"]
 
 
-def test_of_texts_that_have_flipped_nothing_more_is_asked(monkeypatch):
+def not_affine(block):
+    """The same block, of which nobody knows that its read-out is affine."""
+    return replace(block, encoded=replace(block.encoded, affine=None))
+
+
+def test_rankings_are_asked_together_and_not_past_their_flips():
     block = random_block((40, 40, 3), 2, 1)
-    removal, order = Removal(block, "renormalize"), torch.arange(41).expand(3, -1)
+    removal = Removal(block, "renormalize")
+    orders = [torch.arange(41).expand(3, -1), torch.arange(40, -1, -1).roll(-1).expand(3, -1)]
     decision = removal.decided()
-    expected = removal.first_flip(order, decision)
-    plain = Removal(replace(block, encoded=replace(block.encoded, affine=None)), "renormalize")
-    removed = torch.zeros(3, dtype=torch.long)
-    after = plain.after
+    expected = removal.first_flips(orders, decision)
+    slow_way = Removal(not_affine(block), "renormalize")
+    found = slow_way.first_flips(orders, decision)
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, equal_nan=True)
+    sizes = torch.stack(expected)
+    assert bool((sizes < 20).any())
+    ends = torch.where(sizes.isnan(), removal.items.sum(1).double(), sizes)
+    asked = slow_way.after.count
+    assert bool((asked >= ends.amax(0)).all())
+    assert bool((asked <= (1.25 * ends + 64 / 6 + 1).sum(0)).all())
 
-    def counting(keep):
-        removed.add_((keep & plain.items[:, None] != plain.items[:, None]).any(2).sum(1))
-        return after(keep)
 
-    monkeypatch.setattr(plain, "after", counting)
-    torch.testing.assert_close(plain.first_flip(order, decision), expected, equal_nan=True)
-    ends = (8, 24, 40)
-    for n, size, asked in zip((40, 40, 3), expected.tolist(), removed.tolist(), strict=True):
-        assert asked == (min(n, next(e for e in ends if e >= size)) if size == size else n)
+class CountingDecode:
+    """Runs rows alone, and notes them."""
+
+    def __init__(self, block):
+        self.block = block
+        self.asked = []
+
+    def rows(self, attention, text):
+        logits = []
+        for weights, number in zip(attention, text.tolist(), strict=True):
+            self.asked.append((number, weights.numpy().tobytes()))
+            of_every_text = self.block.encoded.decode(weights.expand(len(self.block), 1, -1, -1))  # (B, 1, C)
+            logits.append(of_every_text[number, 0])
+        return torch.stack(logits)
+
+
+def test_a_set_is_asked_once_whoever_needs_it():
+    block = with_sources(random_block((7, 5, 9), 3, 5))
+    decode = CountingDecode(block)
+    counted = replace(block, encoded=replace(block.encoded, affine=None, decode=decode))
+    found = run(counted, FlipSettings(greedy=False))
+    assert len(decode.asked) == len(set(decode.asked)) > 40
+    plain = run(not_affine(block), FlipSettings(greedy=False))
+    assert found.scores["value"] == pytest.approx(plain.scores["value"], abs=1e-10, nan_ok=True)
+
+
+def test_the_removals_that_were_tried_are_told():
+    found = run(not_affine(random_block((30, 1, 40), 2, 1)), ATTENTION)
+    tried, reasons = values(found, "flip_tried", "greedy_set")
+    assert 5 <= max(tried["e0"], tried["e2"]) <= 300
+    assert reasons["e1"] == "one item"
+    assert "flip_tried" not in run(random_block((7, 9), 2, 1), ATTENTION).scores["metric"]
+    less = run(not_affine(random_block((30, 1, 40), 2, 1)), replace(ATTENTION, budget=2))
+    fewer, _ = values(less, "flip_tried", "greedy_set")
+    assert max(fewer["e0"], fewer["e2"]) < max(tried["e0"], tried["e2"])
 
 
 def several_slots(seed=0):
@@ -266,12 +306,13 @@ def several_slots(seed=0):
 def test_slots_are_renormalized_one_by_one():
     block = several_slots()
     removal = Removal(block, "renormalize")
-    keep = removal.items.clone()[:, None]
-    keep[0, 0, 0] = False  # the first token, of the first slot
+    keep = torch.ones_like(removal.items)
+    keep[0, 0] = False  # the first token, of the first slot
     attention = block.encoded.attention.clone()
     attention[0, 0, 0] = 0
     attention[0, 0] /= attention[0, 0].sum()
-    torch.testing.assert_close(removal.after(keep)[:, 0], block.encoded.decode(attention[:, None])[:, 0])
+    both = torch.arange(2)
+    torch.testing.assert_close(removal.after(keep, both), block.encoded.decode(attention[:, None])[:, 0])
     found = run(block, ATTENTION)
     fractions, reasons = values(found, "decision_flip", "attention")
     for row, n in enumerate((6, 4)):
@@ -279,9 +320,9 @@ def test_slots_are_renormalized_one_by_one():
         places = removal.items[row].nonzero()[:, 0]
         decision, expected = int(block.encoded.logits[row].argmax()), None
         for k in range(1, n + 1):
-            kept = removal.items.clone()[:, None]
-            kept[row, 0, places[order[:k]]] = False
-            if int(removal.after(kept)[row, 0].argmax()) != decision:
+            kept = torch.ones_like(removal.items[:1])
+            kept[0, places[order[:k]]] = False
+            if int(removal.after(kept, torch.tensor([row]))[0].argmax()) != decision:
                 expected = k / n
                 break
         example = block.example[row]
@@ -365,6 +406,7 @@ def test_settings_are_checked():
         ({"operator": "mask"}, "operator"),
         ({"random": -1}, "random"),
         ({"rankings": []}, "rankings"),
+        ({"budget": 0}, "budget"),
         ({"rankings": ["attention", "attention"]}, "twice"),
         ({"single": ["saliency"]}, "single"),
         ({"rankings": ["smallest_set"], "single": []}, "smallest_set"),

@@ -227,7 +227,8 @@ def test_greedy_equals_the_reference():
         assert size[i].item() == pytest.approx(nan if expected is None else len(expected), nan_ok=True)
         found += expected is not None
     assert 15 < found < 60
-    for limit in (1, 2, 50):
+    by_text = torch.arange(len(items)) % 3 + 1
+    for limit in (1, 2, 50, by_text):
         bounded, part = greedy_flip_size(after, items, decision, limit)
         torch.testing.assert_close(bounded, torch.where(size <= limit, size, nan), **EXACT)
         assert torch.equal(part, removed & (size <= limit)[:, None])

@@ -268,11 +268,12 @@ def test_removing_a_word_removes_its_tokens_from_the_attention():
     model, batch = small_model(readout="tanh"), small_batch()
     encoded = model.encode(batch)
     words = in_words(encoded, WORDS)
-    keep = torch.ones(4, 1, 4, dtype=torch.bool)
-    keep[:, :, 0] = False
-    found = Removal(block_of(words), "recompute").after(keep)
-    of_tokens = keep.gather(2, WORDS.clamp(min=0)[:, None]) | (WORDS < 0)[:, None]
-    expected = Removal(block_of(encoded), "recompute").after(of_tokens)
+    keep = torch.ones(4, 4, dtype=torch.bool)
+    keep[:, 0] = False
+    every_text = torch.arange(4)
+    found = Removal(block_of(words), "recompute").after(keep, every_text)
+    of_tokens = keep.gather(1, WORDS.clamp(min=0)) | (WORDS < 0)
+    expected = Removal(block_of(encoded), "recompute").after(of_tokens, every_text)
     torch.testing.assert_close(found, expected, **EXACT)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import Block
+from attn_faithful.evaluators.asked_sets import AskedSets
+from attn_faithful.evaluators.base import CELLS, Block
 from attn_faithful.functional.attention_removal import (
     first_flip,
     prefix_logits,
@@ -14,10 +17,11 @@ from attn_faithful.functional.attention_removal import (
     removal_order,
     single_removals,
 )
-from attn_faithful.functional.readout import first_true, flipped
+from attn_faithful.functional.readout import first_true, lead
+from attn_faithful.functional.removal_rounds import first_flips
+from attn_faithful.models.row_decoding import decode_rows
 
 OPERATORS = ("renormalize", "recompute")
-FIRST = 8  # items of a ranking that are removed before the texts that have flipped are left alone
 
 
 class Removal:
@@ -33,6 +37,7 @@ class Removal:
     Attributes:
         items: (B, T) bool.
         weights: (B, T) float64, attention to them; of a site of several slots the weight over all (`over_items`).
+        after: ``after(keep (R, T) bool, text (R,)) -> logits (R, C)``, float64, with the items in ``keep`` alone.
         exact: whether the read-out is affine in one attention, so that the smallest flip set is known.
 
     Raises:
@@ -43,7 +48,6 @@ class Removal:
         encoded = block.encoded
         self.encoded = encoded
         self.slots = encoded.attention.shape[1]
-        self.chunk_size = block.chunk_size
         self.items = block.items.any(1)
         self.weights = torch.where(self.items, encoded.over_items.double(), 0.0)
         is_softmax = encoded.log_weights is not None
@@ -58,6 +62,7 @@ class Removal:
         known = self.slots == 1 and all_items and not encoded.multi_label
         self.affine = encoded.affine if known else None
         self.exact = self.affine is not None and not self.projects_again
+        self.after = AskedSets(self._ask, len(self.items))
 
     @property
     def log_weights(self) -> Tensor:
@@ -85,31 +90,16 @@ class Removal:
         logits = self._path(order)[:, 0].nan_to_num(-torch.inf)  # (B, C)
         return first_true(logits == logits.amax(-1, keepdim=True)).long()
 
-    def first_flip(self, order: Tensor, decision: Tensor) -> Tensor:
-        """How many items of an order (B, T) go until the decision (B,) changes, (B,) float64; NaN where it never does.
+    def first_flips(self, orders: Sequence[Tensor], decision: Tensor) -> list[Tensor]:
+        """How many items of each order (B, T) go until the decision (B,) changes.
 
-        Where the model must be run, it is run for a few items more at a time, and only for texts not yet flipped.
+        Returns:
+            (B,), float64, an order: NaN where it never does.
         """
         if self.affine is not None:
-            return first_flip(self._path(order), decision)
-        rank = order.argsort(1)  # (B, T)
-        count = self.items.sum(1, keepdim=True)  # (B, 1)
-        size = torch.full((len(order),), torch.nan, dtype=torch.float64, device=order.device)
-        start = 1
-        steps = min(FIRST, self.chunk_size)
-        sought = size.isnan() & (count[:, 0] >= start)  # (B,)
-        while bool(sought.any()):
-            removed = torch.arange(start, start + steps, device=order.device)  # (K,)
-            is_run = sought[:, None] & (removed <= count)  # (B, K)
-            # nothing is removed from the others
-            stays = rank[:, None] >= removed[:, None]  # (B, K, T)
-            keep = stays | ~self.items[:, None] | ~is_run[:, :, None]
-            flips = is_run & flipped(self.after(keep), decision)  # (B, K)
-            size = torch.where(sought, start + first_true(flips), size)
-            start += steps
-            steps = min(2 * steps, self.chunk_size)
-            sought = size.isnan() & (count[:, 0] >= start)
-        return size
+            return [first_flip(self._path(order), decision) for order in orders]
+        sizes = first_flips(self.after, torch.stack(list(orders)), self.items, decision)  # (O, B)
+        return list(sizes.unbind(0))
 
     def _path(self, order: Tensor) -> Tensor:
         """Logits (B, T + 1, C) without the first 0, 1, 2, ... items of an order, of an affine read-out."""
@@ -124,22 +114,47 @@ class Removal:
             logits = single_removals(self.log_weights, self.items, *self.readout)  # (B, T, C)
             index = places[..., None].expand(-1, -1, logits.shape[-1])
             return logits.gather(1, index)
+        texts, alternatives = places.shape
         every_place = torch.arange(self.items.shape[1], device=places.device)
         keep = every_place != places[..., None]  # (B, K, T)
-        parts = keep.split(self.chunk_size, dim=1)
-        return torch.cat([self.after(part) for part in parts], dim=1)
+        text = torch.arange(texts, device=places.device).repeat_interleave(alternatives)  # (B * K,)
+        keep = keep.flatten(0, 1) | ~self.items[text]
+        return self.after(keep, text).view(texts, alternatives, -1)
 
-    def after(self, keep: Tensor) -> Tensor:
-        """Logits (B, K, C), float64, with the items in ``keep`` (B, K, T) alone."""
-        encoded = self.encoded
-        keep = (keep | ~self.items[:, None])[:, :, None]  # (B, K, 1, T)
-        if self.projects_again or encoded.log_weights is not None:
-            keep = encoded.allowed[:, None] & keep  # (B, K, S, T)
-            scores = encoded.scores[:, None].expand(keep.shape)
-            attention = encoded.project(scores, keep)
-        else:
-            attention = encoded.attention[:, None] * keep
-            mass = attention.sum(-1, keepdim=True)  # (B, K, S, 1)
-            attention = attention / torch.where(mass > 0, mass, 1.0)
+    def slopes(self, keep: Tensor, text: Tensor, decision: Tensor) -> Tensor:
+        """How the decision's lead grows with each weight (R, S, T), of texts (R,) with ``keep`` (R, T) alone.
+
+        The lead is over the best other class; it is that of the decision (B,) of each text.
+        """
+        with torch.enable_grad():
+            weights = self._left(keep, text).requires_grad_()  # (R, S, T)
+            logits = self._decode(weights, text)  # (R, C)
+            (slopes,) = torch.autograd.grad(lead(logits, decision[text]).sum(), weights)
+        return slopes
+
+    def _ask(self, keep: Tensor, text: Tensor) -> Tensor:
+        """Logits (R, C), float64, of texts (R,) with ``keep`` (R, T) alone, which is True outside the items."""
+        slots, tokens = self.encoded.attention.shape[1:]
+        rows = max(1, CELLS // max(1, slots * tokens))
+        logits = []
         with torch.no_grad():
-            return encoded.decode(attention.to(encoded.attention.dtype)).double()
+            for kept, texts in zip(keep.split(rows), text.split(rows), strict=True):
+                logits.append(self._decode(self._left(kept, texts), texts).double())
+        return torch.cat(logits)
+
+    def _decode(self, attention: Tensor, text: Tensor) -> Tensor:
+        return decode_rows(self.encoded.decode, attention, text, len(self.items))
+
+    def _left(self, keep: Tensor, text: Tensor) -> Tensor:
+        """The attention (R, S, T) of texts (R,) with ``keep`` (R, T) alone."""
+        encoded = self.encoded
+        own_attention = encoded.attention[text]  # (R, S, T)
+        kept = keep[:, None]  # (R, 1, T)
+        if self.projects_again or encoded.log_weights is not None:
+            allowed = encoded.allowed[text] & kept  # (R, S, T)
+            attention = encoded.project(encoded.scores[text], allowed)
+        else:
+            attention = own_attention * kept
+            mass = attention.sum(-1, keepdim=True)  # (R, S, 1)
+            attention = attention / torch.where(mass > 0, mass, 1.0)
+        return attention.detach().to(own_attention.dtype)

@@ -87,11 +87,13 @@ class FlipCase:
             values[row, inside] = torch.rand(count, generator=generator, dtype=torch.float64)
         return removal_order(values.to(self.items.device), self.items)
 
-    def curve(self, order: Tensor) -> FlipCurve:
-        """What must be removed along an order (B, T) of the items."""
-        size = self.removal.first_flip(order, self.decision)
-        mass = removed_mass(self.removal.weights.log(), order, self.items, size)
-        return FlipCurve(size, size / self.counts, mass)
+    def curves(self, orders: Sequence[Tensor]) -> list[FlipCurve]:
+        """What must be removed along each order (B, T) of the items."""
+        curves = []
+        for order, size in zip(orders, self.removal.first_flips(orders, self.decision), strict=True):
+            mass = removed_mass(self.removal.weights.log(), order, self.items, size)
+            curves.append(FlipCurve(size, size / self.counts, mass))
+        return curves
 
     def add(
         self,

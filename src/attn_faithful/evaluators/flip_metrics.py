@@ -59,6 +59,14 @@ SPREAD = MetricSpec(
     "standard deviation of the fraction removed over the random rankings",
 )
 
+TRIED = MetricSpec(
+    "flip_tried",
+    "removals tried",
+    "number of removals that the model was asked for to find the smallest set, where the read-out is not affine",
+    high=math.inf,
+    shown=False,
+)
+
 # of the top item removed alone, beside a random other one
 SINGLE_JS = MetricSpec(
     "single_js",
@@ -145,6 +153,7 @@ METRICS = (
     AT_LAST,
     NEVER_FLIPS,
     SPREAD,
+    TRIED,
     SINGLE_JS,
     JS_DIFFERENCE,
     NEGATIVE,

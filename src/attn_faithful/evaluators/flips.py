@@ -7,7 +7,7 @@ that changes it. A ranking that needs many more items than that set is no explan
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -31,11 +31,14 @@ from attn_faithful.evaluators.flip_metrics import (
     SIZE,
     SOONER,
     SPREAD,
+    TRIED,
 )
 from attn_faithful.evaluators.flip_single import add_single_removals
 from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns
-from attn_faithful.functional.flip_set import greedy_flip_size, smallest_flip_set
+from attn_faithful.functional.flip_set import smallest_flip_set
+from attn_faithful.functional.readout import first_least
 from attn_faithful.functional.reasons import NEVER
+from attn_faithful.functional.searched_flip_set import BUDGET, searched_flip_set
 
 RANDOM, SMALLEST, GREEDY = "random_ranking", "smallest_set", "greedy_set"
 NO_RANKING = (RANDOM, SMALLEST, GREEDY)  # names beside those of sources
@@ -52,6 +55,7 @@ class FlipSettings:
         operator: "renormalize" divides the remaining weights by their sum, "recompute" projects the remaining scores
             again. For softmax the two are the same.
         greedy: where the read-out is not affine, search a small set greedily: an upper bound of the smallest.
+        budget: removals that this search tries for a text at most; one of 160 items takes about 300.
     """
 
     rankings: list[str] = field(default_factory=lambda: ["attention", "attention_gradient", "attention_x_gradient"])
@@ -59,11 +63,14 @@ class FlipSettings:
     random: int = 5
     operator: str = "renormalize"
     greedy: bool = True
+    budget: int = BUDGET
 
     def __post_init__(self) -> None:
         check_choice("operator", self.operator, OPERATORS)
         if self.random < 0:
             raise InputError(f"random must be at least 0, but is {self.random}.")
+        if self.budget < 1:
+            raise InputError(f"budget must be at least 1, but is {self.budget}.")
         if not self.rankings:
             raise InputError("rankings must name one source at least, such as attention.")
         for name in self.rankings:
@@ -83,11 +90,13 @@ class FlipSet:
         name: "smallest_set" or "greedy_set".
         curve: its size, fraction and mass.
         removed: (B, T) bool, the items in it; none where the decision never changes.
+        tried: (B,), removals that were tried to find it; None where it is computed.
     """
 
     name: str
     curve: FlipCurve
     removed: Tensor
+    tried: Tensor | None = None
 
 
 def run(block: Block, settings: FlipSettings) -> ScoreRows:
@@ -102,20 +111,24 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
     rows = ScoreRows()
     case = FlipCase.of(block, settings.operator)
     orders = {name: case.order(name) for name in settings.rankings}
-    curves = {name: case.curve(order) for name, order in orders.items()}
+    random_orders = [case.random_order(draw) for draw in range(settings.random)]
+    all_orders = [*orders.values(), *random_orders]
+    all_curves = case.curves(all_orders)
+    curves = dict(zip(orders, all_curves, strict=False))
     if settings.random:
-        random_orders = [case.random_order(draw) for draw in range(settings.random)]
-        drawn = [case.curve(order) for order in random_orders]
+        drawn = all_curves[len(orders) :]
         curves[RANDOM] = FlipCurve.mean(drawn)
         fractions = torch.stack([curve.fraction for curve in drawn])  # (draws, B)
         spread = fractions.std(0, correction=0)
         case.add(rows, {SPREAD: spread}, source=RANDOM, otherwise=NEVER)
     fewest = None
-    smallest = _smallest_set(case, settings)
+    smallest = _smallest_set(case, settings, _best_prefix(case, all_orders, all_curves))
     if smallest is not None:
         curves[smallest.name] = smallest.curve
         fewest = _fewest(curves)
         _add_sets(rows, case, smallest)
+        if smallest.tried is not None:
+            case.add(rows, {TRIED: smallest.tried}, source=smallest.name)
     for name, curve in curves.items():
         values = _values(name, curve, case.counts, fewest)
         case.add(rows, values, source=name, otherwise=NEVER)
@@ -130,9 +143,25 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
     return rows
 
 
-def _smallest_set(case: FlipCase, settings: FlipSettings) -> FlipSet | None:
-    """The smallest set that changes the decision, or the smallest that is found; None where none is sought."""
+def _best_prefix(case: FlipCase, orders: Sequence[Tensor], curves: Sequence[FlipCurve]) -> Tensor:
+    """The fewest items (B, T) bool that an order (B, T) removes until the decision changes; none where none does."""
+    sizes = torch.stack([curve.size for curve in curves]).nan_to_num(0.0)  # (O, B)
+    best = first_least(torch.where(sizes > 0, sizes, math.inf).T)  # (B,)
+    rank = torch.stack(list(orders)).argsort(-1)  # (O, B, T)
+    text = torch.arange(len(best), device=best.device)
+    return case.items & (rank[best, text] < sizes[best, text][:, None])
+
+
+def _smallest_set(case: FlipCase, settings: FlipSettings, known: Tensor) -> FlipSet | None:
+    """The smallest set that changes the decision, or the smallest that is found; None where none is sought.
+
+    Args:
+        case: the block.
+        settings: whether a set is searched, and by how many removals.
+        known: (B, T) bool, a set that changes the decision; none where none is known.
+    """
     removal = case.removal
+    tried = None
     if case.block.encoded.multi_label:
         return None
     if removal.exact:
@@ -141,14 +170,23 @@ def _smallest_set(case: FlipCase, settings: FlipSettings) -> FlipSet | None:
         size, removed = exact.size, exact.removed
     elif settings.greedy:
         name = GREEDY
-        size, removed = greedy_flip_size(removal.after, removal.items, case.decision)
+        found = searched_flip_set(
+            removal.after,
+            lambda keep, text: removal.slopes(keep, text, case.decision),
+            removal.encoded.attention.detach(),
+            removal.items,
+            case.decision,
+            known,
+            settings.budget,
+        )
+        size, removed, tried = found.size, found.removed, found.tried
     else:
         return None
     removed_weight = (removal.weights * removed).sum(1)  # (B,)
     mass = removed_weight / removal.weights.sum(1).clamp(min=1e-300)
     mass = torch.where(size.isnan(), math.nan, mass)
     curve = FlipCurve(size, size / case.counts, mass)
-    return FlipSet(name, curve, removed)
+    return FlipSet(name, curve, removed, tried)
 
 
 def _fewest(curves: Mapping[str, FlipCurve]) -> Tensor:

@@ -24,6 +24,7 @@ from attn_faithful.functional.readout import (
     first_least,
     first_true,
     flipped,
+    lead,
     leads,
     min_or_infinity,
     total,
@@ -136,7 +137,7 @@ def _sizes_by_class(sums: Tensor, others: Tensor, decision: Tensor, n_weighted: 
 
 
 def greedy_flip_size(
-    after: Callable[[Tensor], Tensor], items: Tensor, decision: Tensor, limit: int | None = None
+    after: Callable[[Tensor], Tensor], items: Tensor, decision: Tensor, limit: int | Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     r"""An upper bound of the smallest set whose removal changes the decision, for any model.
 
@@ -148,7 +149,7 @@ def greedy_flip_size(
         after: ``after(keep (B, K, T) bool) -> logits (B, K, C)``; ``keep`` is True outside ``items``.
         items: (B, T), bool: what may be removed.
         decision: (B,), the class decided with everything kept.
-        limit: most items removed from a text; None removes up to all.
+        limit: most items removed from a text, or (B,) of each text; None removes up to all.
 
     Returns:
         size: (B,), float64, at least 1; NaN where the decision never changes, or only past ``limit``. Logits that are
@@ -169,15 +170,18 @@ def greedy_flip_size(
     """
     check_shape("items", items, "B T")
     check_items(items, tuple(items.shape))
-    if limit is not None and limit < 1:
-        raise InputError(f"Expected `limit` of at least 1 or None, but got {limit}.")
     b, t = items.shape
+    most = max(1, t) if limit is None else limit
+    limits = torch.as_tensor(most, device=items.device).expand(b)  # (B,)
+    if bool((limits < 1).any()):
+        raise InputError(f"Expected `limit` of at least 1 or None, but got {limit}.")
     rows = torch.arange(b, device=items.device)
     removed = torch.zeros_like(items)
     searching = items.any(1)  # (B,)
     flips = torch.zeros_like(searching)  # (B,)
-    steps = t if limit is None else min(limit, t)
-    for _ in range(steps):
+    steps = min(t, int(limits.amax())) if b else 0
+    for step in range(steps):
+        searching = searching & (step < limits)
         candidates = items & ~removed & searching[:, None]  # (B, T)
         lead_without, changes = _without_one_more(after, items, removed, candidates, decision)
         known = candidates & ~lead_without.isnan()
@@ -215,17 +219,9 @@ def _without_one_more(
         keep = ~(one_more & items[:, None])
         logits = after(keep).detach().double()
         check_decision(decision, b, logits.shape[-1])
-        lead_without[:, columns] = _lead(logits, decision)
+        lead_without[:, columns] = lead(logits, decision[:, None])
         changes[:, columns] = flipped(logits, decision)
     return lead_without, changes
-
-
-def _lead(logits: Tensor, decision: Tensor) -> Tensor:
-    """By how much the decision leads the best other class (B, K); NaN without another class."""
-    is_decision = F.one_hot(decision, logits.shape[-1])[:, None].bool()  # (B, 1, C)
-    of_decision = torch.where(is_decision, logits, 0.0).sum(-1)
-    of_best_other = torch.where(is_decision, -math.inf, logits).amax(-1)
-    return of_decision - of_best_other
 
 
 def _decided(log_weights: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:

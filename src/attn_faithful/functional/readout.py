@@ -146,6 +146,19 @@ def flipped(logits: Tensor, decision: Tensor) -> Tensor:
     return overtakes.any(-1)
 
 
+def lead(logits: Tensor, decision: Tensor) -> Tensor:
+    """By how much the decision (...) leads the best other class in logits (..., C); infinite without another class.
+
+    Example:
+        >>> lead(torch.tensor([[1.0, 3.0, 0.0]]), torch.tensor([1]))
+        tensor([2.])
+    """
+    is_decision = F.one_hot(decision, logits.shape[-1]).bool()  # (..., C)
+    of_decision = torch.where(is_decision, logits, 0.0).sum(-1)
+    of_best_other = torch.where(is_decision, -math.inf, logits).amax(-1)
+    return of_decision - of_best_other
+
+
 def logits_of(token_logits: Tensor, decision: Tensor) -> Tensor:
     """What each token says for the decision (B,), (B, T, 1).
 

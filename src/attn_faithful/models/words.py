@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.projections import softmax
 from attn_faithful.models.protocol import Affine, Encoded, check_alternatives
+from attn_faithful.models.row_decoding import decode_rows
 
 
 def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
@@ -51,11 +53,6 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
     count = items.sum(encoded.allowed.to(attention.dtype))  # of allowed tokens
     share = _shares(encoded, items, attention, log_weights, count)  # (B, S, T)
 
-    def decode(weights: Tensor) -> Tensor:
-        check_alternatives(weights)
-        of_tokens = items.at_tokens(weights) * share[:, None].to(weights.dtype)  # (B, K, S, T)
-        return encoded.decode(of_tokens)
-
     def project(scores: Tensor, allowed: Tensor) -> Tensor:
         return softmax(scores, allowed).to(attention.dtype)
 
@@ -72,7 +69,7 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         allowed=count > 0,
         content=content_tokens > 0,
         items="word",
-        decode=decode,
+        decode=_WordDecode(encoded.decode, items, share),
         scores=log_weights,
         project=None if log_weights is None else project,
         affine=affine,
@@ -80,6 +77,33 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         pooled=pooled,
         members=members,
     )
+
+
+@dataclass(frozen=True)
+class _WordDecode:
+    """Logits under other attention over items, dealt to the tokens that a model decodes.
+
+    Attributes:
+        of_tokens: `decode` of the attention over tokens.
+        items: which token belongs to which.
+        share: (B, S, T), what each token gets of its item's weight.
+    """
+
+    of_tokens: Callable[[Tensor], Tensor]
+    items: _Items
+    share: Tensor
+
+    def __call__(self, weights: Tensor) -> Tensor:
+        """(B, K, S, items) -> (B, K, C)."""
+        check_alternatives(weights)
+        dealt = self.items.at_tokens(weights) * self.share[:, None].to(weights.dtype)  # (B, K, S, T)
+        return self.of_tokens(dealt)
+
+    def rows(self, weights: Tensor, text: Tensor) -> Tensor:
+        """Logits (R, C) under weights (R, S, items) of some texts (R,), see `row_decoding.decode_rows`."""
+        items = _Items(self.items.index[text], self.items.size)
+        dealt = items.at_tokens(weights) * self.share[text].to(weights.dtype)  # (R, S, T)
+        return decode_rows(self.of_tokens, dealt, text, len(self.share))
 
 
 def _check_words(encoded: Encoded, word_ids: Tensor) -> None:

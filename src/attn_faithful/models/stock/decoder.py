@@ -81,12 +81,26 @@ class Decoder:
         text = torch.arange(texts, device=weights.device).repeat_interleave(alternatives)  # (B * K,)
         flat = weights.flatten(0, 1)  # (B * K, S, T)
         if torch.is_grad_enabled() and weights.requires_grad:
-            logits = self._parts(self._checkpointed, flat, text)
+            logits = self.rows(flat, text)
         else:
             first, back = _distinct(text, flat)
-            distinct_logits = self._parts(self._run, flat[first], text[first])
-            logits = distinct_logits[back]
+            logits = self.rows(flat[first], text[first])[back]
         return logits.view(texts, alternatives, -1)
+
+    def rows(self, weights: Tensor, text: Tensor) -> Tensor:
+        """Logits (R, C) under weights (R, S, T) of some texts (R,), of which the rows lie together."""
+        run = self._run
+        with_graph = torch.is_grad_enabled() and weights.requires_grad
+        if with_graph and len(text) > self._size(weights.shape[-1]):
+            run = self._checkpointed
+        return self._parts(run, weights, text)
+
+    def _size(self, length: int) -> int:
+        """How many rows of texts of so many tokens are run together, as their cost allows."""
+        cost = self.cost(length)
+        if self.place is not None:
+            cost = length  # one row of attention and not one a token
+        return max(1, CELLS // cost)
 
     def _parts(
         self,
@@ -94,12 +108,8 @@ class Decoder:
         weights: Tensor,
         text: Tensor,
     ) -> Tensor:
-        """Logits of weights (R, S, T) for some texts (R,), as many together as their cost allows."""
-        length = weights.shape[-1]
-        cost = self.cost(length)
-        if self.place is not None:
-            cost = length  # one row of attention and not one a token
-        size = max(1, CELLS // cost)
+        """Logits (R, C) of weights (R, S, T) for some texts (R,), run a part after another."""
+        size = self._size(weights.shape[-1])
         parts = zip(weights.split(size), text.split(size), strict=True)
         return torch.cat([run(*part) for part in parts])
 
