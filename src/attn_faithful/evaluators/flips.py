@@ -199,7 +199,7 @@ def _fewest(curves: Mapping[str, FlipCurve]) -> Tensor:
 def _add_sets(rows: ScoreRows, case: FlipCase, smallest: FlipSet) -> None:
     """Add the sets themselves as alternatives, by the places of their items among the items."""
     places = []
-    for removed, items in zip(smallest.removed, case.items, strict=True):
+    for removed, items in zip(smallest.removed.cpu(), case.items.cpu(), strict=True):
         places.append(removed[items].nonzero()[:, 0].tolist())
     further = {"removed": places, "exact": [case.removal.exact] * len(places)}
     exists = smallest.removed.any(1)  # (B,)

@@ -95,7 +95,7 @@ class Sampled:
 
     def by_example(self) -> list[Tensor]:
         """The changes of each example, under its permutations alone."""
-        pairs = zip(self.changes, self.counts, strict=True)
+        pairs = zip(self.changes.cpu(), self.counts, strict=True)
         return [changes[:count] for changes, count in pairs]
 
     @cached_property

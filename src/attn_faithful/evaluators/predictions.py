@@ -29,7 +29,7 @@ def output_change(after: Tensor, before: Tensor, multi_label: bool) -> Tensor:
 
 def weights_on_items(attention: Tensor, items: Tensor) -> list[list[float]]:
     """The weights of each example's items, from attention (B, ...) and the items (B, ...) bool."""
-    pairs = zip(attention, items, strict=True)
+    pairs = zip(attention.cpu(), items.cpu(), strict=True)  # one transfer from a device, and not one a text
     return [weights[inside].tolist() for weights, inside in pairs]
 
 

@@ -138,8 +138,10 @@ class StockPredictions(StockForward):
         """
         load = load_of(self.device)
         logits = torch.zeros(len(lengths), self.config.num_labels, device=self.device, dtype=torch.float64)
-        for rows in packed(lengths, self.texts_together, load.padding):
-            longest = max(1, int(lengths[rows[0]]))
+        sizes = lengths.cpu()  # one transfer from a device, and not one a part
+        for part in packed(sizes, self.texts_together, load.padding):
+            longest = max(1, int(sizes[part[0]]))
+            rows = part.to(self.device)
             logits[rows] = self.predicted(inputs_of(rows, longest)).double()
         return logits
 
