@@ -84,6 +84,17 @@ def test_near_a_tie_another_order_is_allowed(check, change):
     assert (found.near_ties, found.others) == (1, [])
 
 
+@pytest.mark.parametrize(("site", "gap", "others"), [("layer.1", 2e-3, 0), ("layer.1", 2e-2, 1), ("pool", 2e-3, 1)])
+def test_what_a_search_finds_in_a_layer_may_be_further_off(check, site, gap, others):
+    cpu = tables()
+    cpu["scores"][0] |= {"metric": "adversarial_attention", "site": site}
+    other = copy.deepcopy(cpu)
+    other["scores"][0]["value"] += gap
+    found = check.compared(cpu, other)
+    assert len(found.others) == others
+    assert found.searched == pytest.approx(0 if others else gap)
+
+
 def test_a_missing_row_is_found(check):
     other = tables()
     other["scores"].pop()
