@@ -20,11 +20,12 @@ from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.stock.model import StockModel
-from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.base import train_base
+from attn_faithful.training.settings import TrainSettings, TwinSettings
 from attn_faithful.training.stock_twin import StockTwinSettings, StockTwinTrainer
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import AttentionTrainer, arguments
-from attn_faithful.training.twin import TwinSettings, TwinTrainer, output_tvd
+from attn_faithful.training.twin import TwinTrainer, output_tvd
 
 BATCH = 32
 

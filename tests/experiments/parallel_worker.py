@@ -14,7 +14,8 @@ from attn_faithful.experiments.launcher import process_group
 from attn_faithful.experiments.processes import ProcessGroup
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
-from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.base import train_base
+from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
 

@@ -13,7 +13,7 @@ from transformers import TrainingArguments
 from attn_faithful.functional.divergences import jsd, kl, tvd
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.pooled import AttentionClassifier
-from attn_faithful.training.base import TrainSettings
+from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.trainer import AttentionTrainer
 from attn_faithful.training.twin import EPS
 

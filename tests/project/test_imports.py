@@ -209,3 +209,14 @@ def test_light_imports(module):
     code = f"import sys, {module}; print(sorted({heavy} & sys.modules.keys()))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (run.stdout.strip(), run.stderr) == ("[]", "")
+
+
+def test_an_evaluation_loads_what_it_uses_alone():
+    """Neither Trainer, nor what a source of importance or a long text needs; recipes are read without it, too."""
+    heavy = "{'captum', 'datasets', 'evaluate', 'matplotlib', 'peft', 'scipy.stats', 'sklearn', 'transformers.trainer'}"
+    modules = "attn_faithful.experiments.run_evaluation, attn_faithful.cli.main, attn_faithful.training.settings"
+    given = {"name": "a", "data": {"source": "b"}}
+    makes_a_recipe = f"from attn_faithful.experiments.recipe import make_recipe; make_recipe({given}, 'evaluate')"
+    code = f"import sys, {modules}; {makes_a_recipe}; print(sorted({heavy} & sys.modules.keys()))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert run.stdout.strip() == "[]", run.stderr

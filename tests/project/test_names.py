@@ -21,8 +21,7 @@ from attn_faithful.models.devices import DEVICES
 from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import QUERIES
 from attn_faithful.models.stock.half import DTYPES
-from attn_faithful.training.base import TrainSettings
-from attn_faithful.training.twin import TwinSettings
+from attn_faithful.training.settings import TrainSettings, TwinSettings
 
 
 def keys(cls):

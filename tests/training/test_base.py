@@ -16,10 +16,11 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from attn_faithful._checks import InputError
 from attn_faithful.models.inference import run_over
-from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.base import train_base
 from attn_faithful.training.callbacks import Patience
 from attn_faithful.training.checkpoints import last_checkpoint
 from attn_faithful.training.metrics import balanced_weights, classification_metrics
+from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import (
     AttentionTrainer,

@@ -10,7 +10,7 @@ import torch
 from attn_faithful.models.attention import Attention
 from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
-from attn_faithful.training.base import TrainSettings
+from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.trainer import AttentionTrainer, arguments
 from tests.models.examples import small_model
 from tests.models.stock_families import FAMILIES, build

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.training.base import TrainSettings, train_base
+from attn_faithful.training.base import train_base
 from attn_faithful.training.base_outputs import with_base
 from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.settings import TrainSettings, TwinSettings
 from attn_faithful.training.task import TrainingTask
-from attn_faithful.training.twin import TwinSettings, new_twin, train_twin
+from attn_faithful.training.twin import new_twin, train_twin
 from tests.experiments.tiny import cells, numbers, run
 from tests.training.planted import COLLATE, WITH_BASE, classifier, random_outputs, same, texts, weights
 

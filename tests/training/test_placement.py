@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.placement import training_on, trains_on_cpu
+from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.trainer import arguments
 
 

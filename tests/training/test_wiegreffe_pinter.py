@@ -5,8 +5,8 @@ import pytest
 
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.training import wiegreffe_pinter as controls
-from attn_faithful.training.base import TrainSettings
 from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control, with_imposed_attention
 from tests.training.planted import COLLATE, classifier, random_outputs, texts

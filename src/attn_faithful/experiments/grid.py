@@ -16,7 +16,7 @@ from attn_faithful.experiments.identity import cell_identity, digest
 from attn_faithful.experiments.recipe import VALUE, Recipe, assign, make_recipe
 from attn_faithful.experiments.spellings import WITH, stored_grid_value, stored_key
 from attn_faithful.experiments.strict_settings import build
-from attn_faithful.training.twin import TwinSettings
+from attn_faithful.training.settings import TwinSettings
 
 _FILES = ("data.source", "vectors.path", "data.mock.positive", "data.mock.negative")  # keys that may name a file
 

@@ -24,9 +24,7 @@ from attn_faithful.experiments.spellings import (
 )
 from attn_faithful.experiments.strict_settings import build, dataclass_of
 from attn_faithful.experiments.strict_yaml import merge
-from attn_faithful.training.base import TrainSettings
-from attn_faithful.training.trainer import check_trackers
-from attn_faithful.training.twin import TwinSettings
+from attn_faithful.training.settings import TrainSettings, TwinSettings, check_trackers
 
 WIEGREFFE_PINTER = ("uniform", "imposed")
 VALUE = "value"  # of a value in the grid that is no mapping, where it has a name or further keys

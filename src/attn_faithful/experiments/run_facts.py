@@ -9,11 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import captum
-import datasets
-import scipy
 import torch
-import transformers
 
 from attn_faithful import __version__
 from attn_faithful.experiments.columns import Columns
@@ -66,10 +62,10 @@ def versions() -> dict[str, str]:
     return {
         "attn_faithful": __version__,
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "datasets": datasets.__version__,
-        "captum": captum.__version__,
-        "scipy": scipy.__version__,
+        "transformers": version("transformers"),
+        "datasets": version("datasets"),
+        "captum": version("captum"),
+        "scipy": version("scipy"),
         "icu4py": version("icu4py"),
         "python": platform.python_version(),
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from attn_faithful.experiments.trained_models import TrainingRecord
 from attn_faithful.records.twins import Measured, TwinRecord
-from attn_faithful.training.twin import TwinSettings
+from attn_faithful.training.settings import TwinSettings
 
 
 @dataclass(frozen=True)

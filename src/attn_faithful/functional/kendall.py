@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 Ranks = NDArray[np.int64]
 
@@ -35,6 +34,8 @@ def tau_b(x: Ranks, y: Ranks) -> tuple[float, float]:
     """
     n = len(x)
     if n > PAIRS:
+        from scipy import stats  # takes a second
+
         result = stats.kendalltau(x, y)
         return float(result.statistic), float(result.pvalue)
     x_order = np.sign(x[:, None] - x)  # (n, n)

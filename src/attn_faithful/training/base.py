@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,61 +11,12 @@ from torch import nn
 from transformers import TrainerCallback
 from transformers.trainer_utils import EvalPrediction
 
-from attn_faithful._checks import InputError, check_choice
+from attn_faithful._checks import InputError
 from attn_faithful.training.callbacks import Patience, ReportProgress
 from attn_faithful.training.metrics import classification_metrics, known_labels
 from attn_faithful.training.numeric_settings import recipe_precision
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import AttentionTrainer, fit, seeded, task_arguments
-
-SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
-
-
-@dataclass(frozen=True)
-class TrainSettings:
-    """How a base model is trained; the defaults are those of Jain and Wallace (2019) and Amini and Kosseim.
-
-    Attributes:
-        epochs: at most this many.
-        batch_size: examples a step.
-        learning_rate: of Adam, constant.
-        weight_decay: L2 added to the gradients of everything but the attention: that of words and of sentences, and the
-            self-attention of a Transformer.
-        amsgrad: Adam's variant, as in the code of Jain and Wallace.
-        max_grad_norm: gradients longer than this are cut to it; None for no limit.
-        patience: epochs without a better selection before training stops; None for all epochs.
-        select_by: what the best epoch is chosen by: "roc_auc", "accuracy", "f1" or "loss".
-        select_on: "validation", or "test" only to repeat a paper.
-        class_weights: None, "balanced" (N / (C n_c)) or a factor a class.
-        mixed_precision: multiply in bfloat16 while training; weights, attention, losses and all that is measured stay
-            in float32. Numbers are others than without.
-        trackers: names of transformers' reporting integrations, such as "tensorboard".
-    """
-
-    epochs: int = 8
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-5
-    amsgrad: bool = False
-    max_grad_norm: float | None = None
-    patience: int | None = None
-    select_by: str = "roc_auc"
-    select_on: str = "validation"
-    class_weights: str | list[float] | None = None
-    mixed_precision: bool = False
-    trackers: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        check_choice("select_by", self.select_by, SELECTIONS)
-        check_choice("select_on", self.select_on, ("validation", "test"))
-        if isinstance(self.class_weights, str):
-            check_choice("class_weights", self.class_weights, ("balanced",))
-        for name in ("epochs", "batch_size", "learning_rate"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise InputError(f"{name} must be positive, but is {value}.")
-        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
-            raise InputError(f"max_grad_norm must be positive, but is {self.max_grad_norm}; leave it out for no limit.")
 
 
 def check_selection(labels: Sequence[Any], classes: int, select_by: str) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from safetensors import SafetensorError, safe_open
-from transformers.trainer_utils import get_last_checkpoint
 
 from attn_faithful._checks import InputError
 
@@ -37,6 +36,8 @@ def last_checkpoint(folder: Path) -> str | None:
     Raises:
         InputError: a file of the checkpoint is damaged.
     """
+    from transformers.trainer_utils import get_last_checkpoint  # takes seconds, and an evaluation has no checkpoints
+
     while folder.is_dir() and (path := get_last_checkpoint(str(folder))):
         try:
             json.loads((Path(path) / "trainer_state.json").read_text())  # written last

@@ -18,10 +18,11 @@ from attn_faithful.functional.head_matching import matched_jsd
 from attn_faithful.models.protocol import evaluating, probabilities
 from attn_faithful.models.stock.interface import Trace
 from attn_faithful.models.stock.model import StockModel
+from attn_faithful.training.settings import TwinSettings
 from attn_faithful.training.stock_pair import KEYS, StockOutputs, layer_heads, stock_twin_outputs
 from attn_faithful.training.stock_start import merged, new_stock_twin
 from attn_faithful.training.task import TrainingTask
-from attn_faithful.training.twin import EPS, Comparison, TwinSettings, TwinTrainer, fit_twin, output_tvd, summary
+from attn_faithful.training.twin import EPS, Comparison, TwinTrainer, fit_twin, output_tvd, summary
 
 
 @dataclass(frozen=True)

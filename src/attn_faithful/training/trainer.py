@@ -15,9 +15,9 @@ from torch import nn
 from transformers import PrinterCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from attn_faithful._checks import InputError, did_you_mean
 from attn_faithful.training.checkpoints import disk_errors, last_checkpoint
 from attn_faithful.training.placement import trains_on_cpu
+from attn_faithful.training.settings import check_trackers
 from attn_faithful.training.task import TrainingTask
 
 _BATCHES_OF_A_GROUP = 50
@@ -147,20 +147,6 @@ def of_attention(parameter: str) -> bool:
     """
     modules = parameter.lower().split(".")[:-1]
     return any("attention" in module or "attn" in module for module in modules)
-
-
-def check_trackers(names: Sequence[str]) -> None:
-    """Raise for a tracker that does not exist or is not installed, before any work."""
-    from transformers.integrations.integration_utils import (
-        INTEGRATION_TO_CALLBACK,
-        get_available_reporting_integrations,
-    )
-
-    for name in names:
-        if name not in INTEGRATION_TO_CALLBACK:
-            raise InputError(f"Unknown tracker {name!r}.{did_you_mean(name, INTEGRATION_TO_CALLBACK)}")
-        if name not in get_available_reporting_integrations():
-            raise InputError(f"The tracker {name!r} is not installed; install its package or leave it out of trackers.")
 
 
 def arguments(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
-from attn_faithful._checks import InputError, check_choice
 from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional import divergences
 from attn_faithful.functional.ragged import per_example_divergences
@@ -20,69 +19,11 @@ from attn_faithful.training.base_outputs import base_of
 from attn_faithful.training.callbacks import Multiplier, Patience, ReportProgress
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.settings import TwinSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import AttentionTrainer, fit, seeded, task_arguments
 
-OBJECTIVES = ("attefa", "kl", "constrained")
 EPS = 1e-10  # inside both logarithms in training, as in the paper's equation 3
-
-
-@dataclass(frozen=True)
-class TwinSettings:
-    """How a twin is trained; the defaults are those of Amini and Kosseim, section 3.2.
-
-    Attributes:
-        objective: "attefa": ``TVD - weight * JSD / ln 2`` (their equation 4 with weight 1); "kl": ``TVD - weight *
-            KL(twin || base)`` (Wiegreffe and Pinter 2019, section 4); "constrained": the largest JSD whose mean TVD
-            is at most `max_tvd`, by a multiplier that adapts during training (dual ascent).
-        weight: of the divergence. Twice the lambda of Wiegreffe and Pinter for "kl": their TVD, of the one positive
-            probability, is half of ours.
-        max_tvd: "constrained" only.
-        start: "new" weights, or "base": the base's, except for a new attention (from equal attention no gradient
-            leads away).
-        epochs: at most this many.
-        patience: epochs without a better selection before training stops; not while the twin counts as collapsed.
-        batch_size, learning_rate, weight_decay: as for the base.
-        select_on: "validation", or "test" only to repeat the paper.
-        mixed_precision: as for the base.
-        trackers: names of transformers' reporting integrations.
-    """
-
-    objective: str = "attefa"
-    weight: float = 1.0
-    max_tvd: float = 0.05
-    start: str = "new"
-    epochs: int = 80
-    patience: int = 10
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-5
-    select_on: str = "validation"
-    mixed_precision: bool = False
-    trackers: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        check_choice("objective", self.objective, OBJECTIVES)
-        check_choice("start", self.start, ("new", "base"))
-        check_choice("select_on", self.select_on, ("validation", "test"))
-        if not 0 < self.max_tvd < 1:
-            raise InputError(f"max_tvd must lie between 0 and 1, but is {self.max_tvd}.")
-        for name in ("epochs", "batch_size", "learning_rate", "patience"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise InputError(f"{name} must be positive, but is {value}.")
-
-    @property
-    def variant(self) -> str:
-        """A short name of what sets this objective apart, the same in folders, tables and figures."""
-        name = self.objective
-        if self.objective == "constrained":
-            name = f"constrained-{self.max_tvd:g}"
-        elif self.weight != 1:
-            name = f"{self.objective}-{self.weight:g}"
-        if self.start == "base":
-            name = f"{name}-from-base"
-        return name
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,132 @@
+"""How base models and twins are trained, as data: without the trainer, which takes seconds to import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from attn_faithful._checks import InputError, check_choice, did_you_mean
+
+SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
+OBJECTIVES = ("attefa", "kl", "constrained")
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How a base model is trained; the defaults are those of Jain and Wallace (2019) and Amini and Kosseim.
+
+    Attributes:
+        epochs: at most this many.
+        batch_size: examples a step.
+        learning_rate: of Adam, constant.
+        weight_decay: L2 added to the gradients of everything but the attention: that of words and of sentences, and the
+            self-attention of a Transformer.
+        amsgrad: Adam's variant, as in the code of Jain and Wallace.
+        max_grad_norm: gradients longer than this are cut to it; None for no limit.
+        patience: epochs without a better selection before training stops; None for all epochs.
+        select_by: what the best epoch is chosen by: "roc_auc", "accuracy", "f1" or "loss".
+        select_on: "validation", or "test" only to repeat a paper.
+        class_weights: None, "balanced" (N / (C n_c)) or a factor a class.
+        mixed_precision: multiply in bfloat16 while training; weights, attention, losses and all that is measured stay
+            in float32. Numbers are others than without.
+        trackers: names of transformers' reporting integrations, such as "tensorboard".
+    """
+
+    epochs: int = 8
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    amsgrad: bool = False
+    max_grad_norm: float | None = None
+    patience: int | None = None
+    select_by: str = "roc_auc"
+    select_on: str = "validation"
+    class_weights: str | list[float] | None = None
+    mixed_precision: bool = False
+    trackers: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_choice("select_by", self.select_by, SELECTIONS)
+        check_choice("select_on", self.select_on, ("validation", "test"))
+        if isinstance(self.class_weights, str):
+            check_choice("class_weights", self.class_weights, ("balanced",))
+        for name in ("epochs", "batch_size", "learning_rate"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise InputError(f"{name} must be positive, but is {value}.")
+        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
+            raise InputError(f"max_grad_norm must be positive, but is {self.max_grad_norm}; leave it out for no limit.")
+
+
+@dataclass(frozen=True)
+class TwinSettings:
+    """How a twin is trained; the defaults are those of Amini and Kosseim, section 3.2.
+
+    Attributes:
+        objective: "attefa": ``TVD - weight * JSD / ln 2`` (their equation 4 with weight 1); "kl": ``TVD - weight *
+            KL(twin || base)`` (Wiegreffe and Pinter 2019, section 4); "constrained": the largest JSD whose mean TVD
+            is at most `max_tvd`, by a multiplier that adapts during training (dual ascent).
+        weight: of the divergence. Twice the lambda of Wiegreffe and Pinter for "kl": their TVD, of the one positive
+            probability, is half of ours.
+        max_tvd: "constrained" only.
+        start: "new" weights, or "base": the base's, except for a new attention (from equal attention no gradient
+            leads away).
+        epochs: at most this many.
+        patience: epochs without a better selection before training stops; not while the twin counts as collapsed.
+        batch_size, learning_rate, weight_decay: as for the base.
+        select_on: "validation", or "test" only to repeat the paper.
+        mixed_precision: as for the base.
+        trackers: names of transformers' reporting integrations.
+    """
+
+    objective: str = "attefa"
+    weight: float = 1.0
+    max_tvd: float = 0.05
+    start: str = "new"
+    epochs: int = 80
+    patience: int = 10
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    select_on: str = "validation"
+    mixed_precision: bool = False
+    trackers: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_choice("objective", self.objective, OBJECTIVES)
+        check_choice("start", self.start, ("new", "base"))
+        check_choice("select_on", self.select_on, ("validation", "test"))
+        if not 0 < self.max_tvd < 1:
+            raise InputError(f"max_tvd must lie between 0 and 1, but is {self.max_tvd}.")
+        for name in ("epochs", "batch_size", "learning_rate", "patience"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise InputError(f"{name} must be positive, but is {value}.")
+
+    @property
+    def variant(self) -> str:
+        """A short name of what sets this objective apart, the same in folders, tables and figures."""
+        name = self.objective
+        if self.objective == "constrained":
+            name = f"constrained-{self.max_tvd:g}"
+        elif self.weight != 1:
+            name = f"{self.objective}-{self.weight:g}"
+        if self.start == "base":
+            name = f"{name}-from-base"
+        return name
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise for a tracker that does not exist or is not installed, before any work."""
+    if not names:  # the integrations take seconds to import
+        return
+    from transformers.integrations.integration_utils import (
+        INTEGRATION_TO_CALLBACK,
+        get_available_reporting_integrations,
+    )
+
+    for name in names:
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise InputError(f"Unknown tracker {name!r}.{did_you_mean(name, INTEGRATION_TO_CALLBACK)}")
+        if name not in get_available_reporting_integrations():
+            raise InputError(f"The tracker {name!r} is not installed; install its package or leave it out of trackers.")
