@@ -10,6 +10,7 @@ import torch
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
+from attn_faithful.experiments import identity
 from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import load_recipe, make_recipe
 from attn_faithful.experiments.spellings import OldSpellingWarning
@@ -131,13 +132,20 @@ def test_run_folders_keep_the_old_keys():
     assert "outcome" not in evaluation["sources"]
 
 
+@pytest.fixture
+def version_of_folders(monkeypatch):
+    """Folders are named by the version of the numbers too."""
+    monkeypatch.setattr(identity, "NUMBERS_VERSION", 3)
+
+
 @pytest.mark.parametrize("name", FOLDERS)
-@pytest.mark.usefixtures("no_warning")
+@pytest.mark.usefixtures("no_warning", "version_of_folders")
 def test_the_recipes_of_the_package_find_their_finished_runs(name):
     assert set(FOLDERS[name]) <= folders(load_recipe(name, smoke=True))
 
 
 @pytest.mark.parametrize("name", OLD_EVALUATIONS)
+@pytest.mark.usefixtures("version_of_folders")
 def test_the_old_keys_find_the_same_runs(name):
     recipe = load_recipe(name, smoke=True)
     raw = {**recipe.on_disk(), "evaluation": OLD_EVALUATIONS[name], "smoke": {}}
