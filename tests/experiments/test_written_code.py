@@ -175,3 +175,8 @@ def test_renamed_modules_keep_their_digests():
     }
     for kind, name in names.items():
         assert value_digest(kind) == hashlib.sha256(f"type:{name}".encode()).hexdigest()
+
+
+def test_methods_of_built_in_classes_are_told_apart():
+    digests = {value_digest(method) for method in (str.lower, str.upper, str.lower, dict.keys)}
+    assert len(digests) == 3

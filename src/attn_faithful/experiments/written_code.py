@@ -171,7 +171,8 @@ class _Reader:
         elif hasattr(value, "__wrapped__"):  # a function that remembers what it gave
             yield from self.parts(value.__wrapped__)
         elif callable(value) and hasattr(value, "__qualname__"):  # built in
-            yield f"{value.__module__}.{value.__qualname__}".encode()
+            module = getattr(value, "__module__", None)  # methods of built-in classes, as str.lower, have none
+            yield f"{module}.{value.__qualname__}".encode()
             if isinstance(getattr(value, "__self__", None), Tensor | np.ndarray):
                 yield from self.parts(value.__self__)
         else:
