@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, BertConfig
 
 import attn_faithful as af
+from attn_faithful.experiments import written_code
 from attn_faithful.experiments.identity import model_facts
 from attn_faithful.experiments.written_code import value_digest
 from attn_faithful.models.han import HANClassifier
@@ -180,3 +182,14 @@ def test_renamed_modules_keep_their_digests():
 def test_methods_of_built_in_classes_are_told_apart():
     digests = {value_digest(method) for method in (str.lower, str.upper, str.lower, dict.keys)}
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize(("folder", "written"), [("site-packages", False), ("dist-packages", False), ("mine", True)])
+def test_packages_outside_of_the_environment_are_installed_too(folder, written, tmp_path, monkeypatch):
+    """Those of the user or the system, which an environment may see: their code is not read through."""
+    name = f"library_in_{folder.replace('-', '_')}"
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / f"{name}.py").write_text("class Layer:\n    size = 3\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / folder)
+    monkeypatch.setattr(written_code, "_INSTALLED", written_code._installed_folders())
+    assert written_code.is_written(importlib.import_module(name).Layer) is written

@@ -6,10 +6,12 @@ import dis
 import hashlib
 import inspect
 import json
+import sys
 import sysconfig
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -20,7 +22,6 @@ from torch import Tensor, nn
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, np.generic)
 _CODE = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
 _READABLE = (*_SCALARS, set, frozenset, Tensor, np.ndarray, *_CODE)
-_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_MODULES = frozenset(vars(nn.Module()))  # what torch itself holds of a module
 _NO_SETTING = ("name_or_path", "gradient_checkpointing", "loss_type", "kernel_config")
@@ -32,6 +33,17 @@ _FORMER_MODULES = {
     "attn_faithful.models.wrapped": "attn_faithful.models.own",
 }
 _LEFT_BY_LIBRARIES = ("_stored_dtype", "_is_hf_initialized", "_compiled_call_impl")
+
+
+def _installed_folders() -> tuple[str, ...]:
+    """Where installed packages lie: the environment's own folders, and those of the user and the system on the path."""
+    paths = sysconfig.get_paths()
+    folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    return tuple(folders)
+
+
+_INSTALLED = _installed_folders()
 
 
 class _Plain:
