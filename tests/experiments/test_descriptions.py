@@ -9,7 +9,7 @@ import torch
 
 import attn_faithful as af
 from attn_faithful.cli import main
-from attn_faithful.experiments.descriptions import attention_read, model_name, trained_on
+from attn_faithful.experiments.descriptions import ModelNames, attention_read, trained_on
 from attn_faithful.store import RunFolder
 from tests.data.pieces import wordpiece
 from tests.experiments.test_evaluation_stock import NAMES, TEXTS, bert
@@ -32,7 +32,7 @@ def tokenizer():
 )
 def test_names_of_places(tokenizer, place, name):
     model = af.wrap(bert(tokenizer))
-    assert model_name(model, place).rsplit(" ", 1)[0] == name
+    assert ModelNames.of(model, place).in_tables.rsplit(" ", 1)[0] == name
 
 
 def test_two_checkpoints_of_one_name_are_told_apart(tokenizer, tmp_path, capsys):
@@ -60,12 +60,12 @@ def test_two_checkpoints_of_one_name_are_told_apart(tokenizer, tmp_path, capsys)
 
 def test_a_model_in_memory_is_named_by_its_kind_and_weights(tokenizer):
     model = bert(tokenizer)
-    before = model_name(af.wrap(model))
+    before = ModelNames.of(af.wrap(model)).in_tables
     assert before.startswith("bert ")
-    assert model_name(af.wrap(model)) == before
+    assert ModelNames.of(af.wrap(model)).in_tables == before
     with torch.no_grad():
         model.classifier.weight.add_(1)
-    assert model_name(af.wrap(model)) != before
+    assert ModelNames.of(af.wrap(model)).in_tables != before
 
 
 def test_what_was_read_of_a_stock_model(tokenizer):

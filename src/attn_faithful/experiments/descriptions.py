@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +18,37 @@ _LONGEST = 60  # letters of a name
 _WHICH = re.compile(r"model|checkpoint-\d+|twin.*|best|last|final")  # folders that are named by what they lie in
 
 
-def model_name(model: Any, origin: str | None = None) -> str:
-    """What tables call a model: its folder or Hub id, else its encoder or type; and six digits of its weights' digest.
+@dataclass(frozen=True)
+class ModelNames:
+    """What a model is called, with six digits of its weights' digest.
 
     The digest tells apart what has the same name: two checkpoints, or a model before and after it was trained further.
+    It takes a pass over the weights, one for both names.
 
-    Args:
-        model: speaks the protocol.
-        origin: folder or Hub id that it came from; None takes what transformers noted when it was loaded.
+    Attributes:
+        in_tables: its folder or Hub id, else its encoder or type.
+        in_folder: the model's part of the name of a run folder: its encoder or type, wherever it lies.
     """
-    place = origin or origin_of(model.config)
-    name = _of_place(str(place)) if place else _kind(model)
-    return " ".join([name, *_digest(model)])
+
+    in_tables: str
+    in_folder: str
+
+    @classmethod
+    def of(cls, model: Any, origin: str | None = None) -> ModelNames:
+        """The names of a model that speaks the protocol.
+
+        Args:
+            model: speaks the protocol.
+            origin: folder or Hub id that it came from; None takes what transformers noted when it was loaded.
+        """
+        digits = _digits(model)
+        kind = kind_of(model.config) or class_name(model)
+        place = origin or origin_of(model.config)
+        name = _of_place(str(place)) if place else kind
+        return cls(" ".join([name, *digits]), " ".join([kind, *digits]))
 
 
-def kind_and_weights(model: Any) -> str:
-    """What a run's folder calls a model, wherever it lies: its encoder or type, and the same six digits."""
-    return " ".join([_kind(model), *_digest(model)])
-
-
-def _kind(model: Any) -> str:
-    return kind_of(model.config) or class_name(model)
-
-
-def _digest(model: Any) -> list[str]:
+def _digits(model: Any) -> list[str]:
     """Six digits of the weights; none of a model that is no module."""
     network = network_of(model)
     if network is None:

@@ -112,10 +112,11 @@ def make_task(
         texts.notes.append(f"The model's weights are stored in {precision['stored']} and measured in float32.")
     if data.source_file is not None:
         settings = settings.against(GIVEN)
+    names = model_input.names(model)
     return Task(
         model=model,
         tokenizer=tokenizer,
-        name=model_input.name_in_tables(model),
+        name=names.in_tables,
         texts=texts,
         split=split,
         settings=settings,
@@ -123,7 +124,7 @@ def make_task(
         origin=model_input.origin,
         source=data.settings.source,
         precision=precision,
-        folder_name=model_input.name_in_folder(model),
+        folder_name=names.in_folder,
     )
 
 

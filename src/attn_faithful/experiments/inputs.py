@@ -10,7 +10,7 @@ from attn_faithful.data.encoding import encode_texts
 from attn_faithful.data.files.in_memory import as_rows
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData, load_texts
-from attn_faithful.experiments.descriptions import kind_and_weights, model_name
+from attn_faithful.experiments.descriptions import ModelNames
 from attn_faithful.experiments.label_shapes import fit_label_shapes
 from attn_faithful.models.configurations import is_multi_label
 
@@ -22,7 +22,7 @@ class ModelInput:
     Attributes:
         model: speaks the protocol, or a transformers classifier.
         tokenizer: the model's.
-        name: what tables call the model; None for its folder or Hub id, see `descriptions.model_name`.
+        name: what tables call the model; None for its folder or Hub id, see `descriptions.ModelNames`.
         origin: folder or Hub id that it came from; None for a model that only lives in memory.
     """
 
@@ -31,12 +31,11 @@ class ModelInput:
     name: str | None = None
     origin: str | None = None
 
-    def name_in_tables(self, model: Any) -> str:
-        return self.name or model_name(model, self.origin)
-
-    def name_in_folder(self, model: Any) -> str:
-        """The model's part of the name of a run folder, which does not depend on where the model lies."""
-        return self.name or kind_and_weights(model)
+    def names(self, model: Any) -> ModelNames:
+        """What tables and the run folder call the model: the user's name for it where there is one."""
+        if self.name:
+            return ModelNames(self.name, self.name)
+        return ModelNames.of(model, self.origin)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def stock_attefa(
     _check_wrapping(base, settings)
     texts = labelled_texts(base, data)
     identity = run_identity("attefa", base, model_input.tokenizer, texts, "test", asdict(settings), seeds=list(seeds))
-    name = identity.folder([texts.name, model_input.name_in_folder(base), "attefa"])
+    name = identity.folder([texts.name, model_input.names(base).in_folder, "attefa"])
     folder = RunFolder(Path(output) / name)
     if folder.done:
         return folder
@@ -272,7 +272,7 @@ class StockTwinRun:
             self.start,
             SINGLE_PROCESS,
             self.base.device,
-            axes={"data": self.texts.name, "model": self.model_input.name_in_tables(self.base)},
+            axes={"data": self.texts.name, "model": self.model_input.names(self.base).in_tables},
             seed=self.seeds[0],
             identity=identity.short,
             model=origin,
