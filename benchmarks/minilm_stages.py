@@ -17,6 +17,7 @@ from peers import SHARES, Captum, Interpreto, Loop
 from replaced import Replaced
 from torch import Tensor
 
+from attn_faithful._registry import Registry
 from attn_faithful.attributions.base import SourceSettings
 
 STEPS = 50  # of integrated gradients
@@ -26,15 +27,8 @@ DESCENTS, ALL_DESCENTS = 5, 500
 ERASED = ("attention", "input_x_gradient", "leave_one_out", "random")
 
 Stage = Callable[[StockSetup], Case]
-STAGES: dict[str, Stage] = {}
-
-
-def stage(name: str) -> Callable[[Stage], Stage]:
-    def add(function: Stage) -> Stage:
-        STAGES[name] = function
-        return function
-
-    return add
+STAGES: Registry[Stage] = Registry("stage")
+stage = STAGES.register
 
 
 def source_case(

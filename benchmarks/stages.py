@@ -15,6 +15,7 @@ from measure import Case, Peer
 from setups import Setup
 from torch import Tensor
 
+from attn_faithful._registry import Registry
 from attn_faithful.attributions.base import Request, attribute
 from attn_faithful.attributions.hidden import hidden_gradient_importance
 from attn_faithful.evaluators.base import EVALUATORS
@@ -28,15 +29,8 @@ PERMUTATIONS = 100
 LOOP, AUTHORS = "loop", "authors"
 
 Stage = Callable[[Setup], Case]
-STAGES: dict[str, Stage] = {}
-
-
-def stage(name: str) -> Callable[[Stage], Stage]:
-    def add(function: Stage) -> Stage:
-        STAGES[name] = function
-        return function
-
-    return add
+STAGES: Registry[Stage] = Registry("stage")
+stage = STAGES.register
 
 
 def source(name: str, setup: Setup, encoded: Any) -> Tensor:
