@@ -96,7 +96,7 @@ class ChangedRow:
 
         with self.model.blocks.handled(run):
             self.model.run(last_block.inputs, last_block.trace)
-        return last_block.logits(before)
+        return last_block.logits_from(before)
 
     def _known(self, text: Tensor) -> dict[int, Any]:
         """What is known of some texts (R,) when the altered block begins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import OneRow, OutputKnownError, Trace
 from attn_faithful.models.stock.layers import Arguments, Forward, linear_layers, patched, repeated, taken
+
+Around = Callable[[nn.Module], AbstractContextManager[None]]
 
 
 def can_end_early(model: StockForward) -> bool:
@@ -57,6 +60,31 @@ class LastBlock:
         calls = {self.one_row.call} if read else set()
         self.trace = Trace(read=calls, one_row=self.one_row)
 
+    def run_to_attention(self, around: Around = lambda block: nullcontext()) -> Any:
+        """Run the forward up to the last block's attention.
+
+        Args:
+            around: of the last block, a context in which it is called.
+
+        Returns:
+            the output of the block before.
+        """
+        before: Any = None
+
+        def run(step: int, member: nn.Module, forward: Forward, arguments: Arguments) -> Any:
+            nonlocal before
+            if step < self.step:
+                args, kwargs = arguments
+                before = forward(*args, **kwargs)
+            else:
+                with around(member):
+                    self.attended(forward, arguments)
+            return before  # of the last block nobody reads it
+
+        with self.model.blocks.handled(run):
+            self.model.run(self.inputs, self.trace)
+        return before
+
     def attended(self, forward: Forward, arguments: Arguments) -> None:
         """Call the block up to its attention."""
         args, kwargs = arguments
@@ -67,8 +95,12 @@ class LastBlock:
                 return
         raise RuntimeError(f"{type(self.model.model).__name__} did not reach its last attention")
 
-    def logits(self, before: Any) -> Tensor:
-        """Logits (B, C).
+    def logits(self) -> Tensor:
+        """Logits (B, C), as `StockForward.run` gives them but for rounding."""
+        return self.logits_from(self.run_to_attention())
+
+    def logits_from(self, before: Any) -> Tensor:
+        """Logits (B, C), once the block was `attended`.
 
         Args:
             before: the output of the block before, (B, T, .).
@@ -92,25 +124,6 @@ class LastBlock:
         return called
 
 
-def logits_by_one_row(last_block: LastBlock) -> Tensor:
-    """Logits (B, C), as `StockForward.run` gives them but for rounding."""
-    before: Any = None
-
-    def run(step: int, member: nn.Module, forward: Forward, arguments: Arguments) -> Any:
-        nonlocal before
-        args, kwargs = arguments
-        if step < last_block.step:
-            before = forward(*args, **kwargs)
-        else:
-            last_block.attended(forward, arguments)
-        return before  # of the last block nobody reads it
-
-    model = last_block.model
-    with model.blocks.handled(run):
-        model.run(last_block.inputs, last_block.trace)
-    return last_block.logits(before)
-
-
 @torch.enable_grad()
 def query_layers(last_block: LastBlock) -> list[nn.Module]:
     """The linear layers of the last block that give queries alone: no row but the classifier's has a gradient there."""
@@ -128,21 +141,7 @@ def query_layers(last_block: LastBlock) -> list[nn.Module]:
 
         return called
 
-    before: Any = None
-
-    def run(step: int, member: nn.Module, forward: Forward, arguments: Arguments) -> Any:
-        nonlocal before
-        args, kwargs = arguments
-        if step < last_block.step:
-            before = forward(*args, **kwargs)
-            return before
-        with patched(linear_layers(member), noted):
-            last_block.attended(forward, arguments)
-        return before
-
-    model = last_block.model
-    with model.blocks.handled(run):
-        model.run(last_block.inputs, last_block.trace)
+    last_block.run_to_attention(lambda block: patched(linear_layers(block), noted))
     output = last_block.one_row.output
     layers = list(outputs)
     gradients = torch.autograd.grad(output.square().sum(), [outputs[layer] for layer in layers], allow_unused=True)

@@ -17,7 +17,7 @@ from attn_faithful.models.stock.decoder import Decoder, Reading
 from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.half import DTYPES, put_in_half
 from attn_faithful.models.stock.interface import Alter, Call, Trace, register
-from attn_faithful.models.stock.last_block import LastBlock, logits_by_one_row
+from attn_faithful.models.stock.last_block import LastBlock
 from attn_faithful.models.stock.predictions import StockPredictions
 from attn_faithful.models.stock.probe import Probe, tried
 from attn_faithful.models.stock.shortcuts import try_shortcuts
@@ -221,7 +221,7 @@ class StockModel(StockPredictions):
         with self.analysing(), self.blocks.keeping(count, outputs):
             if place is not None and self.ends_early:
                 last_block = LastBlock(self, inputs, place, self.query_layers, read=True)
-                logits = logits_by_one_row(last_block)
+                logits = last_block.logits()
                 trace = last_block.trace
             else:
                 trace = Trace(read=set(calls))

@@ -13,7 +13,7 @@ from attn_faithful.models.protocol import Batch
 from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Trace
-from attn_faithful.models.stock.last_block import LastBlock, logits_by_one_row
+from attn_faithful.models.stock.last_block import LastBlock
 from attn_faithful.models.stock.packing import lengths_of, load_of, packed, widest
 from attn_faithful.models.stock.probe import Probe
 from attn_faithful.models.supported import check_ids
@@ -109,7 +109,7 @@ class StockPredictions(StockForward):
         if not ends_early:
             return self.run(inputs, Trace())
         place = self.probe.place(inputs, self.config)
-        return logits_by_one_row(LastBlock(self, inputs, place, self.query_layers))
+        return LastBlock(self, inputs, place, self.query_layers).logits()
 
     @torch.no_grad()
     def logits_of(self, batch: Batch) -> Tensor:
