@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from attn_faithful.records.json_values import Json, known_fields, numbers_defined
 
 ALL = "all"  # the group of records over all examples
-
-
-COLUMNS = [
-    "test",
-    "metric",
-    "site",
-    "source",
-    "class",
-    "mean",
-    "std",
-    "low",
-    "high",
-    "n",
-    "n_undefined",
-    "reasons",
-]  # of a record of one run, in summary.json
 
 
 @dataclass(frozen=True)
@@ -91,6 +76,10 @@ class ScoreRecord:
             entry["std_seeds"] = self.std_seeds
             entry["n_seeds"] = self.n_seeds
         return entry
+
+
+_NOTHING = ScoreRecord(None, "", "", "", ALL, math.nan, math.nan, math.nan, math.nan, 0, 0)
+COLUMNS = list(_NOTHING.as_json())  # of a table of records of one run
 
 
 @dataclass(frozen=True)
