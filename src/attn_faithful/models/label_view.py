@@ -8,13 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from attn_faithful.functional.tail import Linear, Tail
 from attn_faithful.models.protocol import Affine, Encoded
 
 Decode = Callable[[Tensor], Tensor]
+TailOf = Callable[[Tensor], Tail]
 
 
 def no_and_yes(logits: Tensor, label: int) -> Tensor:
@@ -45,13 +48,26 @@ def label_view(encoded: Encoded, label: int, decode: Decode | None = None) -> En
     def decode_label(attention: Tensor) -> Tensor:
         return no_and_yes(decode_all(attention), label)
 
+    tail = None
+    if encoded.tail is not None:
+        tail = partial(_tail_of_label, encoded.tail, encoded.logits.shape[-1], label)
     return replace(
         encoded,
         logits=no_and_yes(encoded.logits, label),
         decode=decode_label,
         affine=affine,
         multi_label=False,
+        tail=tail,
     )
+
+
+def _tail_of_label(tail_of_all: TailOf, labels: int, label: int, texts: Tensor) -> Tail:
+    """The tail of all labels, and a step to the answers to one."""
+    tail = tail_of_all(texts)
+    each_label = torch.eye(labels, dtype=tail.base.dtype, device=tail.base.device)
+    weight = no_and_yes(each_label, label).T  # (2, C)
+    step = Linear(len(tail.steps), weight, weight.new_zeros(2))
+    return replace(tail, steps=(*tail.steps, step))
 
 
 class Remembered:

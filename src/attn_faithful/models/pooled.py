@@ -9,12 +9,22 @@ from torch import Tensor, nn
 
 from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
+from attn_faithful.functional.tail import Activation, Linear, Tail
 from attn_faithful.models.attention import Attention
 from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier, looked_up
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.deletion import logits_without
 from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
-from attn_faithful.models.protocol import Affine, Batch, Encoded, at_least_float32, check_alternatives, evaluating
+from attn_faithful.models.protocol import (
+    AMONG_CANDIDATES,
+    Affine,
+    Batch,
+    Encoded,
+    TailUnknownError,
+    at_least_float32,
+    check_alternatives,
+    evaluating,
+)
 from attn_faithful.models.readout import TanhReadout, among, attended, check_candidates, for_later
 
 
@@ -243,6 +253,7 @@ class AttentionClassifier(EmbeddingClassifier):
             affine=affine,
             multi_label=self.config.multi_label,
             log_weights=self.attention.log_weights(scores, content),
+            tail=self._tail(states, query, candidates) if affine is None else None,
         )
 
     def _decoding(
@@ -273,6 +284,28 @@ class AttentionClassifier(EmbeddingClassifier):
             return weights @ affine.token_logits + bias[:, None]  # (B, K, C)
 
         return through_affine, affine
+
+    def _tail(
+        self,
+        states: Tensor,
+        query: Tensor | None,
+        candidates: Tensor | None,
+    ) -> Callable[[Tensor], Tail]:
+        """What comes after the attention of some texts (R,), with the tanh read-out."""
+
+        @torch.no_grad()
+        def tail(texts: Tensor) -> Tail:
+            if candidates is not None:
+                raise TailUnknownError(AMONG_CANDIDATES)
+            query_of_texts = None if query is None else query[texts].double()
+            of_token, of_query, _ = self.readout.parts(states[texts].double(), query_of_texts)  # (R, T, M), (R, 1, M)
+            output = self.readout.output
+            weight = self.paired(output.weight.double().T).T  # (C, M)
+            bias = self.paired(output.bias.double())  # (C,)
+            steps = (Activation(0, "tanh"), Linear(1, weight, bias))
+            return Tail(of_query[:, 0], of_token[:, None], steps)
+
+        return tail
 
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` deleted and the model run again, without gradients.

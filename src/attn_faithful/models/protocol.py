@@ -13,11 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.tail import Tail, check_steps
 
 Batch = Mapping[str, Tensor]
 
 JOINT = "joint"  # the site of all layers of a stock model at once
+AMONG_CANDIDATES = "Logits of classes that are no candidates are -inf, which follows from no attention."
 QUERIES = ("auto", "token", "mean", "all")  # whose rows of a stock model's attention are its slots
+
+
+class TailUnknownError(InputError):
+    """What comes after the attention of a site is not known as data; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,22 @@ class Affine:
 
     token_logits: Tensor
     bias: Tensor
+
+    def tail(self, texts: Tensor) -> Tail:
+        """The tail without steps of some texts (R,).
+
+        Raises:
+            TailUnknownError: some classes are no candidates.
+
+        Example:
+            >>> affine = Affine(torch.tensor([[[1.0, 0.0], [0.0, 3.0]]]), torch.zeros(1, 2))
+            >>> affine.tail(torch.tensor([0])).values.shape, affine.tail(torch.tensor([0])).steps
+            (torch.Size([1, 1, 2, 2]), ())
+        """
+        bias = self.bias[texts].detach().double()  # (R, C)
+        if bool(bias.isneginf().any()):
+            raise TailUnknownError(AMONG_CANDIDATES)
+        return Tail(bias, self.token_logits[texts, None].detach().double(), ())
 
 
 @dataclass(frozen=True)
@@ -53,6 +75,8 @@ class Encoded:
             that of `attention` itself. Weights too small for their type keep their ratios here.
         pooled: attention over all items, (B, T), where several slots share them; None where S is 1.
         members: which item each token belongs to, (B, tokens), -1 for none; None where the items are the tokens.
+        tail: ``tail(texts (R,)) -> Tail`` of these texts, whose logits are those of `decode` but for rounding, or a
+            `TailUnknownError`; None where the model has none, or the read-out is affine. To be asked by `tail_of`.
     """
 
     attention: Tensor
@@ -68,6 +92,31 @@ class Encoded:
     log_weights: Tensor | None = None
     pooled: Tensor | None = None
     members: Tensor | None = None
+    tail: Callable[[Tensor], Tail] | None = None
+
+    def tail_of(self, texts: Tensor) -> Tail:
+        """What comes after the attention of some texts (R,), as data in float64.
+
+        Made anew at each call. Memory grows with texts, slots, items and the width of the model, so few texts are to be
+        asked for at once.
+
+        Raises:
+            TailUnknownError: it is not known; the message says why.
+            InputError: a weight that is NaN or infinite.
+        """
+        if self.affine is not None:
+            tail = self.affine.tail(texts)
+        elif self.tail is not None:
+            tail = self.tail(texts)
+        else:
+            raise TailUnknownError("What comes after the attention is not known as data, only by decode.")
+        check_steps(tail.steps)
+        if not bool(tail.base.isfinite().all() and tail.values.isfinite().all()):
+            raise InputError(
+                "What the attention adds up is not finite: a weight of the model is NaN or infinite; nothing can be "
+                "certified."
+            )
+        return tail
 
     @property
     def over_items(self) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.projections import softmax
+from attn_faithful.functional.tail import Tail
 from attn_faithful.models.protocol import Affine, Encoded, check_alternatives
 from attn_faithful.models.row_decoding import decode_rows
 
@@ -76,7 +77,32 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         log_weights=log_weights,
         pooled=pooled,
         members=members,
+        tail=None if encoded.tail is None else _WordTail(encoded.tail, items, share),
     )
+
+
+@dataclass(frozen=True)
+class _WordTail:
+    """The tail over items: what weight 1 on an item adds is the sum over its tokens of what their shares add.
+
+    Attributes:
+        of_tokens: the tail over tokens.
+        items, share: as of `_WordDecode`.
+    """
+
+    of_tokens: Callable[[Tensor], Tail]
+    items: _Items
+    share: Tensor
+
+    def __call__(self, texts: Tensor) -> Tail:
+        """Of some texts (R,)."""
+        tail = self.of_tokens(texts)
+        items = _Items(self.items.index[texts], self.items.size)
+        share = self.share[texts].detach().to(tail.values.dtype)  # (R, S, T)
+        by_slot = []
+        for of_slot in (tail.values * share[..., None]).unbind(1):  # (R, T, D) each
+            by_slot.append(items.sum(of_slot.transpose(1, 2)).transpose(1, 2))  # (R, items, D)
+        return replace(tail, values=torch.stack(by_slot, dim=1))
 
 
 @dataclass(frozen=True)

@@ -123,21 +123,21 @@ class Decoder:
             if self.place is not None:
                 return self._at_one_token(weights, text, self.place[text])
             if self.changed_row is not None:
-                return self.changed_row.logits(self._outputs(weights, text), text)
+                return self.changed_row.logits(self.outputs(weights, text), text)
             alter = {}
             counts = [each.count for each in self.slots]
             parts = weights.split(counts, dim=1)  # (R, slots of a layer, T) each
             for number, slots, part in zip(self.reading.calls, self.slots, parts, strict=True):
                 alter[number] = slots.altered(part, text)
-            return self._continued(Trace(alter=alter), text)
+            return self.continued(Trace(alter=alter), text)
 
     def _at_one_token(self, weights: Tensor, text: Tensor, place: Tensor) -> Tensor:
         """At the last layer, of other tokens the one that the classifier reads needs no more than their values."""
         (number,) = self.reading.calls
-        output = self._outputs(weights, text)
-        return self._continued(Trace(values={number: lambda: output}), text, place)
+        output = self.outputs(weights, text)
+        return self.continued(Trace(values={number: lambda: output}), text, place)
 
-    def _outputs(self, weights: Tensor, text: Tensor) -> Tensor:
+    def outputs(self, weights: Tensor, text: Tensor) -> Tensor:
         """What the heads give for one row under weights (R, S, T), (R, 1, H, D); the rows of a text lie together."""
         (call,) = self.reading.calls.values()
         rows = self.slots[0].whole(weights, text).to(call.value.dtype)  # (R, H, T)
@@ -148,7 +148,7 @@ class Decoder:
             outputs.append((of_text.transpose(0, 1) @ values).transpose(0, 1))
         return torch.cat(outputs)[:, None]
 
-    def _continued(self, trace: Trace, text: Tensor, place: Tensor | None = None) -> Tensor:
+    def continued(self, trace: Trace, text: Tensor, place: Tensor | None = None) -> Tensor:
         """Logits (R, C) of some texts (R,), or of one position of each, from the known blocks on."""
         texts = len(self.reading.inputs["input_ids"])
         known = {}

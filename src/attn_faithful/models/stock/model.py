@@ -22,6 +22,7 @@ from attn_faithful.models.stock.predictions import StockPredictions
 from attn_faithful.models.stock.probe import Probe, tried
 from attn_faithful.models.stock.shortcuts import try_shortcuts
 from attn_faithful.models.stock.slots import Slots
+from attn_faithful.models.stock.tail import StockTail
 from attn_faithful.models.stock.thread_local import lock_of
 from attn_faithful.models.supported import check_model, unwrapped
 from attn_faithful.models.words import in_words
@@ -287,6 +288,7 @@ class StockModel(StockPredictions):
             multi_label=self.multi_label,
             log_weights=log_weights,
             pooled=torch.stack([each.pooled for each in slots]).mean(0),
+            tail=StockTail(decode),
         )
 
 

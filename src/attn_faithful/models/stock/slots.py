@@ -105,6 +105,17 @@ class Slots:
         of_all_heads = self.own[texts].index_copy(1, self.heads, weights)  # (R, H, T)
         return self._to_layer(of_all_heads, texts)
 
+    def values(self, of_keys: Tensor, texts: Tensor) -> Tensor:
+        """Value vectors (R, S, T, V) of the slots of some texts (R,), 0 where nothing is allowed.
+
+        Args:
+            of_keys: the layer's, by key, (B, H, T, V).
+            texts: whose.
+        """
+        of_text = self._to_text(of_keys.transpose(2, 3)).transpose(2, 3)  # (B, H, T, V)
+        allowed = self.allowed[texts][..., None]  # (R, S, T, 1)
+        return torch.where(allowed, of_text[texts][:, self.heads], 0.0)
+
     def altered(self, weights: Tensor, texts: Tensor) -> Alter:
         """What becomes of the layer's weights under those of the slots (R, S, T), for some texts (R,)."""
         weights = self._to_layer(weights, texts)  # (R, S, T), by key
