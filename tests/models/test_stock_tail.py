@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attn_faithful.models.protocol import Encoded, TailUnknownError
+from attn_faithful._checks import InputError
+from attn_faithful.models.label_view import label_view
+from attn_faithful.models.protocol import JOINT, Encoded, TailUnknownError
 from attn_faithful.models.stock.model import StockModel
+from attn_faithful.models.stock.tail_nodes import Attended, scaled
 from tests.models.stock_families import build, texts
 
 FLOAT64, FLOAT32 = torch.float64, torch.float32
@@ -24,6 +29,11 @@ UNDERSTOOD = {
     "Llama": ("llama", "Llama", FLOAT64, 1e-5),
     "Mistral": ("llama", "Mistral", FLOAT64, 1e-5),
     "Qwen2": ("llama", "Qwen2", FLOAT64, 1e-5),
+    "Qwen3": ("llama", "Qwen3", FLOAT64, 1e-5),
+    "Gemma": ("llama", "Gemma", FLOAT64, 1e-5),
+    "OLMo2": ("llama", "Olmo2", FLOAT64, 1e-5),
+    "Phi": ("llama", "Phi", FLOAT64, 1e-9),
+    "GPT-NeoX": ("llama", "GPTNeoX", FLOAT64, 1e-9),
     "Gemma2": ("gemma2", "Gemma2", FLOAT32, 1e-4),
 }
 REFUSED = {
@@ -32,9 +42,10 @@ REFUSED = {
 }
 
 
-def stock(family: str, heads: list[int] | None = None) -> StockModel:
+@cache
+def stock(family: str) -> StockModel:
     name, prefix, dtype, _ = UNDERSTOOD[family]
-    return StockModel(build(name, prefix).to(dtype), heads=heads)
+    return StockModel(build(name, prefix).to(dtype))
 
 
 def last_layer(model: StockModel, batch: dict[str, Tensor]) -> Encoded:
@@ -76,21 +87,95 @@ def test_the_tail_has_the_logits_of_the_model(family, left):
     check_tail(last_layer(model, texts(left=left)), UNDERSTOOD[family][3])
 
 
-@pytest.mark.parametrize("family", UNDERSTOOD)
+def in_words(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The batch with words of two tokens."""
+    content = batch["special_tokens_mask"] == 0
+    word = (content.cumsum(1) - 1) // 2
+    return {**batch, "word_ids": torch.where(content, word, -1)}
+
+
+@pytest.mark.parametrize("family", ["BERT", "GPT-2", "Llama", "Gemma2"])
 def test_words_and_some_heads(family):
-    model = stock(family, heads=[3, 1])
-    batch = texts((7, 8, 5))
-    batch["word_ids"] = torch.where(
-        batch["special_tokens_mask"] == 0, batch["special_tokens_mask"].eq(0).cumsum(1) // 2, -1
-    )
-    tolerance = UNDERSTOOD[family][3]
-    encoded = last_layer(model, batch)
-    assert encoded.items == "word"
-    check_tail(encoded, tolerance)
+    model = stock(family).choosing(heads=[3, 1])
+    encoded = last_layer(model, in_words(texts((7, 8, 5))))
+    assert (encoded.items, encoded.attention.shape[1]) == ("word", 2)
+    check_tail(encoded, UNDERSTOOD[family][3])
+
+
+def test_weights_in_float32_give_a_tail_in_float64():
+    check_tail(last_layer(StockModel(build("bert")), texts()), 1e-5)
+
+
+def test_a_model_in_training_mode_is_read_in_eval_mode():
+    model = StockModel(build("bert", hidden_dropout_prob=0.5).double())
+    model.model.train()
+    check_tail(last_layer(model, texts()), 1e-9)
+    assert model.model.training
+
+
+def test_each_label_of_a_multi_label_model():
+    model = StockModel(build("bert", problem_type="multi_label_classification").double())
+    encoded = last_layer(model, texts())
+    for label in range(3):
+        check_tail(label_view(encoded, label), 1e-9)
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_understood_is_refused_by_name(name):
     model = StockModel(build(name).double())
     with pytest.raises(TailUnknownError, match=REFUSED[name]):
+        last_layer(model, texts()).tail_of(torch.tensor([0]))
+
+
+@pytest.mark.parametrize(("queries", "site"), [("auto", "layer.1"), ("auto", JOINT), ("mean", "layer.2")])
+def test_sites_with_more_than_one_row_or_layer_have_none(queries, site):
+    encoded = stock("BERT").choosing(queries).encode(texts(), site)
+    with pytest.raises(TailUnknownError, match="BertForSequenceClassification: only at its last layer"):
+        encoded.tail_of(torch.tensor([0]))
+
+
+def test_a_function_that_is_not_understood_is_named():
+    bert = build("distilbert").double()
+    bert.pre_classifier = nn.Sequential(bert.pre_classifier, nn.Softmax(-1))
+    with pytest.raises(TailUnknownError, match="DistilBertForSequenceClassification: the function softmax after"):
+        last_layer(StockModel(bert), texts()).tail_of(torch.tensor([1]))
+
+
+def test_a_gate_of_another_size_for_each_text_is_not_understood():
+    numbers = torch.rand(2, 3, dtype=FLOAT64)
+    node = Attended(numbers, None, torch.zeros_like(numbers))
+    assert scaled(node, torch.tensor([[1.0, 2.0, 3.0]] * 2)) is not None
+    assert scaled(node, torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 4.0]])) is None
+
+
+class OfTheLargest(nn.Module):
+    """Shifts by the largest number, read as a number of Python, which no function of torch shows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + float(x.detach().max())
+
+
+def test_what_depends_on_the_attention_unseen_is_found_by_other_logits():
+    bert = build("distilbert").double()
+    bert.pre_classifier = nn.Sequential(bert.pre_classifier, OfTheLargest())
+    with pytest.raises(TailUnknownError, match="give logits that are off by"):
+        last_layer(StockModel(bert), texts()).tail_of(torch.tensor([0]))
+
+
+def test_a_weight_that_is_no_number_is_refused_by_name():
+    bert = build("bert").double()
+    encoded = last_layer(StockModel(bert), texts())
+    with torch.no_grad():
+        bert.classifier.weight[0, 0] = torch.nan
+    with pytest.raises(InputError, match=r"weight of Linear .* is not finite"):
+        encoded.tail_of(torch.tensor([0]))
+    with torch.no_grad():
+        bert.bert.encoder.layer[-1].attention.output.dense.bias[0] = torch.inf
+    with pytest.raises(InputError, match="not finite"):
+        encoded.tail_of(torch.tensor([0]))
+
+
+def test_half_precision_is_refused_by_name():
+    model = StockModel(build("bert", initializer_range=0.002), dtype="bfloat16")
+    with pytest.raises(TailUnknownError, match="compute in torch"):
         last_layer(model, texts()).tail_of(torch.tensor([0]))
