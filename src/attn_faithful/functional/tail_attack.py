@@ -20,10 +20,11 @@ from attn_faithful.functional.tail import Tail
 from attn_faithful.functional.tail_search import Space, first_flips, jumped, picked, settled, swapped
 
 _CELLS = 2**21  # numbers of moves in memory at once: 8 MB in float32
-_STARTS = 3  # vertices from which jumps are tried
+_STARTS = 3  # vertices from which jumps are tried, at least
+_MOST_STARTS = 24  # of a tail so small that they cost nothing
+_WEIGHTS = 2**21  # of a tail times its starts
 _JUMPS = 3  # rounds
 _SWAPS = 2
-_BEST = 2  # vertices from which points between are searched
 _FRANK_WOLFE = 12
 _REPEATS = 4  # attacks at smaller and smaller radii
 _GAIN = 1e-3  # of the radius that is worth another attack
@@ -231,11 +232,15 @@ def _joint_finalists(space: Space) -> Tensor:
     if space.is_affine or not by_rival.shape[1]:
         return guesses
     starts = torch.cat([by_rival, _on_the_way(space, by_rival), _one_item(space, by_rival)], dim=1)
-    index = jumped(space, _best(space, starts, _STARTS), _JUMPS)
-    index = swapped(space, _best(space, index, _BEST), _SWAPS)
+    count = min(max(_STARTS, _WEIGHTS // space.weights), _MOST_STARTS)
+    index = jumped(space, _best(space, starts, count), _JUMPS)
+    index = swapped(space, _best(space, index, count - 1), _SWAPS)
     vertices = space.shares_of(index)
-    free = torch.ones(vertices.shape[1:3], dtype=torch.bool, device=index.device)
-    between = settled(space, vertices, free, _FRANK_WOLFE)
+    points = vertices
+    if count > _STARTS:
+        points = torch.cat([vertices, _sampled(space, count), own], dim=1)
+    free = torch.ones(points.shape[1:3], dtype=torch.bool, device=index.device)
+    between = settled(space, points, free, _FRANK_WOLFE * count // _STARTS)
     return torch.cat([guesses, vertices, between], dim=1)
 
 
@@ -252,6 +257,19 @@ def _one_item(space: Space, by_rival: Tensor) -> Tensor:
     is_item = space.items.transpose(1, 2)  # (B, T, S)
     item = torch.arange(is_item.shape[1], device=is_item.device)[:, None]  # (T, 1)
     return torch.where(is_item, item, by_rival[:, :1])
+
+
+def _sampled(space: Space, count: int) -> Tensor:
+    """The best shares (B, count, S, T) among sixteen times as many from a fixed seed, most of them near few items."""
+    slots, items = space.items.shape[1:]
+    generator = torch.Generator().manual_seed(0)
+    by_item = torch.empty(items, 16 * count, slots, dtype=torch.float64)  # item first: the same however many follow
+    raw = by_item.exponential_(generator=generator).pow(3).permute(1, 2, 0).to(space.own.device)  # (N, S, T)
+    raw = raw * space.items[:, None]  # (B, N, S, T)
+    mass = raw.sum(-1, keepdim=True)
+    shares = raw / torch.where(mass > 0, mass, 1.0)
+    order = space.leads(space.vectors(shares)).argsort(dim=1, stable=True)[:, :count]
+    return shares.take_along_dim(order[..., None, None], dim=1)
 
 
 def _best(space: Space, index: Tensor, count: int) -> Tensor:
@@ -282,8 +300,10 @@ def _head_finalists(space: Space) -> Tensor:
         return torch.cat([alone, vertices], dim=2)
     start = _on_edges(space, torch.cat([corners, own[:, :, None]], dim=2))  # (B, S, S, T)
     free = torch.eye(slots, dtype=torch.bool, device=own.device)
-    between = settled(space, start, free, _FRANK_WOLFE)
-    return torch.cat([alone, vertices, start[:, :, None], between[:, :, None]], dim=2)
+    starts = torch.cat([start, vertices[:, :, 0], vertices[:, :, -1], alone[:, :, 0]], dim=1)  # (B, 4 S, S, T)
+    between = settled(space, starts, free.repeat(4, 1), _FRANK_WOLFE)
+    between = between.unflatten(1, (4, slots)).transpose(1, 2)  # (B, S, 4, S, T)
+    return torch.cat([alone, vertices, start[:, :, None], between], dim=2)
 
 
 def _replaced(own: Tensor, rows: Tensor) -> Tensor:

@@ -135,6 +135,11 @@ class Space:
         return slopes.masked_fill(~self.items[:, None], torch.inf)
 
     @property
+    def weights(self) -> int:
+        """How many weights the tail has, 1 at least."""
+        return 1 + sum(step.weight.numel() for step in self.tail.steps if isinstance(step, Linear))
+
+    @property
     def rows_at_once(self) -> int:
         """How many vectors are asked at once, so that memory is bounded."""
         slots, _, width = self.moves.shape[1:]
