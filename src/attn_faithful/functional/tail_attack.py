@@ -302,7 +302,7 @@ def _head_finalists(space: Space) -> Tensor:
     free = torch.eye(slots, dtype=torch.bool, device=own.device)
     starts = torch.cat([start, vertices[:, :, 0], vertices[:, :, -1], alone[:, :, 0]], dim=1)  # (B, 4 S, S, T)
     between = settled(space, starts, free.repeat(4, 1), _FRANK_WOLFE)
-    between = between.unflatten(1, (4, slots)).transpose(1, 2)  # (B, S, 4, S, T)
+    between = between.view(-1, 4, slots, slots, items).transpose(1, 2)  # (B, S, 4, S, T)
     return torch.cat([alone, vertices, start[:, :, None], between], dim=2)
 
 

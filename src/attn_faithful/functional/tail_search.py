@@ -109,11 +109,16 @@ class Space:
 
     def slopes(self, vectors: Tensor) -> Tensor:
         """Slopes (B, K, S, T) of the lead over the best rival by each share at vectors (B, K, D); infinite outside."""
+        points = max(1, self.rows_at_once // len(vectors))
+        gradients = [self._gradient(part) for part in torch.split(vectors, points, dim=1)]
+        return self._by_share(torch.cat(gradients, dim=1))
+
+    def _gradient(self, vectors: Tensor) -> Tensor:
         vectors = vectors.detach().requires_grad_()
         with torch.enable_grad():
             leads = self.lead(self.tail.after(vectors))
         (gradient,) = torch.autograd.grad(leads.sum(), vectors)
-        return self._by_share(gradient)
+        return gradient
 
     def slopes_by_rival(self) -> Tensor:
         """Slopes (B, C - 1, S, T) of the lead over each other class at the own shares; infinite outside items."""
