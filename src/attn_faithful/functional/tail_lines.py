@@ -1,0 +1,55 @@
+"""Two parallel lines around the curve of an activation on an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attn_faithful.functional.activations import Curve
+from attn_faithful.functional.tail_forms import largest
+
+_POINTS = 24  # of an interval at which a smooth activation is looked at
+_OUTWARDS = 1e-12  # relative, of numbers that a few operations make
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines ``slope * x + middle + error`` and ``slope * x + middle - error``, between which a curve lies.
+
+    Attributes:
+        slope, middle, error: (N, D).
+
+    Example:
+        >>> from attn_faithful.functional.activations import CURVES
+        >>> lines = Lines.around(CURVES["relu"], torch.tensor([[-1.0]]).double(), torch.tensor([[1.0]]).double())
+        >>> lines.slope.item(), round(lines.middle.item(), 6), round(lines.error.item(), 6)
+        (0.5, 0.25, 0.25)
+    """
+
+    slope: Tensor
+    middle: Tensor
+    error: Tensor
+
+    @classmethod
+    def around(cls, curve: Curve, low: Tensor, high: Tensor) -> Lines:
+        """Those of the curve's chords on the intervals from ``low`` (N, D) to ``high`` (N, D)."""
+        width = (high - low).clamp(min=1e-12)
+        end = low + width
+        slope = (curve.value(end) - curve.value(low)) / width
+        if curve.bend is None:  # straight but for its kink at 0
+            kink = torch.zeros_like(low).maximum(low).minimum(end)
+            places = [low, kink, end]
+            between = torch.zeros_like(low)
+        else:
+            step = width / (_POINTS - 1)
+            places = [low + point * step for point in range(_POINTS)]
+            between = curve.bend * step.square() / 8  # a chord is no farther from a curve of that bend
+        heights = [curve.value(place) - slope * place for place in places]
+        top = bottom = heights[0]
+        for height in heights[1:]:
+            top = torch.maximum(top, height)
+            bottom = torch.minimum(bottom, height)
+        rounding = _OUTWARDS * (1 + largest(top) + largest(bottom) + largest(end))
+        return cls(slope, (top + bottom) / 2, (top - bottom) / 2 + between + rounding)
