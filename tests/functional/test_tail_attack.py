@@ -255,17 +255,17 @@ def test_one_class_cannot_be_changed():
 
 def test_memory_in_parts_gives_the_same(monkeypatch):
     generator = np.random.default_rng(2)
-    tail, simplices, decision = problem(generator, small_steps(generator, classes=3), texts=7, slots=3)
+    tail, simplices, decision = problem(generator, small_steps(generator, classes=3), texts=3, slots=3)
     whole = joint_attack(tail, simplices, decision)
     asked = []
     after = Tail.after
     monkeypatch.setattr(Tail, "after", lambda self, vectors: asked.append(vectors.shape) or after(self, vectors))
     monkeypatch.setattr("attn_faithful.functional.tail_attack._CELLS", 100)
-    monkeypatch.setattr("attn_faithful.functional.tail_search._CELLS", 100)
+    monkeypatch.setattr("attn_faithful.functional.tail_search._CELLS", 2400)
     parts = joint_attack(tail, simplices, decision)
     torch.testing.assert_close(parts.lead, whole.lead, rtol=1e-4, atol=1e-4)
     rows = [shape[:-1].numel() for shape in asked]
-    assert max(rows) <= 60
+    assert 100 < max(rows) <= 2400 // 12
 
 
 def test_bad_input_is_named():
