@@ -54,13 +54,13 @@ def last_layer(model: StockModel, batch: dict[str, Tensor]) -> Encoded:
 
 
 def anywhere(encoded: Encoded, rows: int = 6) -> Tensor:
-    """(B, rows + 2, S, T): the own attention, nothing, and weights of all sizes."""
+    """(B, rows + 3, S, T): the own attention, nothing, weights of all sizes, and weights where none may be too."""
     generator = torch.Generator().manual_seed(3)
     shape = (len(encoded.attention), rows, *encoded.attention.shape[1:])
     weights = torch.rand(shape, generator=generator, dtype=torch.float64).log().abs() ** 4 * encoded.allowed[:, None]
     weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-9)
     own = encoded.attention.double()[:, None]
-    return torch.cat([own, torch.zeros_like(own), weights], dim=1).to(encoded.attention.dtype)
+    return torch.cat([own, torch.zeros_like(own), weights, torch.ones_like(own)], dim=1).to(encoded.attention.dtype)
 
 
 def check_tail(encoded: Encoded, tolerance: float) -> None:
