@@ -116,8 +116,8 @@ class Space:
     def _gradient(self, vectors: Tensor) -> Tensor:
         vectors = vectors.detach().requires_grad_()
         with torch.enable_grad():
-            leads = self.lead(self.tail.after(vectors))
-        (gradient,) = torch.autograd.grad(leads.sum(), vectors)
+            lead = self.lead(self.tail.after(vectors)).sum()
+        (gradient,) = torch.autograd.grad(lead, vectors)
         return gradient
 
     def slopes_by_rival(self) -> Tensor:
@@ -130,8 +130,8 @@ class Space:
         with torch.enable_grad():
             logits = self.tail.after(vectors)  # (B, C - 1, C)
             of_decision = logits.gather(2, self.decision[:, None, None].expand_as(rivals))
-            leads = of_decision - logits.gather(2, rivals)
-        (gradient,) = torch.autograd.grad(leads.sum(), vectors)
+            lead = (of_decision - logits.gather(2, rivals)).sum()
+        (gradient,) = torch.autograd.grad(lead, vectors)
         return self._by_share(gradient)
 
     def _by_share(self, gradient: Tensor) -> Tensor:
