@@ -15,9 +15,11 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.adversarial_decision import add_decision
+from attn_faithful.evaluators.adversarial_heads import add_heads
 from attn_faithful.evaluators.adversarial_metrics import (
     ACCURACY,
     DECISION,
+    HEADS,
     JSD,
     LIKELIHOOD,
     METRICS,
@@ -46,6 +48,7 @@ from attn_faithful.functional.reasons import (
     WHERE_NO_MASS,
     first_reasons,
 )
+from attn_faithful.functional.tail_certificates import Effort
 
 METHODS = ("auto", "exact", "adam")
 ROUNDING = 1e-6  # of float32 probabilities, in "within eps"
@@ -63,12 +66,15 @@ class AdversarialSettings:
         search: of the gradient search; its eps and k are these. None takes the paper's for "adam" and fewer, longer
             steps (`adversarial_search.FAST`) for "auto", where it may have to run a whole stack of layers at each;
             "auto" goes on from what it finds along tangents of the read-out (`adversarial_steps`).
+        bins, halvings: how hard proofs for transformers models are tried, see `tail_certificates.Effort`.
     """
 
     method: str = "auto"
     eps: float = 0.01
     k: int = 1
     search: SearchSettings | None = None
+    bins: tuple[int, ...] = (1, 4)
+    halvings: int = 6
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -76,6 +82,14 @@ class AdversarialSettings:
             raise InputError(f"eps must be at least 0 and below 1, but is {self.eps}.")
         if self.k < 1:
             raise InputError(f"k must be at least 1, but is {self.k}.")
+        if not self.bins or min(self.bins) < 1:
+            raise InputError(f"bins must be one number of at least 1 or several, but is {self.bins}.")
+        if self.halvings < 0:
+            raise InputError(f"halvings must be at least 0, but is {self.halvings}.")
+
+    @property
+    def effort(self) -> Effort:
+        return Effort(self.bins, self.halvings)
 
 
 @dataclass(frozen=True)
@@ -118,13 +132,16 @@ def run(block: Block, settings: AdversarialSettings) -> ScoreRows:
     rows.add_columns(block, _columns(block, alternatives, after, change))
     rows.add_variants(block, _variants(block, alternatives, after, change))
     add_decision(rows, block, movable)
+    add_heads(rows, block, movable, settings.effort)
     return rows
 
 
 def run_decision(block: Block, settings: AdversarialSettings) -> ScoreRows:
     """The farthest attention that keeps the decision and the nearest that changes it, of a block of one label."""
     rows = ScoreRows()
-    add_decision(rows, block, movable_of(block))
+    movable = movable_of(block)
+    add_decision(rows, block, movable)
+    add_heads(rows, block, movable, settings.effort)
     return rows
 
 
@@ -268,6 +285,6 @@ EVALUATORS.register("adversarial")(
         run=run,
         settings=AdversarialSettings,
         needs_labels=True,
-        by_label=LabelTest(DECISION, run_decision),
+        by_label=LabelTest((*DECISION, *HEADS), run_decision),
     )
 )

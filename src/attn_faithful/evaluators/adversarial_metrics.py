@@ -86,6 +86,44 @@ PROOF = MetricSpec(
     "whether no attention at all changes the decision",
     direction="lower",
 )
+HEAD_CERTIFIED = MetricSpec(
+    "head_certified",
+    "heads certified",
+    "share of the heads of which it is proved that none of their attention changes the decision, "
+    "the others keeping theirs",
+    direction="lower",
+)
+HEAD_FLIPPED = MetricSpec(
+    "head_flipped",
+    "heads flipped",
+    "share of the heads of which an attention was found that changes the decision, the others keeping theirs",
+    direction="higher",
+)
+HEAD_OPEN = MetricSpec(
+    "head_open",
+    "heads open",
+    "share of the heads of which neither is known",
+)
+JOINT_FLIP = MetricSpec(
+    "joint_flip",
+    "joint flip",
+    "whether an attention of all heads together was found that changes the decision",
+    direction="higher",
+)
+CERTIFIED_RADIUS = MetricSpec(
+    "certified_radius",
+    "certified radius",
+    "largest rho for which it is proved that no mixture (1 - rho) a + rho q of the attention a of all heads with any q "
+    "changes the decision",
+    direction="lower",
+)
+ATTACK_RADIUS = MetricSpec(
+    "attack_radius",
+    "attack radius",
+    "smallest rho at which such a mixture was found to change the decision; 1 where none was",
+    direction="lower",
+)
 
 DECISION = (KEEPING, KEEPING_UPPER, DISTANCE, PROOF)
-METRICS = (JSD, UPPER, RATIO, REACHABLE, TVD, LIKELIHOOD, ACCURACY, *DECISION)
+HEADS = (HEAD_CERTIFIED, HEAD_FLIPPED, HEAD_OPEN, JOINT_FLIP, CERTIFIED_RADIUS, ATTACK_RADIUS)
+METRICS = (JSD, UPPER, RATIO, REACHABLE, TVD, LIKELIHOOD, ACCURACY, *DECISION, *HEADS)

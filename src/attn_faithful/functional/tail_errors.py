@@ -193,7 +193,8 @@ def _spectral(matrix: Tensor) -> Tensor:
     power = gram / size
     for _ in range(3):
         power = power @ power
-    return (size * power.norm().pow(1 / 8)).sqrt() * (1 + 1e-9)
+    value: Tensor = (size * power.norm().pow(1 / 8)).sqrt()
+    return value * (1 + 1e-9)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _longest(form: Form) -> Tensor:
     middle = form.slopes.mean(3)  # (N, E, F, D)
     around = form.slopes - middle[:, :, :, None]
     centre = form.constant + middle.sum(2)  # (N, E, D)
-    by_radius = centre.norm(dim=-1) + around.norm(dim=-1).amax(-1).sum(-1)
+    by_radius: Tensor = centre.norm(dim=-1) + around.norm(dim=-1).amax(-1).sum(-1)
     if groups * vertices > _PAIRS:
         return by_radius
     # |c + sum w_f|^2 = |c|^2 + sum_f (2 c w_f + |w_f|^2) + sum_{f != g} w_f w_g, each term at its largest
@@ -108,7 +108,8 @@ def _longest(form: Form) -> Tensor:
     alone = (along_centre + around.square().sum(-1)).amax(-1).sum(-1)
     squared = centre.square().sum(-1) + alone + apart
     by_pairs: Tensor = (squared.clamp(min=0) + 1e-9).sqrt() * (1 + 1e-9)
-    return torch.minimum(by_radius, by_pairs)
+    bounded: Tensor = torch.minimum(by_radius, by_pairs)
+    return bounded
 
 
 def _direction(form: Form) -> Tensor:
