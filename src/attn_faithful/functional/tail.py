@@ -185,10 +185,11 @@ def _converted(step: Step, dtype: torch.dtype) -> Step:
 
 
 def check_steps(steps: Sequence[Step]) -> None:
-    """Raise unless every step reads earlier values and all weights are finite.
+    """Raise unless every step reads earlier values, all weights are finite and the eps of norms is above 0.
 
     Raises:
-        InputError: a weight that is NaN or infinite, or a step that reads a value that is not there yet.
+        InputError: a weight that is NaN or infinite, an eps of 0 or less, or a step that reads a value that is not
+            there yet.
 
     Example:
         >>> check_steps([Activation(0, "tanh")])
@@ -198,6 +199,8 @@ def check_steps(steps: Sequence[Step]) -> None:
             raise InputError(f"Expected step {number} to read values up to {number}, but it reads {step.sources}.")
         if not isinstance(step, Linear | Norm):
             continue
+        if isinstance(step, Norm) and not step.eps > 0:
+            raise InputError(f"Expected a norm's eps above 0, but step {number} after the attention has {step.eps}.")
         for name, parameter in (("weight", step.weight), ("bias", step.bias)):
             if not bool(parameter.isfinite().all()):
                 kind = type(step).__name__

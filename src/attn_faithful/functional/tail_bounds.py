@@ -13,10 +13,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from attn_faithful._checks import InputError
 from attn_faithful.functional.activations import CURVES
 from attn_faithful.functional.tail import Activation, Linear, Norm, Product, Step, Sum
 from attn_faithful.functional.tail_errors import Chain, ErrorsBelow, Relaxed
-from attn_faithful.functional.tail_forms import Form, Sets
+from attn_faithful.functional.tail_forms import UNIT, Form, Sets, largest
 from attn_faithful.functional.tail_lengths import Errors, length_range
 from attn_faithful.functional.tail_lines import Lines
 
@@ -32,12 +33,17 @@ def lowest_leads(sets: Sets, chain: Chain, margins: Tensor, bins: int = 1) -> Te
         margins: rows (N, R, C) of the logits, such as the decision's less each rival's.
         bins: parts into which the interval of the first norm's scale is split; more are tighter and cost as much more.
 
+    Raises:
+        InputError: sets in another precision than float64.
+
     Example:
         >>> sets = Sets(torch.zeros(1, 2).double(), torch.eye(2).double()[None, None])
         >>> chain = Chain([Activation(0, "relu")])
         >>> lowest_leads(sets, chain, torch.tensor([[[1.0, -1.0]]]).double()).round(decimals=6)
         tensor([[-1.]], dtype=torch.float64)
     """
+    if sets.centre.dtype != torch.float64:
+        raise InputError(f"Expected sets in float64, but got {sets.centre.dtype}; pass tail.to(torch.float64).")
     if not any(isinstance(step, Norm) for step in chain.steps):
         bins = 1
     edges = [part / bins for part in range(bins + 1)]
@@ -139,7 +145,8 @@ class _Bounds:
         below = self._below(step.of)
 
         def along(rows: Tensor) -> Tensor:
-            return below.spread(step.centre(rows))
+            rounding = (len(step.weight) + 4) * UNIT * largest(rows)
+            return below.spread(step.centre(rows), noise=rounding)
 
         key = ("centred", step.centred)
         return Errors(below.spread(centring, key), below.length(centring, key), along)
@@ -159,7 +166,10 @@ class _Bounds:
         low_other, high_other = self._interval(step.other)
         middle_one = (low_one + high_one) / 2
         middle_other = (low_other + high_other) / 2
-        error = (high_one - low_one) * (high_other - low_other) / 4
+        # half of each width, and how far off rounding may have put the middle
+        width_one = (high_one - low_one) / 2 + 2 * UNIT * largest(middle_one)
+        width_other = (high_other - low_other) / 2 + 2 * UNIT * largest(middle_other)
+        error = width_one * width_other
         self.relaxed.gates[number] = (middle_other, middle_one)
         self.relaxed.errors[number] = error * (1 + _OUTWARDS) + _OUTWARDS
         self.relaxed.uncertain.add(number)

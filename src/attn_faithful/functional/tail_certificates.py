@@ -10,7 +10,7 @@ from torch import Tensor
 from attn_faithful.functional.simplices import Simplices
 from attn_faithful.functional.tail_bounds import lowest_leads
 from attn_faithful.functional.tail_errors import Chain
-from attn_faithful.functional.tail_forms import Sets
+from attn_faithful.functional.tail_forms import UNIT, Sets, largest
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,14 @@ class Certifier:
             own.append(simplices.shares[text, slot][is_item] @ moves)
             self.moves.append(moves)
         self.own = torch.stack(own)  # (S, D), what each slot adds
+        self.noise = self._rounding()
         self.margins = margins_of(self._classes(), decision)  # (C - 1, C)
+
+    def _rounding(self) -> float:
+        """What rounding may have added to a number of the sets: of sums over items, then over slots."""
+        terms = len(self.moves) + max(len(moves) for moves in self.moves) + 4
+        size = largest(self.origin) + sum(largest(moves) for moves in self.moves)
+        return terms * UNIT * size
 
     def _classes(self) -> int:
         vector = self.origin[None, None]
@@ -103,7 +110,7 @@ class Certifier:
         """Whether all mixtures of a radius are proved to keep the decision."""
         centre = self.origin + (1 - radius) * self.own.sum(0)
         groups = [radius * moves for moves in self.moves if len(moves)]
-        sets = Sets(centre[None], _stacked(groups, centre)[None])
+        sets = Sets(centre[None], _stacked(groups, centre)[None], self.noise)
         leads = lowest_leads(sets, self.chain, self._rows(1))
         return bool((leads > 0).all())
 
@@ -111,7 +118,7 @@ class Certifier:
         """The vectors under any shares of each slot (R,), the others keeping theirs."""
         total = self.origin + self.own.sum(0)
         vertices = _stacked([self.moves[slot] for slot in slots.tolist()], total)  # (R, V, D)
-        return Sets(total - self.own[slots], vertices[:, None])
+        return Sets(total - self.own[slots], vertices[:, None], self.noise)
 
     def _rows(self, count: int) -> Tensor:
         return self.margins.expand(count, -1, -1)

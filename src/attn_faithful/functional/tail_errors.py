@@ -133,6 +133,8 @@ class Rows:
             one, two, factor = self, other, self.factor
         else:
             one, two, factor = self._whole(), other._whole(), None
+        if one.matrix.dim() != two.matrix.dim():
+            one, two = one._by_end(), two._by_end()
         key = None
         if one.key is not None and two.key is not None:
             key = ("sum", one.key, two.key)
@@ -144,12 +146,18 @@ class Rows:
         """The same with the factor in the matrix, (N, E, R, D)."""
         if self.factor is None:
             return self
-        matrix = self.matrix
-        while matrix.dim() < 4:
-            matrix = matrix.unsqueeze(0 if matrix.dim() == 2 else 1)
-        matrix = self.factor[:, :, None, None] * matrix
+        matrix = self.factor[:, :, None, None] * self._by_end().matrix
         noise = self.noise * largest(self.factor) + UNIT * largest(matrix)
         return replace(self, matrix=matrix, key=None, factor=None, noise=noise)
+
+    def _by_end(self) -> Rows:
+        """The same with a matrix (N or 1, E or 1, R, D)."""
+        matrix = self.matrix
+        if matrix.dim() == 2:
+            matrix = matrix[None]
+        if matrix.dim() == 3:
+            matrix = matrix[:, None]
+        return replace(self, matrix=matrix)
 
     def _key(self, number: int) -> Key | None:
         return None if self.key is None else (*self.key, number)
@@ -189,12 +197,12 @@ class Rows:
 def _spectral(matrix: Tensor) -> Tensor:
     """An upper bound of a matrix's largest singular value, from the trace of a power of its Gram matrix."""
     gram = matrix @ matrix.T  # (R, R)
-    size: Tensor = gram.norm()
+    size: Tensor = gram.norm().clamp(min=1e-300)
     power = gram / size
     for _ in range(3):
         power = power @ power
-    value: Tensor = (size * power.norm().pow(1 / 8)).sqrt()
-    return value * (1 + 1e-9)
+    largest_value: Tensor = (size * power.norm().pow(1 / 8)).sqrt() * (1 + 1e-9)
+    return largest_value
 
 
 @dataclass(frozen=True)
@@ -213,30 +221,31 @@ class ErrorsBelow:
     value: int
     ends: int
 
-    def spread(self, rows: Tensor, key: Key | None = None) -> Tensor:
+    def spread(self, rows: Tensor, key: Key | None = None, noise: float = 0.0) -> Tensor:
         """The most that they add (N, E, R) to rows (R, D), (N, R, D) or (N, E, R, D).
 
         Args:
             rows: of the value.
             key: a name of rows (R, D), under which what follows from them is kept.
+            noise: what rounding may have added to each number of the rows.
         """
         spread = rows.new_zeros(1, 1, 1)
-        for errors, here in self._sources(rows, key):
+        for errors, here in self._sources(rows, key, noise):
             spread = spread + here.spread(errors)
         return spread * (1 + 1e-9)  # far more than the rounding of sums of numbers of one sign
 
     def length(self, rows: Tensor, key: Key) -> Tensor:
         """A bound (N, E) of the length of what they add to rows (R, D) together."""
         length = rows.new_zeros(1, 1, 1)
-        for errors, here in self._sources(rows, key):
+        for errors, here in self._sources(rows, key, 0.0):
             length = length + here.length(errors)
         return length[..., 0] * (1 + 1e-9)
 
-    def _sources(self, rows: Tensor, key: Key | None) -> list[tuple[Tensor, Rows]]:
+    def _sources(self, rows: Tensor, key: Key | None, noise: float) -> list[tuple[Tensor, Rows]]:
         """The errors (N, D) that arise below, each with the rows of the value where they do."""
         relaxed = self.relaxed
         whole_key = None if key is None else (*key, self.value)
-        pending = {self.value: Rows(self.chain, rows, whole_key)}
+        pending = {self.value: Rows(self.chain, rows, whole_key, noise=noise)}
         found = []
         for number in range(self.value, 0, -1):
             if number not in pending or number not in relaxed.uncertain:

@@ -23,6 +23,7 @@ class Sets:
     Attributes:
         centre: (N, D), float64.
         vertices: (N, F, V, D); a group with fewer than V has one of them several times.
+        noise: what rounding may have added to each of these numbers.
 
     Example:
         >>> interval = Sets(torch.zeros(1, 1), torch.tensor([[[[-1.0], [2.0]]]]))
@@ -32,13 +33,14 @@ class Sets:
 
     centre: Tensor
     vertices: Tensor
+    noise: float = 0.0
 
     def __len__(self) -> int:
         return len(self.centre)
 
     def rows(self, index: Tensor) -> Sets:
         """Some of them (R,)."""
-        return Sets(self.centre[index], self.vertices[index])
+        return replace(self, centre=self.centre[index], vertices=self.vertices[index])
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Form:
     def of(cls, sets: Sets) -> Form:
         """The vectors of sets themselves."""
         offset = torch.zeros_like(sets.centre[:, None])
-        return cls(offset, torch.ones_like(offset[..., 0]), sets.centre[:, None], sets.vertices[:, None], 0.0)
+        return cls(offset, torch.ones_like(offset[..., 0]), sets.centre[:, None], sets.vertices[:, None], sets.noise)
 
     @property
     def ends(self) -> int:
@@ -71,9 +73,15 @@ class Form:
 
     @property
     def total_noise(self) -> float:
-        """What rounding may have added to a point of the form: to the offset, the constant and a mixture a group."""
+        """What rounding may have added to a point of the form: to the offset, the constant and a mixture a group.
+
+        And what it adds where these are put together.
+        """
         groups = self.slopes.shape[2]
-        return self.noise * (1 + largest(self.factor) * (1 + groups))
+        factor = largest(self.factor)
+        in_it = self.noise * (1 + factor * (1 + groups))
+        terms = largest(self.constant) + groups * largest(self.slopes)
+        return in_it + UNIT * (largest(self.offset) + (groups + 4) * factor * terms)
 
     @property
     def size(self) -> float:
@@ -84,11 +92,13 @@ class Form:
         """The same with the factor in the numbers, so that I is E."""
         factor = self.factor[..., None]  # (N, E, 1)
         times = self.ends // self.constant.shape[1]
-        constant = self.offset + factor * self.constant.repeat(1, times, 1)
+        scaled = factor * self.constant.repeat(1, times, 1)
+        constant = self.offset + scaled
         slopes = factor[..., None, None] * self.slopes.repeat(1, times, 1, 1, 1)
         size = max(1.0, largest(self.factor))
         form = Form(torch.zeros_like(constant[:, :1]), torch.ones_like(self.factor), constant, slopes, 0.0)
-        return replace(form, noise=self.noise * (1 + size) + 3 * UNIT * form.size)
+        added = UNIT * (largest(scaled) + 3 * form.size)
+        return replace(form, noise=self.noise * (1 + size) + added)
 
     def scaled(self, factor: Tensor) -> Form:
         """Times a positive factor (N, E), E being a multiple of the ends of this value."""
@@ -122,7 +132,7 @@ class Form:
         offset = self.offset @ transposed
         constant = self.constant @ transposed
         slopes = self.slopes @ transposed[:, None, None]
-        row_sum = float(rows.abs().sum(-1).max())
+        row_sum = largest(rows.abs().sum(-1))
         products = (rows.shape[-1] + 4) * UNIT * row_sum * self.size
         return Form(offset, self.factor, constant, slopes, self.noise * row_sum + products)
 
@@ -135,9 +145,10 @@ class Form:
         return Form(offset, self.factor, constant, slopes, 2 * self.noise + added)
 
     def shifted(self, constant: Tensor) -> Form:
-        """Plus a constant (N or 1, D)."""
+        """Plus a constant (N or 1, D) that one operation may have rounded."""
         offset = self.offset + constant[:, None]
-        return replace(self, offset=offset, noise=self.noise + UNIT * largest(offset))
+        added = UNIT * (largest(offset) + largest(constant))
+        return replace(self, offset=offset, noise=self.noise + added)
 
     def plus(self, other: Form) -> Form:
         """The sum of two; of values below the same norms, or below the first few of them."""

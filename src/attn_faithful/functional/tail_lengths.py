@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attn_faithful.functional.tail_forms import Form
 
-_SHORTEST = 1e-9  # a length below this is one of this: scales stay finite
 _WALK = 12  # steps towards the shortest vector
 _PAIRS = 512  # vertices up to which all pairs are looked at
 
@@ -44,6 +43,8 @@ def length_range(form: Form, errors: Errors | None) -> tuple[Tensor, Tensor]:
         >>> shortest.round(decimals=6), longest.round(decimals=6)
         (tensor([3.], dtype=torch.float64), tensor([5.], dtype=torch.float64))
     """
+    # each value is linear in a scale of a norm below: its length is convex in it and largest at an end, but it may be
+    # shorter between the ends than at both, so that the ends are put together before 0 is looked for
     form = form.whole()
     low = form.lower()
     high = form.upper()
@@ -57,9 +58,9 @@ def length_range(form: Form, errors: Errors | None) -> tuple[Tensor, Tensor]:
         longest = _with_errors(form, longest, errors)
     longest = longest + form.total_noise * form.constant.shape[-1] ** 0.5
     longest = torch.minimum(longest, torch.maximum(low.abs(), high.abs()).norm(dim=-1))
-    away_from_zero = torch.where((low <= 0) & (high >= 0), 0.0, torch.minimum(low.abs(), high.abs()))
-    shortest = torch.maximum(along[..., 0], away_from_zero.norm(dim=-1))  # (N, E)
-    return shortest.amin(1).clamp(min=_SHORTEST) * (1 - 1e-12), longest.amax(1) * (1 + 1e-12)
+    away_from_zero = torch.maximum(low.amin(1), -high.amax(1)).clamp(min=0)  # (N, D)
+    shortest = torch.maximum(along[..., 0].amin(1), away_from_zero.norm(dim=-1))
+    return shortest * (1 - 1e-12), longest.amax(1) * (1 + 1e-12)
 
 
 def _with_errors(form: Form, longest: Tensor, errors: Errors) -> Tensor:
