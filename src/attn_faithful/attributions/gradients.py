@@ -22,7 +22,6 @@ ROUNDING = 1e-6  # of an outcome in float32
 def embedding_gradients(request: Request, source: str = "saliency") -> tuple[Tensor, Tensor]:
     """The embeddings of the texts and the gradient of the outcome with respect to them, (B, T, E) each."""
 
-
     def work(text: EmbeddedText, part: Part) -> tuple[Tensor, Tensor]:
         return text.embedded, _gradient(text)
 

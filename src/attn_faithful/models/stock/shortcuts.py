@@ -49,10 +49,10 @@ class Whole:
 
     def has(self, model: Any, *sites: str) -> bool:
         """Whether the model's logits at some sites are these."""
-        for site in sites:
-            if not _agrees(partial(_logits_of_first_positions, model, site), self.elsewhere[site]):
-                return False
-        return True
+        return all(self._has_at(model, site) for site in sites)
+
+    def _has_at(self, model: Any, site: str) -> bool:
+        return _agrees(partial(_logits_of_first_positions, model, site), self.elsewhere[site])
 
     def has_own(self, model: Any) -> bool:
         """Whether the model's logits where nobody asks for attention are these."""
