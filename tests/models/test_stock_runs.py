@@ -12,10 +12,22 @@ from attn_faithful._checks import InputError
 from attn_faithful.models.stock import decoder, shortcuts
 from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.model import StockModel
-from tests.models.stock_families import EOS, FAMILIES, NAMES, PAD, build, eager, read, stock, texts, wrapped
+from tests.models.stock_families import (
+    DECODER_ONLY,
+    EOS,
+    FAMILIES,
+    NAMES,
+    PAD,
+    build,
+    eager,
+    read,
+    stock,
+    texts,
+    wrapped,
+)
 from tests.models.test_stock import alternatives, check_close
 
-ALL = ("skips", "single", "ends_early", "gradients_end_early", "one_row_changes")
+ALL = ("skips", "single", "ends_early", "gradients_end_early", "one_row_changes", "shares_prefixes")
 
 
 @contextmanager
@@ -70,6 +82,7 @@ def test_leaving_out_what_is_known_changes_nothing(name):
     # a decoder's blocks attend twice, to itself and to its encoder: they are run whole
     assert model.ends_early == model.one_row_changes == (FAMILIES[name].encoder == 0)
     assert model.gradients_end_early == model.ends_early
+    assert model.shares_prefixes == (name in DECODER_ONLY)
     assert model.needs_one_token(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
     for site in model.sites[1:-1:2] if FAMILIES[name].encoder else model.sites[1:-1]:
         logits, slope = gradient(model, site)

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from attn_faithful.models.stock.interface import Alter, Trace
 from attn_faithful.models.stock.last_block import LastBlock, can_end_early, query_layers
 from attn_faithful.models.stock.layers import repeated
+from attn_faithful.models.stock.prefix import PrefixCache, from_place, may_share
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # within which logits by a shortcut are those of the whole model
+COMMON = 3  # tokens of the probe's texts that another text has too
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ class Whole:
 
 @torch.no_grad()
 def try_shortcuts(model: Any) -> None:
-    """Set `skips`, `single`, `ends_early`, `gradients_end_early` and `one_row_changes` of a `StockModel`.
+    """Set `skips`, `single`, `ends_early`, `one_row_changes`, `gradients_end_early` and `shares_prefixes`.
 
-    All are tried together, and one after another where they do not hold together.
+    All but the last two are tried together, and one after another where they do not hold together.
     """
     whole = Whole.of(model)
     if not _all_hold(model, whole):
@@ -71,6 +73,7 @@ def try_shortcuts(model: Any) -> None:
         _try_each(model, whole)
     if model.ends_early:
         model.gradients_end_early = _has_the_gradients_of_the_whole(model)
+    model.shares_prefixes = _prefixes_hold(model, whole)
 
 
 def _all_hold(model: Any, whole: Whole) -> bool:
@@ -116,6 +119,20 @@ def _try_each(model: Any, whole: Whole) -> None:
 def _may_end_early(model: Any) -> bool:
     """Whether the last block could be run for the token alone that the classifier reads."""
     return bool(model.needs_one_token(len(model.probe.heads) - 1)) and can_end_early(model)
+
+
+def _prefixes_hold(model: Any, whole: Whole) -> bool:
+    """Whether the probe's texts have their logits where other texts that begin like them give what they begin with."""
+    if not may_share(model):
+        return False
+    texts = model.probe.texts
+    others = texts["input_ids"].clone()  # (B, T)
+    others[:, COMMON:] = others[:, :1]
+    with model.analysing():
+        cache = PrefixCache(model, {**texts, "input_ids": others})
+        reach = cache.before(torch.arange(len(others), device=others.device), COMMON)
+        behind = partial(model.predicted, from_place(texts, COMMON), reach)
+        return cache.is_causal() and _agrees(behind, whole.own)
 
 
 def _query_layers(model: Any) -> list[nn.Module]:
