@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful._garbage import uncollected
 
 _OF_STOCK = ("queries", "heads", "layers", "dtype")
 _HALF = ("bfloat16", "float16")
@@ -21,6 +22,7 @@ def check_there(path: str | Path) -> None:
         raise InputError(f"There is no folder {path}; give the folder of a saved model or a Hub id such as user/name.")
 
 
+@uncollected()
 def load(path: str | Path, *, device: str | None = None, dtype: Any = "float32", **kwargs: Any) -> tuple[Any, Any]:
     """A saved classifier and its tokenizer, ready to analyse; one of transformers' own is wrapped, see `wrap`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -75,6 +76,13 @@ def test_gradients_equal_plain_autograd_of_each_text(encoder, attention, path):
         assert found.dtype == torch.float64
         assert torch.equal(found.isnan(), ~content)
         torch.testing.assert_close(found[content], (expected * embedded).sum(-1)[content].double(), **EXACT)
+
+
+@pytest.mark.parametrize("source", ["saliency", "input_x_gradient"])
+def test_one_gradient_takes_no_captum(source, monkeypatch):
+    monkeypatch.setitem(sys.modules, "captum.attr", None)  # an import of it fails
+    found = values(source, small_model(), small_batch())
+    assert bool(found.isfinite().any())
 
 
 @pytest.mark.parametrize("of", ["probability", "logit"])

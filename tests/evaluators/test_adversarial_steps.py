@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from attn_faithful.evaluators import adversarial_steps
 from attn_faithful.evaluators.adversarial import AdversarialSettings, run
 from attn_faithful.evaluators.adversarial_search import FAST, SearchSettings, search
 from attn_faithful.evaluators.adversarial_steps import farther, to_the_edge
@@ -120,3 +121,23 @@ def test_texts_that_cannot_move():
     block = random_block((1, 0, 2), classes=3, affine=False)
     found = farther(block, search(block, replace(FAST, steps=3)), 0.05)
     torch.testing.assert_close(found[:2], block.encoded.attention[:2, None].expand_as(found[:2]))
+
+
+@pytest.mark.parametrize("name", ["affine", "bent"])
+def test_a_point_that_does_not_gain_is_left_and_would_gain_nothing(name, monkeypatch):
+    """Each step alone begins with all points again."""
+    block = BLOCKS[name]()
+    points = to_the_edge(block, search(block, replace(FAST, eps=0.05, steps=5)).double(), 0.05)
+    steps, step_by_step = 6, points
+    for _ in range(steps):
+        step_by_step = adversarial_steps._stepped(block, step_by_step, 0.05, steps=1)
+    counts, tangent_ends = [], adversarial_steps._tangent_ends
+
+    def counted(block, points, eps, chosen):
+        counts.append(int(chosen.sum()))
+        return tangent_ends(block, points, eps, chosen)
+
+    monkeypatch.setattr(adversarial_steps, "_tangent_ends", counted)
+    found = adversarial_steps._stepped(block, points, 0.05, steps)
+    torch.testing.assert_close(found, step_by_step, rtol=0, atol=1e-9)
+    assert counts[-1] < counts[0] == points[..., 0, 0].numel()

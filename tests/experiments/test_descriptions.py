@@ -9,6 +9,7 @@ import torch
 
 import attn_faithful as af
 from attn_faithful.cli import main
+from attn_faithful.experiments import descriptions, identity
 from attn_faithful.experiments.descriptions import ModelNames, attention_read, trained_on
 from attn_faithful.store import RunFolder
 from tests.data.pieces import wordpiece
@@ -56,6 +57,15 @@ def test_two_checkpoints_of_one_name_are_told_apart(tokenizer, tmp_path, capsys)
     assert main(["ls", str(tmp_path / "runs")]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in names)
+
+
+def test_an_evaluation_takes_one_pass_over_the_weights(tokenizer, tmp_path, monkeypatch):
+    passes = []
+    plain = identity.weights_digest
+    for module in (descriptions, identity):
+        monkeypatch.setattr(module, "weights_digest", lambda network: passes.append(network) or plain(network))
+    af.evaluate_attention(bert(tokenizer, **NAMES), tokenizer, TEXTS, ["entropy"], output=tmp_path)
+    assert len(passes) == 1
 
 
 def test_a_model_in_memory_is_named_by_its_kind_and_weights(tokenizer):

@@ -9,19 +9,32 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.stock import decoder
+from attn_faithful.models.stock import decoder, shortcuts
 from attn_faithful.models.stock.embedding import embedding
 from attn_faithful.models.stock.model import StockModel
-from tests.models.stock_families import EOS, FAMILIES, NAMES, PAD, build, eager, read, stock, texts, wrapped
+from tests.models.stock_families import (
+    DECODER_ONLY,
+    EOS,
+    FAMILIES,
+    NAMES,
+    PAD,
+    build,
+    eager,
+    read,
+    stock,
+    texts,
+    wrapped,
+)
 from tests.models.test_stock import alternatives, check_close
+
+ALL = ("skips", "single", "ends_early", "gradients_end_early", "one_row_changes", "shares_prefixes")
 
 
 @contextmanager
 def whole_forwards(model: StockModel):
     """No block is left out, and no token either."""
-    shortcuts = ("skips", "single", "ends_early", "gradients_end_early", "one_row_changes")
-    before = {name: getattr(model, name) for name in shortcuts}
-    for name in shortcuts:
+    before = {name: getattr(model, name) for name in ALL}
+    for name in ALL:
         setattr(model, name, False)
     try:
         yield
@@ -32,6 +45,24 @@ def whole_forwards(model: StockModel):
 
 def random_weights(model: StockModel) -> Tensor:
     return torch.linspace(-1, 2, model.config.num_labels, dtype=next(model.parameters()).dtype)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_shortcuts_are_held_to_is_the_whole_model(name, monkeypatch):
+    model = wrapped(name)
+    with whole_forwards(model), torch.no_grad():
+        whole = shortcuts.Whole.of(model)
+        assert list(whole.elsewhere) == list(model.sites[:-1])
+        check_close(whole.own, model.seen(model.probe.texts).logits)
+        for site, logits in whole.elsewhere.items():
+            encoded = model.encode(model.probe.texts, site)
+            first = encoded.allowed & (encoded.allowed.cumsum(-1) == 1)
+            check_close(logits, encoded.decode(first.to(logits.dtype)[:, None]))
+    found = {shortcut: getattr(model, shortcut) for shortcut in ALL}
+    monkeypatch.setattr(shortcuts, "_all_hold", lambda model, whole: False)
+    alone = StockModel(stock(name))  # each tried by itself
+    assert {shortcut: getattr(alone, shortcut) for shortcut in ALL} == found
+    assert len(alone.query_layers) == len(model.query_layers)
 
 
 def gradient(model: StockModel, site: str, batch: dict[str, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -51,6 +82,7 @@ def test_leaving_out_what_is_known_changes_nothing(name):
     # a decoder's blocks attend twice, to itself and to its encoder: they are run whole
     assert model.ends_early == model.one_row_changes == (FAMILIES[name].encoder == 0)
     assert model.gradients_end_early == model.ends_early
+    assert model.shares_prefixes == (name in DECODER_ONLY)
     assert model.needs_one_token(len(FAMILIES[name].reach) - 1) == (FAMILIES[name].encoder == 0)
     for site in model.sites[1:-1:2] if FAMILIES[name].encoder else model.sites[1:-1]:
         logits, slope = gradient(model, site)

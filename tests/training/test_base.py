@@ -475,6 +475,30 @@ def test_metrics_of_several_labels():
     assert np.isnan(classification_metrics(chances, labels, multi_label=True)["roc_auc"])
 
 
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_metrics_are_those_of_scikit_learn_where_texts_tie(classes, seed):
+    generator = np.random.default_rng(seed)
+    chances = generator.integers(1, 4, size=(30, classes)).astype(float)
+    chances /= chances.sum(1, keepdims=True)
+    labels = generator.integers(0, classes, size=30)
+    labels[:classes] = range(classes)
+    scores, average = (chances[:, 1], "binary") if classes == 2 else (chances, "macro")
+    assert classification_metrics(chances, labels) == {
+        "accuracy": pytest.approx(accuracy_score(labels, chances.argmax(1)), abs=1e-12),
+        "f1": pytest.approx(f1_score(labels, chances.argmax(1), average=average), abs=1e-12),
+        "roc_auc": pytest.approx(roc_auc_score(labels, scores, multi_class="ovr"), abs=1e-12),
+    }
+
+
+def test_a_single_label_is_two_classes():
+    chances, labels = np.array([[0.7], [0.2], [0.6], [0.6]]), np.array([[1], [0], [0], [1]])
+    found = classification_metrics(chances, labels, multi_label=True)
+    assert found["f1"] == pytest.approx(f1_score(labels, chances > 0.5, average="macro"))
+    assert found["accuracy"] == 0.75
+    assert found["roc_auc"] == pytest.approx(roc_auc_score(labels, chances))
+
+
 def test_metrics_with_a_class_missing(recwarn):  # C29
     chances = np.array([[0.2, 0.8], [0.4, 0.6], [0.7, 0.3]])
     found = classification_metrics(chances, np.array([1, 1, 1]))

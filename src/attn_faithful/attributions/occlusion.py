@@ -123,7 +123,7 @@ def _substituted(request: Request, operator: str) -> Tensor:
     def run(part: Part, ids: Tensor) -> Tensor:
         batch = part.of_batch(others)
         batch["input_ids"] = ids
-        logits: Tensor = request.model.logits_of(batch)
+        logits: Tensor = request.model.logits_of(batch, part.rows)
         return logits
 
     return _replaced(request, request.batch["input_ids"], token, run)
@@ -147,7 +147,7 @@ def _replaced(request: Request, inputs: Tensor, by: float, run: Callable[[Part, 
         unchanged = unchanged.all(-1)  # (B, tokens)
     changes = content & ~_same_text(request, unchanged)
     row, item = changes.nonzero(as_tuple=True)
-    for part in forward_parts(request, row, inputs.shape[1]):
+    for part in forward_parts(request, row, inputs.shape[1], of_ids=inputs.dim() == 2):
         rows, items = row[part.rows], item[part.rows]
         replaced = inputs[rows, : part.length]  # a copy
         if members is None:

@@ -14,6 +14,8 @@ from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch
 from attn_faithful.models.stock.packing import lengths_of, load_of, packed
 
+IDS = 2**20  # of rows that are made of texts at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -67,24 +69,27 @@ def rows_back(model: Any, length: int) -> int:
     return max(1, in_memory)
 
 
-def forward_parts(request: Request, texts: Tensor, tokens: int) -> list[Part]:
+def forward_parts(request: Request, texts: Tensor, tokens: int, of_ids: bool = False) -> list[Part]:
     """Rows that are run forth together, each made of one of the request's texts.
 
     Args:
         request: the model and its batch.
         texts: of each row, the number of the text that it is made of, (R,).
         tokens: places of each row.
+        of_ids: whether the model's `logits_of` is given them, which packs those of a transformers model itself.
 
     Returns:
         parts of the R rows.
     """
     model = request.model
-    if model.layered:
+    if model.layered and not of_ids:
         lengths = text_lengths(request)[texts]  # (R,)
         return _of_nearly_one_length(lengths, model.texts_together, load_of(model.device).padding)
     if not len(texts):
         return []
     size = max(1, CELLS // cells(model, tokens))
+    if model.layered:
+        size = max(1, IDS // tokens)
     places = torch.arange(len(texts), device=texts.device)
     return [Part(rows, None) for rows in places.split(size)]
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 
+from attn_faithful._garbage import uncollected
+
 TOLD = "Loading torch and transformers ..."
 
 
@@ -15,8 +17,9 @@ def load(modules: Iterable[str]) -> None:
     if shown:
         print(TOLD, end="", file=sys.stderr, flush=True)
     try:
-        for module in modules:
-            import_module(module)
+        with uncollected():
+            for module in modules:
+                import_module(module)
     finally:
         if shown:
             print("\r" + " " * len(TOLD) + "\r", end="", file=sys.stderr, flush=True)

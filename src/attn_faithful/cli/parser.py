@@ -17,7 +17,7 @@ from attn_faithful.experiments.spellings import warn_of_old
 from attn_faithful.reports.characters import visible
 
 _TRAINS = ("attn_faithful.api", "attn_faithful.experiments.run_cell")
-_EVALUATES = ("attn_faithful.api", "attn_faithful.experiments.run_evaluation")
+_EVALUATES = ("attn_faithful.api", "attn_faithful.experiments.run_evaluation", "datasets")
 _DATA = "a Hub id, a folder, a file, or mock-1 and so on"
 
 

@@ -18,6 +18,7 @@ from attn_faithful.evaluators.predictions import predictions_under
 from attn_faithful.functional.adversary_bounds import tangent_step
 from attn_faithful.functional.adversary_region import TvdRegion
 from attn_faithful.functional.divergences import jsd
+from attn_faithful.models.row_decoding import decode_rows
 
 STEPS = 3
 _STARTS = 1  # of what a search found, the farthest, that steps are taken from
@@ -52,20 +53,28 @@ def farther(block: Block, starts: Tensor, eps: float, steps: int = STEPS) -> Ten
 
 def _stepped(block: Block, points: Tensor, eps: float, steps: int) -> Tensor:
     """Where steps from points (B, P, S, T) lead, as long as they gain."""
+    own_attention = _own_attention(block)[:, None]  # (B, 1, S, T)
     reached = _moved(block, points)  # (B, P), nats
+    # a point that has not gained would be led to where it was led before
+    gaining = torch.ones_like(reached, dtype=torch.bool)
     for _ in range(steps):
-        ends = _tangent_ends(block, points, eps)
+        ends = _tangent_ends(block, points, eps, gaining)
         # where the read-out bends the first may be far beyond the limit
-        ends_again = _tangent_ends(block, ends, eps)
-        gained = torch.zeros_like(reached, dtype=torch.bool)
-        for tried in (ends, ends_again):
-            tried = to_the_edge(block, tried, eps)
-            moved = _moved(block, tried)  # (B, P)
-            gains = moved > reached + _GAIN
+        ends_again = _tangent_ends(block, ends, eps, gaining)
+        both = torch.cat([ends, ends_again], dim=1)  # (B, 2 P, S, T)
+        # the lines of the others are empty: all of their points are one
+        asked = torch.where(gaining.repeat(1, 2)[..., None, None], both, own_attention)
+        edges = to_the_edge(block, asked, eps)
+        moved = _moved(block, edges)  # (B, 2 P)
+        gained = torch.zeros_like(gaining)
+        count = points.shape[1]
+        for tried, moved_there in zip(edges.split(count, dim=1), moved.split(count, dim=1), strict=True):
+            gains = gaining & (moved_there > reached + _GAIN)
             points = torch.where(gains[..., None, None], tried, points)
-            reached = torch.where(gains, moved, reached)
+            reached = torch.where(gains, moved_there, reached)
             gained |= gains
-        if not bool(gained.any()):
+        gaining = gained
+        if not bool(gaining.any()):
             break
     return points
 
@@ -75,7 +84,9 @@ def to_the_edge(block: Block, others: Tensor, eps: float) -> Tensor:
     line = Line.through(block, others, eps)
     grid = torch.linspace(0, 1, _GRID, dtype=line.end.dtype, device=line.end.device)
     lengths = line.end[..., None] * grid  # (B, K, grid)
-    excess = line.excess(lengths)  # (B, K, grid)
+    # where a line begins nothing changes
+    at_start = torch.full_like(line.end, -eps)[..., None]  # (B, K, 1)
+    excess = torch.cat([at_start, line.excess(lengths[..., 1:])], dim=-1)  # (B, K, grid)
     places = torch.arange(_GRID, device=others.device)
     # (B, K, 1) all of these: the last point within the limit, and the one after it
     last = torch.where(excess <= 0, places, 0).amax(-1, keepdim=True)
@@ -144,26 +155,31 @@ def _own_attention(block: Block) -> Tensor:
     return block.encoded.attention.detach().double()
 
 
-def _tangent_ends(block: Block, points: Tensor, eps: float) -> Tensor:
-    """Where the steps from points (B, K, S, T) lead by the tangents alone; a point that has no step stays."""
-    logits, slopes = _slopes(block, points)
+def _tangent_ends(block: Block, points: Tensor, eps: float, chosen: Tensor) -> Tensor:
+    """Where the steps from points (B, K, S, T) lead by the tangents alone; a point that has no step stays.
+
+    Args:
+        chosen: (B, K) bool, the points from which steps are taken.
+    """
+    logits, slopes = _slopes(block, points, chosen)
+    texts, numbers = chosen.cpu().nonzero().T.tolist()
     observed = _array(block.encoded.logits.detach())  # (B, C)
     own_attention = _array(_own_attention(block))  # (B, S, T)
     items = block.items.cpu().numpy()  # (B, S, T)
     ends = points.cpu().clone()  # (B, K, S, T)
-    for row, k in np.ndindex(*points.shape[:2]):
+    for place, (row, k) in enumerate(zip(texts, numbers, strict=True)):
         mass = (own_attention[row] * items[row]).sum(-1, keepdims=True)  # (S, 1)
         movable = items[row] & (mass > 0)  # (S, T)
         slot_of_item = np.repeat(np.eye(len(movable)), movable.sum(1), axis=1)  # (S, items), 0 and 1
         slots = slot_of_item[movable.any(1)]  # (slots with items, items)
         point = ends[row, k].numpy()  # (S, T), which shares its memory with the ends
         # classes that are no candidates have no finite logit
-        known = np.isfinite(observed[row]) & np.isfinite(logits[row, k])  # (C,)
-        slopes_here = slopes[row, k][:, movable][known]  # (C, items)
+        known = np.isfinite(observed[row]) & np.isfinite(logits[place])  # (C,)
+        slopes_here = slopes[place][:, movable][known]  # (C, items)
         nothing_moves = movable.sum() <= len(slots)  # each slot has one item, which holds all of its weight
         if nothing_moves or not np.isfinite(slopes_here).all():
             continue
-        logits_here = logits[row, k][known]
+        logits_here = logits[place][known]
         observed_here = observed[row][known]
         region = TvdRegion.around(point[movable], logits_here, slopes_here, observed_here, eps)
         end = tangent_step(own_attention[row][movable], point[movable], region, slots)
@@ -172,18 +188,23 @@ def _tangent_ends(block: Block, points: Tensor, eps: float) -> Tensor:
     return ends.to(points.device)
 
 
-def _slopes(block: Block, points: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Logits (B, K, C) at points (B, K, S, T), and their slopes (B, K, C, S, T) up to what all classes share."""
+def _slopes(block: Block, points: Tensor, chosen: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Logits (R, C) at the chosen points (B, K) of (B, K, S, T), and their slopes up to what all classes share.
+
+    Returns:
+        the logits, and slopes (R, C, S, T).
+    """
     encoded = block.encoded
+    text, _ = chosen.nonzero(as_tuple=True)  # (R,)
     with torch.enable_grad():
-        weights = points.to(encoded.attention.dtype, copy=True).requires_grad_()
-        logits = encoded.decode(weights)  # (B, K, C)
+        weights = points[chosen].to(encoded.attention.dtype).requires_grad_()  # (R, S, T), a copy
+        logits = decode_rows(encoded.decode, weights, text, len(chosen))  # (R, C)
         classes = logits.shape[-1]
-        slopes = [torch.zeros_like(weights)]  # (B, K, S, T) a class
+        slopes = [torch.zeros_like(weights)]  # (R, S, T) a class
         for c in range(1, classes):
             ahead_of_first = (logits[..., c] - logits[..., 0]).sum()
             slopes += torch.autograd.grad(ahead_of_first, weights, retain_graph=c < classes - 1)
-    return _array(logits.detach()), _array(torch.stack(slopes, dim=2))
+    return _array(logits.detach()), _array(torch.stack(slopes, dim=1))
 
 
 def _array(values: Tensor) -> np.ndarray:

@@ -23,7 +23,6 @@ class ModelNames:
     """What a model is called, with six digits of its weights' digest.
 
     The digest tells apart what has the same name: two checkpoints, or a model before and after it was trained further.
-    It takes a pass over the weights, one for both names.
 
     Attributes:
         in_tables: its folder or Hub id, else its encoder or type.
@@ -34,26 +33,28 @@ class ModelNames:
     in_folder: str
 
     @classmethod
-    def of(cls, model: Any, origin: str | None = None) -> ModelNames:
+    def of(cls, model: Any, origin: str | None = None, weights: str | None = None) -> ModelNames:
         """The names of a model that speaks the protocol.
 
         Args:
             model: speaks the protocol.
             origin: folder or Hub id that it came from; None takes what transformers noted when it was loaded.
+            weights: the digest, see `digest_of`; None makes it.
         """
-        digits = _digits(model)
+        weights = weights or digest_of(model)
+        digits = [] if weights is None else [weights[:6]]
         kind = kind_of(model.config) or class_name(model)
         place = origin or origin_of(model.config)
         name = _of_place(str(place)) if place else kind
         return cls(" ".join([name, *digits]), " ".join([kind, *digits]))
 
 
-def _digits(model: Any) -> list[str]:
-    """Six digits of the weights; none of a model that is no module."""
+def digest_of(model: Any) -> str | None:
+    """A digest of a model's weights, which takes a pass over them; None for a model that is no module."""
     network = network_of(model)
     if network is None:
-        return []
-    return [weights_digest(network)[:6]]
+        return None
+    return weights_digest(network)
 
 
 def _of_place(place: str) -> str:

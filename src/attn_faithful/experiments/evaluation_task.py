@@ -13,6 +13,7 @@ from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.sources import TextData
 from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.experiments.descriptions import digest_of
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.identity import Identity, digest, run_identity
 from attn_faithful.experiments.inputs import DataInput, ModelInput, labelled_texts
@@ -39,6 +40,7 @@ class Task:
         precision: the types that the model's weights are "stored" and "measured" in.
         folder_name: the model's part of the name of the run folder, which does not depend on where it lies; None for
             its name.
+        weights: a digest of the model's weights where it is known, see `descriptions.digest_of`.
     """
 
     model: Any
@@ -52,6 +54,7 @@ class Task:
     source: str | None = None
     precision: Mapping[str, str] | None = None
     folder_name: str | None = None
+    weights: str | None = None
 
     @cached_property
     def identity(self) -> Identity:
@@ -66,6 +69,7 @@ class Task:
             self.texts,
             self.split,
             self.settings.on_disk(),
+            weights=self.weights,
             source_file=file_digest,
         )
 
@@ -112,7 +116,8 @@ def make_task(
         texts.notes.append(f"The model's weights are stored in {precision['stored']} and measured in float32.")
     if data.source_file is not None:
         settings = settings.against(GIVEN)
-    names = model_input.names(model)
+    weights = digest_of(model)
+    names = model_input.names(model, weights)
     return Task(
         model=model,
         tokenizer=tokenizer,
@@ -125,6 +130,7 @@ def make_task(
         source=data.settings.source,
         precision=precision,
         folder_name=names.in_folder,
+        weights=weights,
     )
 
 

@@ -27,7 +27,7 @@ from attn_faithful.schema import SCHEMA_VERSION
 
 # To be raised by one with every change after which some test, source or metric gives another number for the same
 # model, texts and settings (see docs/design.md): finished runs of the version before are then not taken for it.
-NUMBERS_VERSION = 4
+NUMBERS_VERSION = 5
 
 _WHOLE = 2**28  # bytes; larger files (word vectors of millions of words) would take longer to read than to train on
 _OF_ADAPTERS = ("active_adapters", "disable_adapters", "merged_adapters", "scaling")
@@ -81,7 +81,14 @@ class Identity:
 
 
 def run_identity(
-    kind: str, model: Any, tokenizer: Any, texts: Any, split: str, settings: Mapping[str, Any], **more: Any
+    kind: str,
+    model: Any,
+    tokenizer: Any,
+    texts: Any,
+    split: str,
+    settings: Mapping[str, Any],
+    weights: str | None = None,
+    **more: Any,
 ) -> Identity:
     """The identity of a run on a model that is there.
 
@@ -92,13 +99,14 @@ def run_identity(
         texts: the data set.
         split: the one that is tested.
         settings: all that was asked for.
+        weights: the model's `weights_digest` where it is known, which spares a pass over them.
         more: further ingredients, such as the seeds of twins, the digest of a file.
     """
     facts = {
         "kind": kind,
         "schema": SCHEMA_VERSION,
         "numbers": NUMBERS_VERSION,
-        **model_facts(model),
+        **model_facts(model, weights),
         "tokenizer": tokenizer_digest(tokenizer),
         "data": texts_digest(texts, split),
         "split": split,
@@ -131,11 +139,11 @@ def numbers_of(meta: Mapping[str, Any]) -> int:
 # the model
 
 
-def model_facts(model: Any) -> dict[str, Any]:
+def model_facts(model: Any, weights: str | None = None) -> dict[str, Any]:
     """What a model is by ingredient: weights, configuration, structure and code, attention, adapters, what it was told.
 
     Of transformers models the kind of attention counts beside the configuration, which does not hold it; of those that
-    are wrapped also which layers, heads and rows are slots.
+    are wrapped also which layers, heads and rows are slots. A digest of the weights is taken where it is known.
     """
     model = adapted(model)
     network = network_of(model)
@@ -155,7 +163,7 @@ def model_facts(model: Any) -> dict[str, Any]:
         if _adapts(module):
             adapters.append(_adapters(name, module))
     return {
-        "weights": weights_digest(network),
+        "weights": weights or weights_digest(network),
         "configuration": _digest(configuration_facts(config)),
         "structure": structure_digest(network),
         "attention": attention_implementations(config),

@@ -31,11 +31,11 @@ class ModelInput:
     name: str | None = None
     origin: str | None = None
 
-    def names(self, model: Any) -> ModelNames:
-        """What tables and the run folder call the model: the user's name for it where there is one."""
+    def names(self, model: Any, weights: str | None) -> ModelNames:
+        """What tables and the run folder call a model with this digest of its weights, or as the user named it."""
         if self.name:
             return ModelNames(self.name, self.name)
-        return ModelNames.of(model, self.origin)
+        return ModelNames.of(model, self.origin, weights)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,8 @@ def stock_attefa(
     _check_wrapping(base, settings)
     texts = labelled_texts(base, data)
     identity = run_identity("attefa", base, model_input.tokenizer, texts, "test", asdict(settings), seeds=list(seeds))
-    name = identity.folder([texts.name, model_input.names(base).in_folder, "attefa"])
+    names = model_input.names(base, identity.facts["weights"])
+    name = identity.folder([texts.name, names.in_folder, "attefa"])
     folder = RunFolder(Path(output) / name)
     if folder.done:
         return folder
@@ -268,11 +269,12 @@ class StockTwinRun:
     def meta(self, identity: Identity, **facts: Any) -> RunMeta:
         """How the numbers came about; ``facts`` are further fields."""
         origin = self.model_input.origin
+        names = self.model_input.names(self.base, identity.facts["weights"])
         return run_meta(
             self.start,
             SINGLE_PROCESS,
             self.base.device,
-            axes={"data": self.texts.name, "model": self.model_input.names(self.base).in_tables},
+            axes={"data": self.texts.name, "model": names.in_tables},
             seed=self.seeds[0],
             identity=identity.short,
             model=origin,

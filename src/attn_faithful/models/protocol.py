@@ -199,8 +199,14 @@ class AttentionModel:
         """Run the model once and return what it did at ``site``."""
         raise TypeError("a model defines encode")
 
-    def logits_of(self, batch: Batch) -> Tensor:
-        """Logits (B, C) of texts whose attention nobody asks for."""
+    def logits_of(self, batch: Batch, texts: Tensor | None = None) -> Tensor:
+        """Logits (B, C) of texts whose attention nobody asks for.
+
+        Args:
+            batch: of texts.
+            texts: where they are altered ones, the number of the text that each is made of, (B,): such as begin alike
+                may share what is computed of it.
+        """
         return self.encode(batch, self.sites[0]).logits
 
     def without(self, batch: Batch, keep: Tensor) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,8 +24,6 @@ def classification_metrics(
         >>> classification_metrics(np.array([[.8, .2], [.3, .7]]), np.array([0, 1]))
         {'accuracy': 1.0, 'f1': 1.0, 'roc_auc': 1.0}
     """
-    from sklearn.metrics import accuracy_score, f1_score
-
     known = ~np.isnan(probabilities).any(axis=1) & known_labels(labels)
     probabilities = np.asarray(probabilities)[known]
     labels = np.asarray(labels)[known]
@@ -36,11 +33,13 @@ def classification_metrics(
     if multi_label:
         predicted = (probabilities > 0.5).astype(int)  # (n, C)
     is_binary = probabilities.shape[1] == 2 and not multi_label
-    average = "binary" if is_binary else "macro"
+    right = predicted == labels
+    if multi_label:
+        right = right.all(1)  # every label of a text
     return {
-        "accuracy": float(accuracy_score(labels, predicted)),
-        "f1": float(f1_score(labels, predicted, average=average, zero_division=0)),
-        "roc_auc": _roc_auc(probabilities, labels, multi_label),
+        "accuracy": float(right.mean()),
+        "f1": _f1(predicted, labels, is_binary),
+        "roc_auc": _roc_auc(probabilities, labels, is_binary),
     }
 
 
@@ -52,24 +51,46 @@ def known_labels(labels: Any) -> np.ndarray:
     return labels >= 0
 
 
-def _roc_auc(
-    probabilities: np.ndarray,
-    labels: np.ndarray,
-    multi_label: bool,
-) -> float:
-    """The area under the ROC curve; NaN where a class is missing."""
-    from sklearn.metrics import roc_auc_score
+def _f1(predicted: np.ndarray, labels: np.ndarray, is_binary: bool) -> float:
+    """``2 TP / (2 TP + FP + FN)``, of the second of two classes or the mean over those that occur; 0 where it is 0 / 0.
 
-    classes = probabilities.shape[1]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # sklearn only warns where a class is missing
-            if classes == 2 and not multi_label:
-                return float(roc_auc_score(labels, probabilities[:, 1]))
-            every = None if multi_label else range(classes)
-            return float(roc_auc_score(labels, probabilities, multi_class="ovr", average="macro", labels=every))
-    except (ValueError, UserWarning):
+    Args:
+        predicted, labels: classes (n,), or of several labels a text 0 and 1 (n, C); a single label is two classes.
+        is_binary: there are two classes, and one each text.
+    """
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        chosen, has_class = predicted > 0, labels > 0  # (n, C)
+    else:
+        classes = np.array([1]) if is_binary else np.union1d(predicted, labels)
+        chosen, has_class = predicted.reshape(-1, 1) == classes, labels.reshape(-1, 1) == classes  # (n, C)
+    hits = (chosen & has_class).sum(0)  # (C,)
+    in_all = chosen.sum(0) + has_class.sum(0)  # (C,)
+    f1 = 2 * hits / np.maximum(in_all, 1)
+    return float(f1.mean())
+
+
+def _roc_auc(probabilities: np.ndarray, labels: np.ndarray, is_binary: bool) -> float:
+    """The area under the ROC curve; NaN where a class is missing, or is that of every text."""
+    if is_binary:
+        return _area(probabilities[:, 1], labels == 1)
+    has_class = labels > 0  # (n, C)
+    if labels.ndim == 1:
+        has_class = labels[:, None] == np.arange(probabilities.shape[1])
+    areas = list(map(_area, probabilities.T, has_class.T))
+    return float(np.mean(areas))
+
+
+def _area(scores: np.ndarray, positive: np.ndarray) -> float:
+    """The share of pairs of a positive and a negative text in which the positive one scores higher; ties count half."""
+    positives = int(positive.sum())
+    negatives = len(positive) - positives
+    if not positives or not negatives:
         return math.nan
+    _, level, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    mean_ranks = counts.cumsum() - (counts - 1) / 2  # from 1, of each level
+    rank_sum = mean_ranks[level[positive]].sum()
+    higher = rank_sum - positives * (positives + 1) / 2
+    return float(higher / (positives * negatives))
 
 
 def balanced_weights(labels: Sequence[int], classes: int) -> list[float]:

@@ -63,16 +63,16 @@ class ChangedRow:
         self.query_layers = query_layers
         self.own = OwnForward(before)
         self.steps = model.blocks.steps
+        self.next_is_last = count + 2 == len(self.steps)
 
     def logits(self, output: Tensor, text: Tensor) -> Tensor:
         """Logits (R, C) of some texts (R,) where the altered block's attention gives ``output`` (R, 1, H, D) there."""
         if self.own.output is None:
             self._run_own()
         place = self.place[text]
-        known = self._known(text)
+        known = self._known(text, place)
         # where the last block is the next one, all of its layers before the attention are run for the changed row
-        next_is_last = self.count + 2 == len(self.steps)
-        query_layers = [] if next_is_last else self.query_layers
+        query_layers = [] if self.next_is_last else self.query_layers
         last_block = LastBlock(self.model, repeated(self.inputs, text), place, query_layers)
         last_block.trace.values = {self.steps[self.count].first: lambda: output}
         before: Any = None
@@ -98,10 +98,13 @@ class ChangedRow:
             self.model.run(last_block.inputs, last_block.trace)
         return last_block.logits_from(before)
 
-    def _known(self, text: Tensor) -> dict[int, Any]:
-        """What is known of some texts (R,) when the altered block begins."""
-        texts = len(self.place)
-        return {stack: taken(output, text, texts) for stack, output in self.own.before.items()}
+    def _known(self, text: Tensor, place: Tensor) -> dict[int, Any]:
+        """What is known of some texts (R,) when the altered block begins; of hidden states their one row everywhere."""
+        texts, length = self.inputs["input_ids"].shape
+        known = {}
+        for stack, output in self.own.before.items():
+            known[stack] = _everywhere(taken(output, text, texts, place), length)
+        return known
 
     @torch.no_grad()
     def _run_own(self) -> None:
@@ -153,9 +156,12 @@ class ChangedRow:
         def spliced(module: nn.Module) -> Callable[..., Tensor]:
             forward = module.forward
             own = self.own.projected[module]  # (B, T, .)
+            only_queries = self.next_is_last and module in self.query_layers
 
             def called(values: Tensor) -> Tensor:
                 changed = forward(values[rows, place][:, None])  # (R, 1, .)
+                if only_queries:
+                    return changed.expand(-1, values.shape[1], -1)
                 output = own[text]  # (R, T, .), a copy
                 output[rows, place] = changed[:, 0]
                 return output
@@ -174,18 +180,29 @@ class ChangedRow:
         else:
             hidden = kwargs["hidden_states"][rows, place][:, None]  # (R, 1, .)
             changed = forward(**{**kwargs, "hidden_states": hidden})
+        if self.next_is_last:  # of the last block's input the others are never read
+            return _everywhere(changed, self.inputs["input_ids"].shape[1])
         own = taken(self.own.output, text, len(self.place))
         return _replaced(own, changed, rows, place)
 
 
+def _everywhere(output: Any, length: int) -> Any:
+    """A block's output whose hidden states (R, 1, .) stand in every row, (R, length, .), without a copy."""
+    if isinstance(output, Tensor):
+        if output.dim() != 3 or output.shape[1] != 1:
+            return output
+        return output.expand(-1, length, -1)
+    if isinstance(output, tuple):
+        return tuple(_everywhere(part, length) for part in output)
+    return output
+
+
 def _replaced(own: Any, changed: Any, rows: Tensor, place: Tensor) -> Any:
-    """A block's output with the rows at ``place`` (R,) of its hidden states (R, T, .) replaced by (R, 1, .)."""
+    """A block's output, a copy, with the rows at ``place`` (R,) of its hidden states (R, T, .) set to (R, 1, .)."""
     if isinstance(own, Tensor):
-        if own.dim() != 3:
-            return own
-        output = own.clone()
-        output[rows, place] = changed[:, 0]
-        return output
+        if own.dim() == 3:
+            own[rows, place] = changed[:, 0]
+        return own
     if isinstance(own, tuple):
         first, *others = own
         return (_replaced(first, changed[0], rows, place), *others)

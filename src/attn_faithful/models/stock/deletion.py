@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
+from attn_faithful.models.stock.prefix import SharedPrefixes
 
 Inputs = dict[str, Tensor]
-Predict = Callable[[Tensor, Callable[[Tensor, int], Inputs]], Tensor]
+Predict = Callable[[Tensor, Callable[[Tensor, int], Inputs], SharedPrefixes], Tensor]
 
 
 def logits_without(inputs: Inputs, keep: Tensor, predict: Predict, padding: int) -> Tensor:
@@ -33,11 +34,23 @@ def logits_without(inputs: Inputs, keep: Tensor, predict: Predict, padding: int)
         is_token = chosen["attention_mask"].bool()
         return {**chosen, "input_ids": torch.where(is_token, chosen["input_ids"], padding)}
 
-    logits_of_distinct = predict(kept.sum(-1), shortened)  # (R, C)
+    prefixes = _prefixes(inputs, text, kept)
+    logits_of_distinct = predict(kept.sum(-1), shortened, prefixes)  # (R, C)
     classes = logits_of_distinct.shape[-1]
     logits = logits_of_distinct.new_zeros(first.numel(), classes)
     logits[distinct] = logits_of_distinct
     return from_first(logits.view(*keep.shape[:2], classes), first)
+
+
+def _prefixes(inputs: Inputs, text: Tensor, kept: Tensor) -> SharedPrefixes:
+    """The whole texts, and how many of a text's tokens stand before the first that a row (R, T) is without."""
+    mask = inputs["attention_mask"].bool()  # (B, T)
+    texts = torch.arange(len(mask), device=mask.device)
+    whole = _shortened(inputs, texts, mask, mask.shape[1])
+    deleted = mask[text] & ~kept  # (R, T)
+    before_first = kept & (deleted.cumsum(1) == 0)
+    length = torch.minimum(before_first.sum(1), kept.sum(1) - 1).clamp(min=0)  # (R,)
+    return SharedPrefixes(whole, text, length)
 
 
 def _shortened(inputs: Inputs, text: Tensor, kept: Tensor, length: int) -> Inputs:

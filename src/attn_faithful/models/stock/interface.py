@@ -26,6 +26,8 @@ SOFTMAX = ("None", "eager", "sdpa", "flash", "flex")  # how the names of transfo
 SPARSEGEN_LAMBDA, ENTMAX_ALPHA = "sparsegen_lambda", "entmax_alpha"  # of a model's config
 
 Alter = Callable[[Tensor, Tensor], Tensor]  # weights, allowed (B, H, Q, T) -> weights
+Reached = tuple[Tensor, Tensor, Tensor | None]  # keys, values (B, H, T, D) and mask (B or 1, ., Q, T) of a call
+Reach = Callable[[int, Reached], Reached]  # of a call by number
 
 
 @dataclass
@@ -76,6 +78,7 @@ class Trace:
         read: calls to keep; None for all.
         alter: call -> what becomes of its weights.
         values: call -> its output (B, Q, H, D), whatever the layer gives.
+        reach: what takes the place of a call's keys, values and mask; None for the layer's own.
         one_row: the call that ends its block once one row is known; None for whole forwards.
         projection: what makes weights of scores.
         in_float32: whether attention is computed in float32 where the blocks around it are not.
@@ -88,6 +91,7 @@ class Trace:
     read: set[int] | None = field(default_factory=set)
     alter: Mapping[int, Alter] = field(default_factory=dict)
     values: Mapping[int, Callable[[], Tensor]] = field(default_factory=dict)
+    reach: Reach | None = None
     one_row: OneRow | None = None
     projection: str = "softmax"
     in_float32: bool = False
@@ -165,6 +169,8 @@ def _attend(
         kwargs[KEYWORD] = trace
         with torch.autocast(device, enabled=False):
             return _attend(module, query.float(), key.float(), value.float(), attention_mask, **kwargs)
+    if trace.reach is not None:
+        key, value, attention_mask = trace.reach(trace.count, (key, value, attention_mask))
     trace.inside = True
     try:
         options = _Options(**{name: kwargs[name] for name in _OPTIONS if name in kwargs})

@@ -229,7 +229,7 @@ class StockModel(StockPredictions):
                 logits = self.run(inputs, trace)
         seen = {call: trace.seen[call] for call in calls}
         reading = Reading(inputs, logits, seen, count, outputs)
-        slots = [self._slots(seen[call], call, inputs) for call in calls]
+        slots = [self.slots_of(seen[call], call, inputs) for call in calls]
         if of_one_row and self.changes_one_row(calls[0]):
             place_of_row = self.probe.place(inputs, self.config)
             changed_row = ChangedRow(self, inputs, outputs, count, place_of_row, self.query_layers)
@@ -240,7 +240,8 @@ class StockModel(StockPredictions):
             return encoded
         return in_words(encoded, words)
 
-    def _slots(self, call: Call, number: int, inputs: dict[str, Tensor]) -> Slots:
+    def slots_of(self, call: Call, number: int, inputs: dict[str, Tensor]) -> Slots:
+        """What a layer's heads did in a forward as slots."""
         rows = inputs["attention_mask"].bool()  # (B, Q)
         reading = self.reading(number)
         if reading == "token":

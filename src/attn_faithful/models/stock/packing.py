@@ -62,13 +62,20 @@ def lengths_of(mask: Tensor) -> Tensor:
     return (places * mask.bool()).amax(1)
 
 
-def packed(lengths: Tensor, most: Callable[[int], int], padding: int) -> list[Tensor]:
-    """Parts of texts that are run together, longest first.
+def packed(
+    lengths: Tensor,
+    most: Callable[[int], int],
+    padding: int,
+    shared: Tensor | None = None,
+) -> list[Tensor]:
+    """Parts of texts that are run together: those that share least first, the longest of them first.
 
     Args:
         lengths: tokens of each text, (R,).
-        most: how many texts of a length a part may have.
-        padding: cells of a part without a token, at most.
+        most: how many texts of so many places a part may have.
+        padding: places of a part that hold nothing to be run, at most.
+        shared: how many of its first tokens need not be run where those of the part's other texts need not either,
+            (R,): a part is run from the least of them on. None for all tokens to be run.
 
     Returns:
         of each part the places of its texts, (P,).
@@ -76,25 +83,40 @@ def packed(lengths: Tensor, most: Callable[[int], int], padding: int) -> list[Te
     Example:
         >>> packed(torch.tensor([3, 9, 3, 8, 9]), most=lambda length: 20 // length, padding=1)
         [tensor([1, 4]), tensor([3]), tensor([0, 2])]
+        >>> packed(torch.tensor([9, 9, 9]), lambda length: 9, padding=1, shared=torch.tensor([7, 0, 6]))
+        [tensor([1]), tensor([2, 0])]
     """
+    if shared is None:
+        shared = torch.zeros_like(lengths)
     order = torch.argsort(lengths, descending=True, stable=True)
-    sizes = lengths[order].tolist()
+    order = order[torch.argsort(shared[order], stable=True)]
+    ends = lengths[order].tolist()
+    starts = shared[order].tolist()
     parts = []
-    start = 0
-    while start < len(sizes):
-        end = _end_of_part(sizes, start, most(max(1, sizes[start])), padding)
-        parts.append(order[start:end])
-        start = end
+    first = 0
+    while first < len(ends):
+        end = _end_of_part(starts, ends, first, most, padding)
+        parts.append(order[first:end])
+        first = end
     return parts
 
 
-def _end_of_part(sizes: list[int], start: int, most: int, padding: int) -> int:
-    """Where the part ends that starts at a place of the falling lengths ``sizes``."""
-    end = start + 1
-    empty = 0
-    while end < len(sizes) and end - start < most:
-        empty += sizes[start] - sizes[end]
-        if empty > padding:
-            break
-        end += 1
-    return end
+def _end_of_part(
+    starts: list[int],
+    ends: list[int],
+    first: int,
+    most: Callable[[int], int],
+    padding: int,
+) -> int:
+    """Where the part ends whose first text is ``first``, of texts that are run from rising ``starts`` to ``ends``."""
+    longest = 0
+    needed = 0
+    for place in range(first, len(ends)):
+        longest = max(longest, ends[place] - starts[first])
+        needed += ends[place] - starts[place]
+        count = place + 1 - first
+        is_alone = count == 1
+        fits = count <= most(max(1, longest)) and count * longest - needed <= padding
+        if not (is_alone or fits):
+            return place
+    return len(ends)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,21 @@ from attn_faithful.models.blocks import CELLS
 from attn_faithful.models.protocol import Batch
 from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.forward import StockForward
-from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.interface import Reach, Trace
 from attn_faithful.models.stock.last_block import LastBlock
 from attn_faithful.models.stock.packing import lengths_of, load_of, packed, widest
+from attn_faithful.models.stock.prefix import (
+    PrefixCache,
+    SharedPrefixes,
+    are_plain,
+    from_place,
+    groups,
+    prefixes_of_rows,
+)
 from attn_faithful.models.stock.probe import Probe
 from attn_faithful.models.supported import check_ids
 
+InputsOf = Callable[[Tensor, int], dict[str, Tensor]]
 READ = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -36,6 +45,7 @@ class StockPredictions(StockForward):
         gradients_end_early: whether gradients with respect to embeddings are then those of the whole forward.
         one_row_changes: whether behind another attention of that token at a lower layer, the others keep their queries,
             keys and values in the next block.
+        shares_prefixes: whether rows that begin like a text may be run from where they differ, see `prefix`.
         query_layers: the linear layers of the last block that give queries alone.
     """
 
@@ -45,6 +55,7 @@ class StockPredictions(StockForward):
     ends_early = False
     gradients_end_early = False
     one_row_changes = False
+    shares_prefixes = False
     query_layers: Sequence[nn.Module] = ()
 
     def __init__(self, model: nn.Module) -> None:
@@ -103,25 +114,47 @@ class StockPredictions(StockForward):
         one_stack = len({step.stack for step in steps}) == 1
         return one_call_each and one_stack and steps[0].first == call
 
-    def predicted(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Logits (B, C) of what the model reads, by the shortest way; to be called under `analysing`."""
+    def predicted(self, inputs: dict[str, Tensor], reach: Reach | None = None) -> Tensor:
+        """Logits (B, C) of what the model reads, by the shortest way; to be called under `analysing`.
+
+        Args:
+            inputs: of texts.
+            reach: what else their tokens attend to, see `Trace`.
+        """
         ends_early = self.gradients_end_early if torch.is_grad_enabled() else self.ends_early
         if not ends_early:
-            return self.run(inputs, Trace())
+            return self.run(inputs, Trace(reach=reach))
         place = self.probe.place(inputs, self.config)
-        return LastBlock(self, inputs, place, self.query_layers).logits()
+        last_block = LastBlock(self, inputs, place, self.query_layers)
+        last_block.trace.reach = reach
+        return last_block.logits()
+
+    @property
+    def padding_read(self) -> int | None:
+        """The id by which the classifier tells its last token from padding; None where it asks the mask."""
+        padding: int | None = self.config.get_text_config().pad_token_id
+        return padding
 
     @torch.no_grad()
-    def logits_of(self, batch: Batch) -> Tensor:
-        """Logits (B, C) of texts whose attention nobody asks for, cut behind their last tokens."""
+    def logits_of(self, batch: Batch, texts: Tensor | None = None) -> Tensor:
+        """Logits (B, C) of texts whose attention nobody asks for, cut behind their last tokens.
+
+        Args:
+            batch: of texts (B, T).
+            texts: which text each is made of, by number (B,): those that begin alike share what is computed of it.
+        """
         inputs = self.inputs(batch)
         lengths = lengths_of(inputs["attention_mask"])  # (B,)
+        prefixes = None
+        if texts is not None and self.shares_prefixes:
+            plain = are_plain(inputs, self.padding_read)
+            prefixes = prefixes_of_rows(inputs, texts.to(self.device)).where(plain)
 
         def cut(rows: Tensor, longest: int) -> dict[str, Tensor]:
             return {name: values[rows, :longest] for name, values in inputs.items()}
 
         with self.analysing():
-            return self.predicted_in_parts(lengths, cut)
+            return self.predicted_in_parts(lengths, cut, prefixes)
 
     def texts_together(self, length: int) -> int:
         """How many texts of so many tokens are run together: what the device's cache, and its memory, hold."""
@@ -129,21 +162,56 @@ class StockPredictions(StockForward):
         by_attention = CELLS // self.cost(length)
         return max(1, min(by_width, by_attention))
 
-    def predicted_in_parts(self, lengths: Tensor, inputs_of: Callable[[Tensor, int], dict[str, Tensor]]) -> Tensor:
+    def predicted_in_parts(
+        self,
+        lengths: Tensor,
+        inputs_of: InputsOf,
+        prefixes: SharedPrefixes | None = None,
+    ) -> Tensor:
         """Logits (R, C) of texts with so many tokens (R,), run with others of nearly their length.
 
         Args:
             lengths: of each text.
             inputs_of: what the model reads of some of them (P,), in so many places.
+            prefixes: of each text another one that it begins like.
         """
         load = load_of(self.device)
         logits = torch.zeros(len(lengths), self.config.num_labels, device=self.device, dtype=torch.float64)
         sizes = lengths.cpu()  # one transfer from a device, and not one a part
-        for part in packed(sizes, self.texts_together, load.padding):
+        whole = torch.ones(len(sizes), dtype=torch.bool)
+        if prefixes is not None and self.shares_prefixes:
+            for part, part_logits in self._behind_prefixes(sizes, inputs_of, prefixes):
+                logits[part.to(self.device)] = part_logits
+                whole[part] = False
+        places = whole.nonzero()[:, 0]
+        for chosen in packed(sizes[places], self.texts_together, load.padding):
+            part = places[chosen]
             longest = max(1, int(sizes[part[0]]))
             rows = part.to(self.device)
             logits[rows] = self.predicted(inputs_of(rows, longest)).double()
         return logits
+
+    def _behind_prefixes(
+        self,
+        sizes: Tensor,
+        inputs_of: InputsOf,
+        prefixes: SharedPrefixes,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Texts that are run from where they differ from another: by number (P,), and their logits (P, C)."""
+        plain = are_plain(prefixes.inputs, self.padding_read)  # (B,)
+        prefixes = prefixes.where(plain[prefixes.text])
+        shared = prefixes.length.cpu()
+        place = torch.zeros(len(prefixes.inputs["input_ids"]), dtype=torch.long, device=self.device)
+        for group in groups(prefixes, sizes, self.texts_together, load_of(self.device).padding):
+            texts = group.texts.to(self.device)
+            place[texts] = torch.arange(len(texts), device=self.device)
+            cache = PrefixCache(self, {name: values[texts, : group.tokens] for name, values in prefixes.inputs.items()})
+            for part in group.parts:
+                rows = part.to(self.device)
+                start = int(shared[part[0]])
+                inputs = from_place(inputs_of(rows, int(sizes[part].max())), start)
+                reach = cache.before(place[prefixes.text[rows]], start)
+                yield part, self.predicted(inputs, reach).double()
 
     @torch.no_grad()
     def without(self, batch: Batch, keep: Tensor) -> Tensor:

@@ -179,7 +179,7 @@ def _says_the_same(model: StockForward, outer: Any) -> bool:
     Raises:
         InputError: they differ under padding on the right, or are no numbers there.
     """
-    lengths = (2, 7, min(LONG, model.max_tokens or LONG))
+    lengths = (3, min(LONG, model.max_tokens or LONG))
     texts = made_texts(model, lengths)
     own = model.left_to_itself(texts, outer)
     if not bool(own.isfinite().all()):
