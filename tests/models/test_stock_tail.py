@@ -149,10 +149,11 @@ def test_a_gate_of_another_size_for_each_text_is_not_understood():
 
 
 class OfTheLargest(nn.Module):
-    """Shifts by the largest number, read as a number of Python, which no function of torch shows."""
+    """Shifts each text by its largest number, read as a number of Python, which no function of torch shows."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + float(x.detach().max())
+        largest = x.detach().amax(1).tolist()
+        return x + torch.tensor(largest, dtype=x.dtype)[:, None]
 
 
 def test_what_depends_on_the_attention_unseen_is_found_by_other_logits():
