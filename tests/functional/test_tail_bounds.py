@@ -36,8 +36,11 @@ def check_sound(generator, sets, steps, bins=(1, 3)):
     margins[:, 1] = 0
     margins[:, 1, generator.integers(classes)] = generator.choice([-1, 1])
     shares = tails.lowest_found(generator, sets, steps, margins)
-    for count in bins:
-        bounds = lowest_leads(sets, Chain(steps), margins, count)
+    for count in (*bins, None):
+        if count is None:
+            bounds = lowest_leads(sets, Chain(steps), margins, tangents=True)
+        else:
+            bounds = lowest_leads(sets, Chain(steps), margins, count)
         assert not bool(bounds.isnan().any())
         check_below(sets, steps, margins, shares, bounds)
 
@@ -103,6 +106,7 @@ def test_bounds_of_points_hold_where_float64_loses_digits(seed):
         chain = Chain(steps)
         margins = drawn(generator, 1, 1, 2 if len(steps) == 1 else width)
         check_below(sets, steps, margins, shares, lowest_leads(sets, chain, margins))
+        check_below(sets, steps, margins, shares, lowest_leads(sets, chain, margins, tangents=True))
 
 
 def test_offsets_that_cancel_are_covered_and_cost_little():
@@ -175,6 +179,51 @@ def test_weights_of_zero_and_widths_of_one_have_bounds():
     alone = (Activation(0, "gelu"), Norm(1, torch.ones(1).double(), torch.ones(1).double(), 1e-5))
     bound = lowest_leads(sets, Chain(alone), torch.ones(1, 1, 1).double())
     assert 1 - 1e-6 < float(bound) <= 1
+
+
+def test_errors_below_an_activation_widen_its_interval():
+    """h = relu(x) - x / 2 is .25 but for errors; u = 4 h - 1 is 0, but may be -1 and 1, where a second relu bends."""
+    zero = torch.zeros(1).double()
+    sets = Sets(torch.zeros(1, 1).double(), torch.tensor([[[[-1.0], [1.0]]]]).double())
+    below = (
+        Activation(0, "relu"),
+        Linear(0, torch.tensor([[-0.5]]).double(), zero),
+        Sum(1, 2),
+        Linear(3, torch.tensor([[4.0], [-4.0]]).double(), torch.tensor([-1.0, 1.0]).double()),  # u and -u
+        Activation(4, "relu"),
+    )
+    one_row, no_row = torch.tensor([[1.0, 0.0]]).double(), torch.zeros(1, 2).double()
+    for of_u, of_relu in ((one_row, -one_row), (no_row, -one_row.flip(1)), (-one_row, one_row), (no_row, -one_row)):
+        steps = (*below, Linear(4, of_u, zero), Linear(5, of_relu, zero), Sum(6, 7))
+        places = torch.linspace(-1, 1, 101, dtype=torch.float64)[:, None]
+        least = Tail(sets.centre, sets.vertices, steps).after(places).min()
+        bound = float(lowest_leads(sets, Chain(steps), torch.ones(1, 1, 1).double()))
+        assert -2.1 < bound <= float(least)
+
+
+@pytest.mark.parametrize(("of_value", "of_relu"), [(0.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (0.0, 1.0)])
+def test_both_ends_of_a_scale_widen_the_interval_of_an_activation(of_value, of_relu):
+    """Of vectors (1, t) the norm's first number is from .14 to 1.41, by its scale alone; a relu bends at .5."""
+    zero = torch.zeros(1).double()
+    steps = (
+        Norm(0, torch.ones(2).double(), torch.tensor([-0.5, 0.0]).double(), 1e-5, centred=False),
+        Activation(1, "relu"),
+        Linear(1, torch.tensor([[of_value, 0.0]]).double(), zero),
+        Linear(2, torch.tensor([[of_relu, 0.0]]).double(), zero),
+        Sum(3, 4),
+    )
+    sets = Sets(torch.tensor([[1.0, 0.0]]).double(), torch.tensor([[[[0.0, 0.0], [0.0, 10.0]]]]).double())
+    places = torch.stack([torch.ones(101), torch.linspace(0, 10, 101)], 1).double()
+    least = Tail(sets.centre, sets.vertices, steps).after(places).min()
+    assert float(lowest_leads(sets, Chain(steps), torch.ones(1, 1, 1).double())) <= float(least)
+
+
+def test_rounding_of_a_vector_adds_to_its_length():
+    """A point whose numbers cancel in a norm's length: noise of the form is part of both bounds."""
+    point = Sets(torch.tensor([[3.0, 4.0]]).double(), torch.zeros(1, 1, 1, 2).double(), noise=0.1)
+    shortest, longest = length_range(Form.of(point), None)
+    assert float(shortest) <= 5 - 0.1 * 2**0.5
+    assert float(longest) >= 5 + 0.1 * 2**0.5
 
 
 def test_nan_is_never_a_bound():

@@ -156,6 +156,19 @@ def test_affine_tails_are_decided_exactly(seed):
     assert joint.shape == decision.shape
 
 
+def test_cutting_the_simplex_of_open_heads_proves_more_of_them():
+    generator = np.random.default_rng(0)
+    steps = tails.post_norm(generator, 8, hidden=8, size=0.4)
+    tail, simplices, decision = problem(generator, steps, 10, 3, 4, 8, spread=1.0)
+    least = head_attack(tail, simplices, decision).lead
+    before = proved_heads(tail, simplices, decision, Effort(bins=(1,)))
+    after = proved_heads(tail, simplices, decision, Effort(bins=(1,), boxes=150))
+    assert not bool((after & (least <= 0)).any())
+    assert not bool((before & ~after).any())
+    unsettled = (~before & (least > 0)).sum()
+    assert int((after & ~before).sum()) > 0.5 * int(unsettled) > 3
+
+
 def test_only_wanted_heads_are_tried_and_one_class_has_no_rival():
     generator = np.random.default_rng(0)
     _, simplices, _ = problem(generator, (), 1, 3, 2, 1)

@@ -71,3 +71,31 @@ def affine_radius(origin, moves, items, own, decision):
             if least < 0:
                 found.append(start / (start - least))
     return min(found, default=np.nan)
+
+
+def refined_least_lead(steps, origin, moves, decision, cuts, best=12, rounds=22):
+    """The least lead over two slots' shares to about 1e-9: a dense grid, then smaller and smaller ones round its best.
+
+    Args:
+        steps: as `logits` reads them.
+        origin, moves: (D,) and (2, T, D).
+        decision: the class decided.
+        cuts: of the dense grid.
+        best: points round which each smaller grid is laid, of half the size of the one before.
+        rounds: of smaller grids.
+    """
+    own = np.array(list(grid(moves.shape[1], cuts)))  # (N, T)
+    places = np.stack([np.repeat(own, len(own), 0), np.tile(own, (len(own), 1))], 1)  # (N * N, 2, T)
+    free = moves.shape[1] - 1
+    offsets = np.array(list(itertools.product((-1, 0, 1), repeat=2 * free))).reshape(-1, 2, free)
+    size = 1 / cuts
+    for _ in range(rounds):
+        leads = lead(logits(steps, origin + np.einsum("nst,std->nd", places, moves)), decision)
+        places = places[np.argsort(leads)[:best]]
+        near = places[:, None, :, :free] + size * offsets  # (best, offsets, 2, T - 1)
+        near = np.clip(near, 0, 1).reshape(-1, 2, free)
+        near /= np.maximum(near.sum(-1, keepdims=True), 1)
+        near = np.concatenate([near, 1 - near.sum(-1, keepdims=True)], -1)
+        places = np.concatenate([places, near])
+        size *= 0.5
+    return float(lead(logits(steps, origin + np.einsum("nst,std->nd", places, moves)), decision).min())

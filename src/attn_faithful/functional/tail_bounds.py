@@ -20,11 +20,12 @@ from attn_faithful.functional.tail_errors import Chain, ErrorsBelow, Relaxed
 from attn_faithful.functional.tail_forms import UNIT, Form, Sets, largest
 from attn_faithful.functional.tail_lengths import Errors, length_range
 from attn_faithful.functional.tail_lines import Lines
+from attn_faithful.functional.tail_tangents import Tangent
 
 _OUTWARDS = 1e-12  # relative, of numbers that a few operations make
 
 
-def lowest_leads(sets: Sets, chain: Chain, margins: Tensor, bins: int = 1) -> Tensor:
+def lowest_leads(sets: Sets, chain: Chain, margins: Tensor, bins: int = 1, tangents: bool = False) -> Tensor:
     """A proven lower bound (N, R) of ``margins @ logits`` over each set.
 
     Args:
@@ -32,6 +33,8 @@ def lowest_leads(sets: Sets, chain: Chain, margins: Tensor, bins: int = 1) -> Te
         chain: the steps from z to the logits.
         margins: rows (N, R, C) of the logits, such as the decision's less each rival's.
         bins: parts into which the interval of the first norm's scale is split; more are tighter and cost as much more.
+        tangents: whether norms are bounded by tangents in place of intervals of their scale, which is tighter for small
+            sets; without bins.
 
     Raises:
         InputError: sets in another precision than float64.
@@ -44,6 +47,8 @@ def lowest_leads(sets: Sets, chain: Chain, margins: Tensor, bins: int = 1) -> Te
     """
     if sets.centre.dtype != torch.float64:
         raise InputError(f"Expected sets in float64, but got {sets.centre.dtype}; pass tail.to(torch.float64).")
+    if tangents:
+        return _Bounds(sets, chain, None).least(margins)
     if not any(isinstance(step, Norm) for step in chain.steps):
         bins = 1
     edges = [part / bins for part in range(bins + 1)]
@@ -59,13 +64,14 @@ class _Bounds:
     Args:
         sets: N of them.
         chain: the steps.
-        part: of the interval of the first norm's scale, as two shares of it.
+        part: of the interval of the first norm's scale, as two shares of it; None for tangents of norms.
     """
 
-    def __init__(self, sets: Sets, chain: Chain, part: tuple[float, float]) -> None:
+    def __init__(self, sets: Sets, chain: Chain, part: tuple[float, float] | None) -> None:
         self.sets = sets
         self.chain = chain
-        self.part: tuple[float, float] | None = part
+        self.part = part
+        self.tangents = part is None
         self.relaxed = Relaxed()
         self.forms = [Form.of(sets)]
         for number, step in enumerate(chain.steps, start=1):
@@ -120,6 +126,8 @@ class _Bounds:
         """A norm at the least and the largest scale that it can have."""
         form = self.forms[step.of]
         centred = form.centred() if step.centred else form
+        if self.tangents:
+            return self._touched(number, step, centred)
         shortest, longest = length_range(centred, self._errors(step))
         # (N,) each
         lowest = step.scale(longest) * (1 - _OUTWARDS)
@@ -135,6 +143,14 @@ class _Bounds:
         scale = torch.cat([of_low, of_high], dim=1)  # (N, 2 E)
         self.relaxed.scales[number] = scale
         return centred.by_number(step.weight[None]).scaled(scale).shifted(step.bias[None])
+
+    def _touched(self, number: int, step: Norm, centred: Form) -> Form:
+        """A norm by its tangent."""
+        tangent = Tangent.of(step, centred, self._errors(step))
+        self.relaxed.tangents[number] = tangent
+        self.relaxed.errors[number] = tangent.error * step.weight.abs() * (1 + _OUTWARDS)
+        self.relaxed.uncertain.add(number)
+        return tangent.form(centred).by_number(step.weight[None]).shifted(step.bias[None])
 
     def _errors(self, step: Norm) -> Errors | None:
         """What errors add to the vector that a norm centres; None for none."""

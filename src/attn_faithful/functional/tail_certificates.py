@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attn_faithful.functional.simplices import Simplices
 from attn_faithful.functional.tail_bounds import lowest_leads
+from attn_faithful.functional.tail_branching import least_lead
 from attn_faithful.functional.tail_errors import Chain
 from attn_faithful.functional.tail_forms import UNIT, Sets, largest
 
@@ -20,10 +21,13 @@ class Effort:
     Attributes:
         bins: parts of the interval of the first norm's scale, one try after another for the heads still open.
         halvings: of the interval in which the largest provable radius lies.
+        boxes: parts into which the simplex of a head that is open after that is cut at most, see `least_lead`; 0 for
+            none.
     """
 
     bins: tuple[int, ...] = (1, 4)
     halvings: int = 6
+    boxes: int = 0
 
 
 class Certifier:
@@ -85,6 +89,10 @@ class Certifier:
                 break
             leads = lowest_leads(self._of_heads(open_slots), self.chain, self._rows(len(open_slots)), bins)
             proved[open_slots] = (leads > 0).all(-1)
+        if effort.boxes and len(self.margins):
+            for slot in (wanted & ~proved).nonzero():
+                least = least_lead(self._of_heads(slot), self.chain, self.margins, effort.boxes, line=0.0)
+                proved[slot] = least.lower > 0
         return proved
 
     def proved_radius(self, limit: float, effort: Effort) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.functional.tail import Activation, Linear, Norm, Product, Step, check_steps
 from attn_faithful.functional.tail_forms import UNIT, largest
+from attn_faithful.functional.tail_tangents import Tangent
 
 Key = tuple[object, ...]  # which rows of which value were carried through which steps
 
@@ -73,6 +74,7 @@ class Relaxed:
         slopes: (N, D), of activations.
         gates: what each factor of a product is multiplied by, (N, D) for the first and for the other.
         scales: (N, E), of norms at their ends.
+        tangents: of norms that are bounded by them.
         uncertain: values that any error reaches.
     """
 
@@ -80,6 +82,7 @@ class Relaxed:
     slopes: dict[int, Tensor] = field(default_factory=dict)
     gates: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     scales: dict[int, Tensor] = field(default_factory=dict)
+    tangents: dict[int, Tangent] = field(default_factory=dict)
     uncertain: set[int] = field(default_factory=set)
 
 
@@ -118,6 +121,15 @@ class Rows:
         factor = scale if self.factor is None else self.factor * scale
         return replace(self, matrix=matrix, key=key, factor=factor, noise=2 * self.noise * size + added)
 
+    def through_tangent(self, step: Norm, tangent: Tangent) -> Rows:
+        """Rows of x where the value is the tangent of a norm of x, without its bias and constant."""
+        by_number = self._by_set().matrix * step.weight  # (N or 1, ..., D)
+        size = largest(step.weight)
+        matrix = step.centre(tangent.matrix_times(by_number))
+        added = (2 * len(step.weight) + 12) * UNIT * tangent.size * largest(by_number)
+        noise = 2 * self.noise * size * tangent.size + added
+        return replace(self, matrix=matrix, key=None, noise=noise)
+
     def weighted(self, by: Tensor) -> Rows:
         """Rows of x where the value is x times a number (N, D) each."""
         by = by[:, None]  # (N, 1, D)
@@ -150,14 +162,18 @@ class Rows:
         noise = self.noise * largest(self.factor) + UNIT * largest(matrix)
         return replace(self, matrix=matrix, key=None, factor=None, noise=noise)
 
+    def _by_set(self) -> Rows:
+        """The same with a matrix (N or 1, R, D), or by end."""
+        if self.matrix.dim() == 2:
+            return replace(self, matrix=self.matrix[None])
+        return self
+
     def _by_end(self) -> Rows:
         """The same with a matrix (N or 1, E or 1, R, D)."""
-        matrix = self.matrix
-        if matrix.dim() == 2:
-            matrix = matrix[None]
-        if matrix.dim() == 3:
-            matrix = matrix[:, None]
-        return replace(self, matrix=matrix)
+        by_set = self._by_set()
+        if by_set.matrix.dim() == 3:
+            return replace(self, matrix=by_set.matrix[:, None])
+        return self
 
     def _key(self, number: int) -> Key | None:
         return None if self.key is None else (*self.key, number)
@@ -266,6 +282,9 @@ class ErrorsBelow:
             return []
         if isinstance(step, Linear):
             return [(step.of, rows.through_linear(number, step))]
+        if number in relaxed.tangents:
+            assert isinstance(step, Norm)
+            return [(step.of, rows.through_tangent(step, relaxed.tangents[number]))]
         if isinstance(step, Norm):
             scale = relaxed.scales[number]  # (N, ends at the norm)
             of_ends = scale.repeat(1, self.ends // scale.shape[1])
