@@ -218,6 +218,24 @@ def test_both_ends_of_a_scale_widen_the_interval_of_an_activation(of_value, of_r
     assert float(lowest_leads(sets, Chain(steps), torch.ones(1, 1, 1).double())) <= float(least)
 
 
+def test_errors_below_a_norm_widen_its_scale():
+    """4 h with h = relu(x) - x / 2 is 1 but for errors, and from 0 to 2; beside it a 1, of which the norm makes r."""
+    zero = torch.zeros(1).double()
+    steps = (
+        Activation(0, "relu"),
+        Linear(0, torch.tensor([[-0.5]]).double(), zero),
+        Sum(1, 2),
+        Linear(3, torch.tensor([[4.0], [0.0]]).double(), torch.tensor([0.0, 1.0]).double()),
+        Norm(4, torch.ones(2).double(), torch.zeros(2).double(), 1e-5, centred=False),
+    )
+    sets = Sets(torch.zeros(1, 1).double(), torch.tensor([[[[-1.0], [1.0]]]]).double())
+    places = torch.linspace(-1, 1, 101, dtype=torch.float64)[:, None]
+    scales = Tail(sets.centre, sets.vertices, steps).after(places)[:, 1]
+    for sign, least in ((1.0, scales.min()), (-1.0, -scales.max())):
+        margins = torch.tensor([[[0.0, sign]]]).double()
+        assert float(lowest_leads(sets, Chain(steps), margins)) <= float(least)
+
+
 def test_rounding_of_a_vector_adds_to_its_length():
     """A point whose numbers cancel in a norm's length: noise of the form is part of both bounds."""
     point = Sets(torch.tensor([[3.0, 4.0]]).double(), torch.zeros(1, 1, 1, 2).double(), noise=0.1)
