@@ -236,6 +236,23 @@ def test_errors_below_a_norm_widen_its_scale():
         assert float(lowest_leads(sets, Chain(steps), margins)) <= float(least)
 
 
+@pytest.mark.parametrize("order", [(4, 5), (5, 4)])
+def test_errors_of_one_factor_are_times_the_other(order):
+    """4 h with h = relu(x) - x / 2 is 1 but for errors, and from 0 to 2; times 10."""
+    zero = torch.zeros(1).double()
+    steps = (
+        Activation(0, "relu"),
+        Linear(0, torch.tensor([[-0.5]]).double(), zero),
+        Sum(1, 2),
+        Linear(3, torch.tensor([[4.0]]).double(), zero),
+        Linear(0, torch.zeros(1, 1).double(), zero + 10),
+        Product(*order),
+    )
+    sets = Sets(torch.zeros(1, 1).double(), torch.tensor([[[[-1.0], [1.0]]]]).double())
+    bound = float(lowest_leads(sets, Chain(steps), torch.ones(1, 1, 1).double()))
+    assert -1e-6 < bound <= 0
+
+
 def test_rounding_of_a_vector_adds_to_its_length():
     """A point whose numbers cancel in a norm's length: noise of the form is part of both bounds."""
     point = Sets(torch.tensor([[3.0, 4.0]]).double(), torch.zeros(1, 1, 1, 2).double(), noise=0.1)
