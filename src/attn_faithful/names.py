@@ -10,7 +10,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "attefa": (),
     "correlation": ("against", "k", "tie_tolerance"),
     "permutation": ("permutations", "identity"),
-    "adversarial": ("method", "eps", "k", "search"),
+    "adversarial": ("method", "eps", "k", "search", "bins", "halvings", "boxes"),
     "flips": ("rankings", "single", "random", "operator", "greedy", "budget"),
     "erasure": ("rankings", "shares"),
     "entropy": ("of",),

@@ -66,7 +66,7 @@ class AdversarialSettings:
         search: of the gradient search; its eps and k are these. None takes the paper's for "adam" and fewer, longer
             steps (`adversarial_search.FAST`) for "auto", where it may have to run a whole stack of layers at each;
             "auto" goes on from what it finds along tangents of the read-out (`adversarial_steps`).
-        bins, halvings: how hard proofs for transformers models are tried, see `tail_certificates.Effort`.
+        bins, halvings, boxes: how hard proofs for transformers models are tried, see `tail_certificates.Effort`.
     """
 
     method: str = "auto"
@@ -75,6 +75,7 @@ class AdversarialSettings:
     search: SearchSettings | None = None
     bins: tuple[int, ...] = (1, 4)
     halvings: int = 6
+    boxes: int = 0
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -84,12 +85,13 @@ class AdversarialSettings:
             raise InputError(f"k must be at least 1, but is {self.k}.")
         if not self.bins or min(self.bins) < 1:
             raise InputError(f"bins must be one number of at least 1 or several, but is {self.bins}.")
-        if self.halvings < 0:
-            raise InputError(f"halvings must be at least 0, but is {self.halvings}.")
+        for name, value in (("halvings", self.halvings), ("boxes", self.boxes)):
+            if value < 0:
+                raise InputError(f"{name} must be at least 0, but is {value}.")
 
     @property
     def effort(self) -> Effort:
-        return Effort(self.bins, self.halvings)
+        return Effort(self.bins, self.halvings, self.boxes)
 
 
 @dataclass(frozen=True)

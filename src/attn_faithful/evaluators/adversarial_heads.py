@@ -227,7 +227,7 @@ def _single_heads(
 ) -> _SingleHeads:
     """A quick proof for each slot, an attack where it fails, and a harder proof where that fails as well."""
     has_item = simplices.items[text].any(-1)  # (S,)
-    certified = certifier.proved_heads(has_item, replace(effort, bins=effort.bins[:1]))
+    certified = certifier.proved_heads(has_item, replace(effort, bins=effort.bins[:1], boxes=0))
     flipped = torch.zeros_like(certified)
     shares = simplices.shares[text].clone()
     open_slots = (has_item & ~certified).nonzero()[:, 0]

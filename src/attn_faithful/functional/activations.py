@@ -19,6 +19,10 @@ class Curve:
     Attributes:
         value: the function.
         bend: the largest absolute second derivative; None for a function with a kink, which is convex.
+
+    Example:
+        >>> CURVES["tanh"].bend, CURVES["relu"].value(torch.tensor([-1.0, 2.0]))
+        (0.77, tensor([0., 2.]))
     """
 
     value: Callable[[Tensor], Tensor]

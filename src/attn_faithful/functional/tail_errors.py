@@ -282,8 +282,7 @@ class ErrorsBelow:
             return []
         if isinstance(step, Linear):
             return [(step.of, rows.through_linear(number, step))]
-        if number in relaxed.tangents:
-            assert isinstance(step, Norm)
+        if isinstance(step, Norm) and number in relaxed.tangents:
             return [(step.of, rows.through_tangent(step, relaxed.tangents[number]))]
         if isinstance(step, Norm):
             scale = relaxed.scales[number]  # (N, ends at the norm)

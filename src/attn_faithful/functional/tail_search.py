@@ -277,7 +277,12 @@ def first_flips(space: Space, shares: Tensor, levels: int) -> Tensor:
 
 
 def picked(values: Tensor, choice: Tensor) -> Tensor:
-    """Of values (B, K, P, ...) those (B, K, ...) of a choice (B, K, 1)."""
+    """Of values (B, K, P, ...) those (B, K, ...) of a choice (B, K, 1).
+
+    Example:
+        >>> picked(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), torch.tensor([[[1]]]))
+        tensor([[[3., 4.]]])
+    """
     trailing = (1,) * (values.ndim - 3)
     index = choice.view(*choice.shape, *trailing)
     return torch.take_along_dim(values, index, dim=2)[:, :, 0]

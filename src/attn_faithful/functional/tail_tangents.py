@@ -26,6 +26,14 @@ class Tangent:
         at: where it touches, (N, D).
         scale, pull: (N,).
         constant, error: (N, D).
+
+    Example:
+        >>> from attn_faithful.functional.tail_forms import Sets
+        >>> norm = Norm(0, torch.ones(2).double(), torch.zeros(2).double(), 1e-5, centred=False)
+        >>> point = Sets(torch.tensor([[1.0, 1.0]]).double(), torch.zeros(1, 1, 1, 2).double())
+        >>> tangent = Tangent.of(norm, Form.of(point), None)
+        >>> tangent.scale.round(decimals=4), bool((tangent.error < 1e-9).all())
+        (tensor([1.0000], dtype=torch.float64), True)
     """
 
     at: Tensor
