@@ -33,7 +33,7 @@ class Tangent:
         >>> point = Sets(torch.tensor([[1.0, 1.0]]).double(), torch.zeros(1, 1, 1, 2).double())
         >>> tangent = Tangent.of(norm, Form.of(point), None)
         >>> tangent.scale.round(decimals=4), bool((tangent.error < 1e-9).all())
-        (tensor([1.0000], dtype=torch.float64), True)
+        (tensor([1.], dtype=torch.float64), True)
     """
 
     at: Tensor
