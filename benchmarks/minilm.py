@@ -20,6 +20,7 @@ from setups import weights_folder
 
 import attn_faithful as af
 from attn_faithful.data.rows import Rows
+from attn_faithful.evaluators.base import Block
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.inputs import encoded_for
@@ -99,12 +100,24 @@ class StockSetup:
         Args:
             settings: fields of `EvaluationSettings`.
         """
-        model = self.model
-        collate = collator(self.rows, (), model.pad_token_id)
-        evaluated = EvaluatedModel.of(model, self.tokenizer, collate, ["negative", "positive"])
-        tester = Tester(evaluated, self.rows, EvaluationSettings(**{"controls": [], **settings}))
-        blocks = planned(model, self.rows)
+        tester = Tester(self.evaluated, self.rows, EvaluationSettings(**{"controls": [], **settings}))
+        blocks = planned(self.model, self.rows)
         return lambda: [tester.measure(block) for block in blocks]
+
+    @property
+    def evaluated(self) -> EvaluatedModel:
+        collate = collator(self.rows, (), self.model.pad_token_id)
+        return EvaluatedModel.of(self.model, self.tokenizer, collate, ["negative", "positive"])
+
+    def blocks(self) -> list[Block]:
+        """The texts at the last layer, as a test sees them."""
+        site = self.model.sites[-2]
+        evaluated = self.evaluated
+        found = []
+        for block in planned(self.model, self.rows):
+            _, encoded = evaluated.encode_block(self.rows, block, site)
+            found.append(Block(block.keys, block.keys, 0, site, encoded))
+        return found
 
 
 def importance(results: list[Any], source: str) -> dict[int, list[float]]:

@@ -19,6 +19,9 @@ from torch import Tensor
 
 from attn_faithful._registry import Registry
 from attn_faithful.attributions.base import SourceSettings
+from attn_faithful.evaluators.adversarial_heads import add_heads
+from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.functional.tail_certificates import Effort
 
 STEPS = 50  # of integrated gradients
 PERMUTATIONS, PERMUTED = 100, 32  # in all, and what the loop runs
@@ -173,6 +176,23 @@ def permutations(setup: StockSetup) -> Case:
     run = setup.ours(tests=["permutation"], test_settings={"permutation": settings})
     loop = Peer("loop", lambda: replaced.permutations(PERMUTED), PERMUTED / PERMUTATIONS)
     return Case(len(setup), run, [loop])
+
+
+@stage("heads, proved and attacked")
+def heads(setup: StockSetup) -> Case:
+    """What no attention of a head changes, and what some does; nobody else tells it."""
+    blocks = setup.blocks()
+    effort = Effort()
+
+    def run() -> list[ScoreRows]:
+        found = []
+        for block in blocks:
+            rows = ScoreRows()
+            add_heads(rows, block, None, effort)
+            found.append(rows)
+        return found
+
+    return Case(len(setup), run, [])
 
 
 @stage("search for an adversary")

@@ -253,7 +253,7 @@ def test_replaced_attention_leaves_the_model_as_it_is_under_its_own(modules, ber
 def test_tests_of_a_transformer_run_beside_their_peers(modules, bert_setup):
     stages = modules["minilm_stages"].STAGES
     for name in stages:
-        if name.startswith(("erasure", "flips", "100", "search")):
+        if name.startswith(("erasure", "flips", "100", "heads", "search")):
             case = stages[name](bert_setup)
             assert len(case.ours()) == 1
             for peer in case.peers:
