@@ -178,10 +178,11 @@ def test_logits_that_are_no_numbers(bart, monkeypatch):
         found.logits[(batch["input_ids"] == 5).any(1), 0] = math.inf
         return found
 
-    split, asked = asked_of(StockModel(bart), [[4, 2], [5, 2], [4, 6, 2]], monkeypatch, broken)
+    model = StockModel(bart)
+    split, asked = asked_of(model, [[4, 2], [5, 2], [4, 6, 2]], monkeypatch, broken)
     assert split.failed == {"t1": readable.NOT_FINITE}
     assert split.places == [0, 2]
-    assert [block.copies for block in split.blocks(StockModel(bart))] == [[[2], [0]]]
+    assert [block.copies for block in split.blocks(model)] == [[[2], [0]]]
     assert len(asked) == 1  # nothing was asked again
 
 

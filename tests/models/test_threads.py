@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import BertConfig
 
 from attn_faithful.api import explain
 from attn_faithful.models.stock.model import StockModel
+from attn_faithful.models.stock.thread_local import overriding
 from tests.data.pieces import wordpiece
 from tests.experiments.test_evaluation_stock import NAMES, bert
 from tests.models.examples import small_batch, small_model
@@ -129,3 +131,12 @@ def test_an_error_in_one_thread_frees_the_model_for_the_others():
     assert all(torch.equal(each, right) for each in found[1])
     assert model.model.config._attn_implementation == "sdpa"
     assert type(model.model.config).__mro__[0].__module__ == "transformers.models.bert.configuration_bert"
+
+
+def test_a_configuration_whose_class_is_given_back_meanwhile_is_still_read():
+    config = BertConfig(hidden_size=12)
+    with overriding([config], hidden_size=7):
+        reads = type(config).__getattribute__
+        assert reads(config, "hidden_size") == 7
+    assert type(config) is BertConfig  # as where another thread ends between the lookup of the class and the reading
+    assert reads(config, "hidden_size") == 12

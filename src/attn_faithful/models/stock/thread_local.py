@@ -42,7 +42,15 @@ class _Overridden:
         overrides = _OF_THREAD.overrides.get(id(self))
         if overrides is not None and name in overrides:
             return overrides[name]
-        return super().__getattribute__(name)
+        # not by `super`: another thread may give the class back meanwhile
+        return _own_class(type(self)).__getattribute__(self, name)
+
+
+def _own_class(now: type) -> type:
+    """The class that a configuration has when nobody overrides anything."""
+    if issubclass(now, _Overridden):
+        return now.__mro__[2]
+    return now
 
 
 @cache
@@ -92,5 +100,4 @@ def _end(config: Any) -> None:
             _USERS[id(config)] = users
             return
         _USERS.pop(id(config), None)
-        if issubclass(type(config), _Overridden):
-            object.__setattr__(config, "__class__", type(config).__mro__[2])
+        object.__setattr__(config, "__class__", _own_class(type(config)))
