@@ -16,7 +16,6 @@ from attn_faithful.models.protocol import check_alternatives
 from attn_faithful.models.stock.changed_row import ChangedRow
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Call, Trace
-from attn_faithful.models.stock.layers import repeated, taken
 from attn_faithful.models.stock.slots import Slots
 
 
@@ -150,13 +149,8 @@ class Decoder:
 
     def continued(self, trace: Trace, text: Tensor, place: Tensor | None = None) -> Tensor:
         """Logits (R, C) of some texts (R,), or of one position of each, from the known blocks on."""
-        texts = len(self.reading.inputs["input_ids"])
-        known = {}
-        for stack, output in self.reading.outputs.items():
-            known[stack] = taken(output, text, texts, place)
-        inputs = repeated(self.reading.inputs, text, place)
-        with self.model.blocks.skipping(self.reading.count, known, trace):
-            return self.model.run(inputs, trace)
+        reading = self.reading
+        return self.model.continued(reading.inputs, reading.count, reading.outputs, trace, text, place)
 
 
 def _distinct(text: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

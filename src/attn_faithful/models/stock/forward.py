@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attn_faithful._checks import InputError
 from attn_faithful.models.protocol import AttentionModel, at_least_float32, evaluating
 from attn_faithful.models.stock.interface import KEYWORD, Trace, configs_of, projection_of, traced
-from attn_faithful.models.stock.layers import Blocks, computing_in
+from attn_faithful.models.stock.layers import Blocks, computing_in, repeated, taken
 from attn_faithful.models.stock.thread_local import lock_of, overriding
 from attn_faithful.models.supported import check_logits
 
@@ -99,6 +99,30 @@ class StockForward(nn.Module, AttentionModel):
         trace.in_float32 = self.backbone is not None
         with lock_of(self.model), traced(self.configs):
             return self._logits(self.model, inputs, {KEYWORD: trace})
+
+    def continued(
+        self,
+        inputs: dict[str, Tensor],
+        count: int,
+        outputs: Mapping[int, Any],
+        trace: Trace,
+        text: Tensor,
+        place: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (R, C) of some texts, or of one position of each, from the known blocks on.
+
+        Args:
+            inputs: of all texts, (B, T).
+            count: how many blocks are known.
+            outputs: of each stack the output of the last of these blocks.
+            trace: of what comes after them.
+            text: which texts, (R,).
+            place: the one position of each, (R,); None for all.
+        """
+        texts = len(inputs["input_ids"])
+        known = {stack: taken(output, text, texts, place) for stack, output in outputs.items()}
+        with self.blocks.skipping(count, known, trace):
+            return self.run(repeated(inputs, text, place), trace)
 
     def left_to_itself(self, inputs: dict[str, Tensor], outer: Any) -> Tensor:
         """Logits (B, C) of one forward as the user's model has it, under its own attention implementation."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import OneRow, OutputKnownError, Trace
-from attn_faithful.models.stock.layers import Arguments, Forward, linear_layers, patched, repeated, taken
+from attn_faithful.models.stock.layers import Arguments, Forward, linear_layers, patched
 
 Around = Callable[[nn.Module], AbstractContextManager[None]]
 
@@ -105,11 +105,9 @@ class LastBlock:
         Args:
             before: the output of the block before, (B, T, .).
         """
-        steps = self.model.blocks.steps
-        known = {steps[-1].stack: taken(before, self.rows, len(self.rows), self.place)}
+        outputs = {self.model.blocks.steps[-1].stack: before}
         trace = Trace(values={self.one_row.call: lambda: self.one_row.output})
-        with self.model.blocks.skipping(self.step, known, trace):
-            return self.model.run(repeated(self.inputs, self.rows, self.place), trace)
+        return self.model.continued(self.inputs, self.step, outputs, trace, self.rows, self.place)
 
     def _for_the_row(self, module: nn.Module) -> Callable[[Tensor], Tensor]:
         """A layer of queries, run for the row alone; it stands for all others too, which nobody reads."""
