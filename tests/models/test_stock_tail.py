@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
+from attn_faithful.functional.tail import TailUnknownError
 from attn_faithful.models.label_view import label_view
-from attn_faithful.models.protocol import JOINT, Encoded, TailUnknownError
+from attn_faithful.models.protocol import JOINT, Encoded
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.models.stock.tail_nodes import Attended, scaled
 from tests.models.stock_families import build, texts

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
+from attn_faithful.functional.tail import TailUnknownError
 from attn_faithful.models.label_view import label_view
-from attn_faithful.models.protocol import Encoded, TailUnknownError
+from attn_faithful.models.protocol import Encoded
 from attn_faithful.models.words import in_words
 from tests.models.examples import small_batch, small_model
 

@@ -8,8 +8,8 @@ decides is open.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -41,11 +41,10 @@ from attn_faithful.functional.reasons import (
     or_else,
 )
 from attn_faithful.functional.simplices import Simplices
-from attn_faithful.functional.tail import Tail
+from attn_faithful.functional.tail import Tail, TailUnknownError
 from attn_faithful.functional.tail_attack import attack_radius, head_attack, joint_attack
 from attn_faithful.functional.tail_certificates import Certifier, Effort
 from attn_faithful.functional.tail_errors import Chain
-from attn_faithful.models.protocol import TailUnknownError
 from attn_faithful.models.row_decoding import decode_rows
 
 _TEXTS = 8  # whose tails are made at once
@@ -68,6 +67,14 @@ class Heads:
     proved: Tensor
     found: Tensor
     attention: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Heads]) -> Heads:
+        """Those of some texts, then those of others."""
+        columns = {}
+        for field in fields(cls):
+            columns[field.name] = torch.cat([getattr(part, field.name) for part in parts])
+        return cls(**columns)
 
 
 def add_heads(rows: ScoreRows, block: Block, movable: Movable | None, effort: Effort) -> None:
@@ -103,20 +110,18 @@ def _add_searched(rows: ScoreRows, block: Block, effort: Effort) -> None:
     except TailUnknownError:
         _add_nothing(rows, block, NO_TAIL)
         return
-    joined = {}
-    for name in Heads.__dataclass_fields__:
-        joined[name] = torch.cat([getattr(part, name) for part in parts])
-    heads = Heads(**joined)
+    heads = Heads.joined(parts)
     _add(rows, block, heads, [None] * len(block))
 
     own_attention = block.encoded.attention.double()
-    after, change = predictions_under(block, heads.attention[:, None])
-    moved = jsd(heads.attention, own_attention, validate_args=False)  # (B, S)
+    attention = heads.attention.to(own_attention)  # (B, S, T)
+    after, change = predictions_under(block, attention[:, None])
+    moved = jsd(attention, own_attention, validate_args=False)  # (B, S)
     further = {
         "attention_jsd": block.over_slots(moved),
         "output_tvd": change[:, 0],
         "probabilities": after[:, 0],
-        "attention": weights_on_items(heads.attention, block.items),
+        "attention": weights_on_items(attention, block.items),
         "exact": [False] * len(block),
     }
     alternative = VariantColumns("adversarial", variant_name(block, "joint-flip"), heads.joint, further)
@@ -163,14 +168,13 @@ def _exact(movable: Movable) -> tuple[Heads, Reasons]:
 
 
 def _searched(block: Block, texts: Tensor, effort: Effort) -> Heads:
-    """The answers for some texts (R,) of a model whose tail is known."""
+    """The answers for some texts (R,) of a model whose tail is known, on the CPU, where proofs are made."""
     encoded = block.encoded
-    texts = texts.to(encoded.attention.device)
-    tail = encoded.tail_of(texts)
-    attention = encoded.attention[texts].double()  # (R, S, T)
-    items = block.items[texts]
+    tail = encoded.tail_of(texts.to(encoded.attention.device)).to("cpu")
+    attention = encoded.attention.cpu()[texts].double()  # (R, S, T)
+    items = block.items.cpu()[texts]
     simplices = Simplices.of(tail, attention, items)
-    decision = encoded.logits[texts].argmax(-1)  # (R,)
+    decision = encoded.logits.cpu()[texts].argmax(-1)  # (R,)
     joint = joint_attack(tail, simplices, decision)
     radius = attack_radius(tail, simplices, decision, joint)
     found = radius.radius.nan_to_num(nan=1.0)
@@ -186,7 +190,7 @@ def _searched(block: Block, texts: Tensor, effort: Effort) -> Heads:
     flipped = torch.stack([single.flipped for single in singles])
     changed = torch.stack([single.shares for single in singles])  # (R, S, T)
 
-    is_slot = torch.eye(attention.shape[1], dtype=torch.bool, device=attention.device)[:, :, None]
+    is_slot = torch.eye(attention.shape[1], dtype=torch.bool)[:, :, None]
     with_changed = _weights(attention, items, changed)[:, None]
     one_changed = torch.where(is_slot, with_changed, attention[:, None])  # (R, S, S, T)
     all_changed = _weights(attention, items, joint.shares)
@@ -202,7 +206,7 @@ def _searched(block: Block, texts: Tensor, effort: Effort) -> Heads:
         certified=certified.sum(-1).double() / slots,
         flipped=(flipped & changes[:, :-1]).sum(-1).double() / slots,
         joint=of_all,
-        proved=torch.tensor(proved, dtype=torch.float64, device=found.device),
+        proved=torch.tensor(proved, dtype=torch.float64),
         found=found,
         attention=torch.where(of_all[:, None, None], all_changed, attention),
     )
@@ -234,7 +238,7 @@ def _single_heads(
     if len(open_slots):
         attacked = head_attack(tail, _of_slots(simplices, text, open_slots), decision)
         flipped[open_slots] = attacked.flips[0]
-        place = torch.arange(len(open_slots), device=open_slots.device)
+        place = torch.arange(len(open_slots))
         shares[open_slots] = attacked.shares[0, place, place]
     harder = replace(effort, bins=effort.bins[1:])
     certified = certified | certifier.proved_heads(has_item & ~certified & ~flipped, harder)
@@ -260,8 +264,8 @@ def _weights(attention: Tensor, items: Tensor, shares: Tensor) -> Tensor:
 def _changes(block: Block, texts: Tensor, asked: Tensor, decision: Tensor) -> Tensor:
     """Whether the model itself decides otherwise (R, K) under attention (R, K, S, T) of some texts (R,)."""
     encoded = block.encoded
-    rows = asked.flatten(0, 1)
-    text = texts.repeat_interleave(asked.shape[1])
+    rows = asked.flatten(0, 1).to(encoded.attention)
+    text = texts.repeat_interleave(asked.shape[1]).to(rows.device)
     with torch.no_grad():
-        logits = decode_rows(encoded.decode, rows.to(encoded.attention.dtype), text, len(block))
-    return logits.argmax(-1).view(asked.shape[:2]) != decision[:, None]
+        logits = decode_rows(encoded.decode, rows, text, len(block))
+    return logits.cpu().argmax(-1).view(asked.shape[:2]) != decision[:, None]

@@ -17,8 +17,43 @@ from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.activations import CURVES
 
 
+class TailUnknownError(InputError):
+    """What comes after an attention is not known as data, or cannot be bounded; the message says why."""
+
+
 @dataclass(frozen=True)
-class Linear:
+class _OfOne:
+    """A step that reads one earlier value.
+
+    Attributes:
+        of: its number.
+    """
+
+    of: int
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return (self.of,)
+
+
+@dataclass(frozen=True)
+class _OfTwo:
+    """A step that reads two earlier values.
+
+    Attributes:
+        one, other: their numbers.
+    """
+
+    one: int
+    other: int
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return (self.one, self.other)
+
+
+@dataclass(frozen=True)
+class Linear(_OfOne):
     """``W x + b`` of an earlier value x.
 
     Attributes:
@@ -27,20 +62,15 @@ class Linear:
         bias: b, (O,).
     """
 
-    of: int
     weight: Tensor
     bias: Tensor
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        return (self.of,)
 
     def __call__(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(_OfOne):
     """``r (x - mean x) * weight + bias`` with ``r = 1 / sqrt(mean (x - mean x)^2 + eps)``.
 
     Attributes:
@@ -50,15 +80,10 @@ class Norm:
         centred: whether the mean is subtracted (LayerNorm) or not (RMSNorm).
     """
 
-    of: int
     weight: Tensor
     bias: Tensor
     eps: float
     centred: bool = True
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        return (self.of,)
 
     def centre(self, x: Tensor) -> Tensor:
         """``x - mean x``, or x itself."""
@@ -77,7 +102,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class Activation:
+class Activation(_OfOne):
     """A function of each number of an earlier value.
 
     Attributes:
@@ -85,42 +110,23 @@ class Activation:
         name: one of `CURVES`.
     """
 
-    of: int
     name: str
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        return (self.of,)
 
     def __call__(self, x: Tensor) -> Tensor:
         return CURVES[self.name].value(x)
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(_OfTwo):
     """The sum of two earlier values."""
-
-    one: int
-    other: int
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        return (self.one, self.other)
 
     def __call__(self, one: Tensor, other: Tensor) -> Tensor:
         return one + other
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(_OfTwo):
     """The product of two earlier values, number by number: a gate."""
-
-    one: int
-    other: int
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        return (self.one, self.other)
 
     def __call__(self, one: Tensor, other: Tensor) -> Tensor:
         return one * other
@@ -163,25 +169,36 @@ class Tail:
 
     def after(self, vectors: Tensor) -> Tensor:
         """Logits (..., C) of vectors z (..., D)."""
-        made = [vectors]
-        for step in self.steps:
-            sources = [made[number] for number in step.sources]
-            made.append(step(*sources))
-        return made[-1]
+        return last_value(self.steps, vectors)
 
-    def to(self, dtype: torch.dtype) -> Tail:
-        """The same in another precision."""
-        return Tail(self.base.to(dtype), self.values.to(dtype), tuple(_converted(step, dtype) for step in self.steps))
+    def to(self, target: torch.dtype | torch.device | str) -> Tail:
+        """The same in another precision, or on another device."""
+        steps = tuple(_converted(step, target) for step in self.steps)
+        return Tail(self.base.to(target), self.values.to(target), steps)
 
     def rows(self, texts: Tensor) -> Tail:
         """That of some texts (R,)."""
         return replace(self, base=self.base[texts], values=self.values[texts])
 
 
-def _converted(step: Step, dtype: torch.dtype) -> Step:
+def _converted(step: Step, target: torch.dtype | torch.device | str) -> Step:
     if isinstance(step, Linear | Norm):
-        return replace(step, weight=step.weight.to(dtype), bias=step.bias.to(dtype))
+        return replace(step, weight=step.weight.to(target), bias=step.bias.to(target))
     return step
+
+
+def last_value(steps: Sequence[Step], vectors: Tensor) -> Tensor:
+    """What steps make in the end of vectors (..., D); the vectors themselves without steps.
+
+    Example:
+        >>> last_value([Activation(0, "relu"), Sum(0, 1)], torch.tensor([-1.0, 2.0]))
+        tensor([-1.,  4.])
+    """
+    made = [vectors]
+    for step in steps:
+        sources = [made[number] for number in step.sources]
+        made.append(step(*sources))
+    return made[-1]
 
 
 def check_steps(steps: Sequence[Step]) -> None:

@@ -86,13 +86,8 @@ def joint_attack(tail: Tail, simplices: Simplices, decision: Tensor) -> Found:
         >>> joint_attack(tail, simplices, torch.tensor([0])).lead
         tensor([-1.], dtype=torch.float64)
     """
-    problem = _Problem.of(tail, simplices, decision)
-    shares = problem.exact.own.clone()
-    leads = shares.new_zeros(len(shares))
-    flips = torch.zeros_like(leads, dtype=torch.bool)
-    for text, candidates in enumerate(problem.searched(_joint_finalists)):
-        shares[text], leads[text], flips[text] = problem.least(text, candidates[None])
-    return Found(shares, leads, flips)
+    found = _Problem.of(tail, simplices, decision).found(1, _joint_finalists)
+    return Found(found.shares[:, 0], found.lead[:, 0], found.flips[:, 0])
 
 
 def head_attack(tail: Tail, simplices: Simplices, decision: Tensor) -> Found:
@@ -118,14 +113,8 @@ def head_attack(tail: Tail, simplices: Simplices, decision: Tensor) -> Found:
         >>> head_attack(tail, simplices, torch.tensor([0])).shares
         tensor([[[[0., 1.]]]], dtype=torch.float64)
     """
-    problem = _Problem.of(tail, simplices, decision)
     slots = simplices.items.shape[1]
-    shares = problem.exact.own[:, None].repeat(1, slots, 1, 1)  # (B, S, S, T)
-    leads = shares.new_zeros(shares.shape[:2])
-    flips = torch.zeros_like(leads, dtype=torch.bool)
-    for text, candidates in enumerate(problem.searched(_head_finalists)):
-        shares[text], leads[text], flips[text] = problem.least(text, candidates)
-    return Found(shares, leads, flips)
+    return _Problem.of(tail, simplices, decision).found(slots, _head_finalists)
 
 
 def attack_radius(tail: Tail, simplices: Simplices, decision: Tensor, found: Found) -> Radius:
@@ -198,6 +187,15 @@ class _Problem:
             space = self.exact.rows(part).to(self.search_tail.base.dtype, self.search_tail)
             yield from search(space, *(values[part] for values in by_text))
 
+    def found(self, groups: int, finalists: Callable[[Space], Tensor]) -> Found:
+        """Of each group of a text's finalists (B, G, F, S, T) those of least lead, (B, G, ...)."""
+        shares = self.exact.own[:, None].repeat(1, groups, 1, 1)  # (B, G, S, T)
+        leads = shares.new_zeros(shares.shape[:2])
+        flips = torch.zeros_like(leads, dtype=torch.bool)
+        for text, candidates in enumerate(self.searched(finalists)):
+            shares[text], leads[text], flips[text] = self.least(text, candidates)
+        return Found(shares, leads, flips)
+
     def columns(self, text: int) -> Tensor:
         """Which columns (T) are items of any slot of a text."""
         return self.exact.items[text].any(0)
@@ -223,14 +221,14 @@ class _Problem:
 
 
 def _joint_finalists(space: Space) -> Tensor:
-    """Shares (B, F, S, T) among which the least lead is looked for in the end, the model's own first."""
+    """Shares (B, 1, F, S, T) among which the least lead is looked for in the end, the model's own first."""
     own = space.own[:, None]
     if not bool(space.items.any()):
-        return own
+        return own[:, None]
     by_rival = first_least(space.slopes_by_rival())  # (B, C - 1, S)
     guesses = torch.cat([own, space.shares_of(by_rival)], dim=1)
     if space.is_affine or not by_rival.shape[1]:
-        return guesses
+        return guesses[:, None]
     starts = torch.cat([by_rival, _on_the_way(space, by_rival), _one_item(space, by_rival)], dim=1)
     count = min(max(_STARTS, _WEIGHTS // space.weights), _MOST_STARTS)
     index = jumped(space, _best(space, starts, count), _JUMPS)
@@ -241,7 +239,7 @@ def _joint_finalists(space: Space) -> Tensor:
         points = torch.cat([vertices, _sampled(space, count), own], dim=1)
     free = torch.ones(points.shape[1:3], dtype=torch.bool, device=index.device)
     between = settled(space, points, free, _FRANK_WOLFE * count // _STARTS)
-    return torch.cat([guesses, vertices, between], dim=1)
+    return torch.cat([guesses, vertices, between], dim=1)[:, None]
 
 
 def _on_the_way(space: Space, index: Tensor) -> Tensor:

@@ -17,12 +17,10 @@ from attn_faithful._checks import InputError
 from attn_faithful.functional.activations import CURVES
 from attn_faithful.functional.tail import Activation, Linear, Norm, Product, Step, Sum
 from attn_faithful.functional.tail_errors import Chain, ErrorsBelow, Relaxed
-from attn_faithful.functional.tail_forms import UNIT, Form, Sets, largest
+from attn_faithful.functional.tail_forms import OUTWARDS, UNIT, Form, Sets, largest
 from attn_faithful.functional.tail_lengths import Errors, length_range
 from attn_faithful.functional.tail_lines import Lines
 from attn_faithful.functional.tail_tangents import Tangent
-
-_OUTWARDS = 1e-12  # relative, of numbers that a few operations make
 
 
 def lowest_leads(sets: Sets, chain: Chain, margins: Tensor, bins: int = 1, tangents: bool = False) -> Tensor:
@@ -130,12 +128,12 @@ class _Bounds:
             return self._touched(number, step, centred)
         shortest, longest = length_range(centred, self._errors(step))
         # (N,) each
-        lowest = step.scale(longest) * (1 - _OUTWARDS)
-        highest = step.scale(shortest) * (1 + _OUTWARDS)
+        lowest = step.scale(longest) * (1 - OUTWARDS)
+        highest = step.scale(shortest) * (1 + OUTWARDS)
         if self.part is not None:
             start, end = self.part
             width = highest - lowest
-            lowest, highest = lowest + start * width, (lowest + end * width) * (1 + _OUTWARDS)
+            lowest, highest = lowest + start * width, (lowest + end * width) * (1 + OUTWARDS)
             self.part = None  # of the first norm alone
         ends = form.ends
         of_low = lowest[:, None].expand(-1, ends)
@@ -148,7 +146,7 @@ class _Bounds:
         """A norm by its tangent."""
         tangent = Tangent.of(step, centred, self._errors(step))
         self.relaxed.tangents[number] = tangent
-        self.relaxed.errors[number] = tangent.error * step.weight.abs() * (1 + _OUTWARDS)
+        self.relaxed.errors[number] = tangent.error * step.weight.abs() * (1 + OUTWARDS)
         self.relaxed.uncertain.add(number)
         return tangent.form(centred).by_number(step.weight[None]).shifted(step.bias[None])
 
@@ -187,7 +185,7 @@ class _Bounds:
         width_other = (high_other - low_other) / 2 + 2 * UNIT * largest(middle_other)
         error = width_one * width_other
         self.relaxed.gates[number] = (middle_other, middle_one)
-        self.relaxed.errors[number] = error * (1 + _OUTWARDS) + _OUTWARDS
+        self.relaxed.errors[number] = error * (1 + OUTWARDS) + OUTWARDS
         self.relaxed.uncertain.add(number)
         one = self.forms[step.one].by_number(middle_other)
         other = self.forms[step.other].by_number(middle_one)

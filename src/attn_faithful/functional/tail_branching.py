@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attn_faithful.functional.tail import Tail
+from attn_faithful.functional.tail import last_value
 from attn_faithful.functional.tail_bounds import lowest_leads
 from attn_faithful.functional.tail_errors import Chain
-from attn_faithful.functional.tail_forms import Sets
+from attn_faithful.functional.tail_forms import UNIT, Sets, largest
 
 _AT_ONCE = 64  # boxes that are cut in one round, but for the first ones
 _WAIT = 6  # cuts of a box after which tangents are tried again however far behind they were
@@ -115,7 +115,6 @@ class _Search:
         self.sets = sets
         self.chain = chain
         self.margins = margins
-        self.tail = Tail(sets.centre, sets.vertices, tuple(chain.steps))
         self.upper = torch.inf
         self.shares = torch.empty(0)
         self.count = 0
@@ -125,7 +124,7 @@ class _Search:
         shares = boxes.shares
         self.count += len(shares)
         vertices = shares @ self.sets.vertices  # (K, F, V, D)
-        rounding = (shares.shape[-1] + 2) * 2.0**-53 * float(self.sets.vertices.abs().max())
+        rounding = (shares.shape[-1] + 2) * UNIT * largest(self.sets.vertices)
         sets = Sets(self.sets.centre.expand(len(shares), -1), vertices, self.sets.noise + rounding)
         margins = self.margins.expand(len(shares), -1, -1)
         self._look(shares)
@@ -179,4 +178,4 @@ class _Search:
     def _leads(self, shares: Tensor) -> Tensor:
         """The least lead (K,) at shares (K, F, V)."""
         vectors = self.sets.centre + shares.flatten(1) @ self.sets.vertices[0].flatten(0, 1)
-        return (self.tail.after(vectors) @ self.margins.T).amin(-1)
+        return (last_value(self.chain.steps, vectors) @ self.margins.T).amin(-1)

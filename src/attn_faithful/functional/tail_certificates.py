@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful.functional.simplices import Simplices
+from attn_faithful.functional.tail import last_value
 from attn_faithful.functional.tail_bounds import lowest_leads
 from attn_faithful.functional.tail_branching import least_lead
 from attn_faithful.functional.tail_errors import Chain
@@ -60,20 +61,14 @@ class Certifier:
             self.moves.append(moves)
         self.own = torch.stack(own)  # (S, D), what each slot adds
         self.noise = self._rounding()
-        self.margins = margins_of(self._classes(), decision)  # (C - 1, C)
+        classes = last_value(chain.steps, self.origin).shape[-1]
+        self.margins = margins_of(classes, decision)  # (C - 1, C)
 
     def _rounding(self) -> float:
         """What rounding may have added to a number of the sets: of sums over items, then over slots."""
         terms = len(self.moves) + max(len(moves) for moves in self.moves) + 4
         size = largest(self.origin) + sum(largest(moves) for moves in self.moves)
         return terms * UNIT * size
-
-    def _classes(self) -> int:
-        vector = self.origin[None, None]
-        made = [vector]
-        for step in self.chain.steps:
-            made.append(step(*(made[number] for number in step.sources)))
-        return made[-1].shape[-1]
 
     def proved_heads(self, wanted: Tensor, effort: Effort) -> Tensor:
         """Whether no shares at all of a slot, the others keeping theirs, change the decision, (S,) bool.

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from attn_faithful._checks import InputError
-from attn_faithful.functional.tail import Activation, Linear, Norm, Product, Step, check_steps
+from attn_faithful.functional.tail import Activation, Linear, Norm, Product, Step, TailUnknownError, check_steps
 from attn_faithful.functional.tail_forms import UNIT, largest
 from attn_faithful.functional.tail_tangents import Tangent
 
@@ -25,8 +24,9 @@ class Chain:
         row_sums, column_sums: of a linear step's absolute weights the largest sum, by the number of its value.
 
     Raises:
-        InputError: see `check_steps`; or values of two norms meet of which neither lies below the other, so that their
-            ends would be mixed up.
+        InputError: see `check_steps`.
+        TailUnknownError: values of two norms meet of which neither lies below the other, so that their ends would be
+            mixed up.
 
     Example:
         >>> len(Chain([Activation(0, "tanh")]).steps)
@@ -49,7 +49,7 @@ class Chain:
             below = max((norms[source] for source in step.sources), key=len)
             for source in step.sources:
                 if below[: len(norms[source])] != norms[source]:
-                    raise InputError(
+                    raise TailUnknownError(
                         f"Step {number - 1} after the attention joins two norms; such a tail is not bounded."
                     )
             if isinstance(step, Norm):

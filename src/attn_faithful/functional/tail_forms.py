@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 UNIT = 2.0**-53  # of rounding in float64
+OUTWARDS = 1e-12  # relative, of numbers that a few operations make
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful.functional.activations import Curve
-from attn_faithful.functional.tail_forms import largest
+from attn_faithful.functional.tail_forms import OUTWARDS, largest
 
 _POINTS = 24  # of an interval at which a smooth activation is looked at
-_OUTWARDS = 1e-12  # relative, of numbers that a few operations make
 
 
 @dataclass(frozen=True)
@@ -51,5 +50,5 @@ class Lines:
         for height in heights[1:]:
             top = torch.maximum(top, height)
             bottom = torch.minimum(bottom, height)
-        rounding = _OUTWARDS * (1 + largest(top) + largest(bottom) + largest(end))
+        rounding = OUTWARDS * (1 + largest(top) + largest(bottom) + largest(end))
         return cls(slope, (top + bottom) / 2, (top - bottom) / 2 + between + rounding)

@@ -6,6 +6,7 @@ points and texts, go through the tail in one batch. No text's move depends on an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -152,25 +153,15 @@ class Space:
         return max(1, _CELLS // max(slots * width, *widths, 1))
 
 
+Moves = Callable[[Space, Tensor, Tensor], tuple[Tensor, Tensor]]  # vertices, leads -> targets of slots and their gains
+
+
 def jumped(space: Space, index: Tensor, rounds: int) -> Tensor:
     """Vertices (B, K, S) after rounds in which slots jump to the item that the slopes name.
 
     Of the slots that promise most, as many jump at once as leave the decision the least lead.
     """
-    least = space.leads_at_vertices(index)
-    for _ in range(rounds):
-        slopes = space.slopes(space.at_vertices(index))  # (B, K, S, T)
-        target = first_least(slopes)  # (B, K, S)
-        before = slopes.gather(3, index[..., None])[..., 0]
-        after = slopes.gather(3, target[..., None])[..., 0]
-        gain = torch.where(target == index, 0.0, before - after)
-        improved, found = _together(space, index, target, gain)
-        gains = found < least
-        if not bool(gains.any()):
-            break
-        index = torch.where(gains[..., None], improved, index)
-        least = torch.where(gains, found, least)
-    return index
+    return _ascended(space, index, rounds, _promised)
 
 
 def swapped(space: Space, index: Tensor, rounds: int) -> Tensor:
@@ -178,21 +169,14 @@ def swapped(space: Space, index: Tensor, rounds: int) -> Tensor:
 
     The best move of each slot counts; of the slots that gain most, as many move at once as is best.
     """
-    slots, items = space.items.shape[1:]
-    asked = min(_ASKED, slots * items)
+    return _ascended(space, index, rounds, _asked_for)
+
+
+def _ascended(space: Space, index: Tensor, rounds: int, moves: Moves) -> Tensor:
+    """Vertices (B, K, S) after rounds of moves, as long as they gain."""
     least = space.leads_at_vertices(index)
     for _ in range(rounds):
-        slopes = space.slopes(space.at_vertices(index))  # (B, K, S, T)
-        change = slopes - slopes.gather(3, index[..., None]).nan_to_num(posinf=0.0)
-        move = change.flatten(2).topk(asked, largest=False).indices  # (B, K, A)
-        candidates = index[:, :, None].repeat(1, 1, asked, 1)  # (B, K, A, S)
-        candidates.scatter_(3, (move // items)[..., None], (move % items)[..., None])
-        asked_leads = space.leads_at_vertices(candidates.flatten(1, 2)).view_as(move).to(slopes)
-        leads = torch.full_like(slopes, torch.inf).flatten(2).scatter(2, move, asked_leads)
-        leads = leads.view_as(slopes).masked_fill(~space.items[:, None], torch.inf)
-        target = first_least(leads)  # (B, K, S)
-        gain = least[..., None] - leads.gather(3, target[..., None])[..., 0]
-        target = torch.where(gain > 0, target, index)
+        target, gain = moves(space, index, least)
         improved, found = _together(space, index, target, gain)
         gains = found < least
         if not bool(gains.any()):
@@ -200,6 +184,32 @@ def swapped(space: Space, index: Tensor, rounds: int) -> Tensor:
         index = torch.where(gains[..., None], improved, index)
         least = torch.where(gains, found, least)
     return index
+
+
+def _promised(space: Space, index: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
+    """The item (B, K, S) that the slopes name in each slot, and what they promise of it."""
+    slopes = space.slopes(space.at_vertices(index))  # (B, K, S, T)
+    target = first_least(slopes)
+    before = slopes.gather(3, index[..., None])[..., 0]
+    after = slopes.gather(3, target[..., None])[..., 0]
+    return target, torch.where(target == index, 0.0, before - after)
+
+
+def _asked_for(space: Space, index: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
+    """The best single move (B, K, S) of each slot among those that are asked, and what it gains."""
+    slots, items = space.items.shape[1:]
+    asked = min(_ASKED, slots * items)
+    slopes = space.slopes(space.at_vertices(index))  # (B, K, S, T)
+    change = slopes - slopes.gather(3, index[..., None]).nan_to_num(posinf=0.0)
+    move = change.flatten(2).topk(asked, largest=False).indices  # (B, K, A)
+    candidates = index[:, :, None].repeat(1, 1, asked, 1)  # (B, K, A, S)
+    candidates.scatter_(3, (move // items)[..., None], (move % items)[..., None])
+    asked_leads = space.leads_at_vertices(candidates.flatten(1, 2)).view_as(move).to(slopes)
+    leads = torch.full_like(slopes, torch.inf).flatten(2).scatter(2, move, asked_leads)
+    leads = leads.view_as(slopes).masked_fill(~space.items[:, None], torch.inf)
+    target = first_least(leads)  # (B, K, S)
+    gain = least[..., None] - leads.gather(3, target[..., None])[..., 0]
+    return torch.where(gain > 0, target, index), gain
 
 
 def _together(space: Space, index: Tensor, target: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:

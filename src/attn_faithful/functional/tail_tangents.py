@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 
 from attn_faithful.functional.tail import Norm
-from attn_faithful.functional.tail_forms import UNIT, Form, largest
+from attn_faithful.functional.tail_forms import OUTWARDS, UNIT, Form, largest
 from attn_faithful.functional.tail_lengths import Errors, length_range
-
-_OUTWARDS = 1e-12  # relative, of numbers that a few operations make
 
 
 @dataclass(frozen=True)
@@ -73,13 +71,13 @@ class Tangent:
         by_move = (most.square() * reach / width**0.5)[:, None] * farthest
         by_place = (most**3 * reach.square() / width)[:, None] * size
         added = scale[:, None] * (size + at.abs()) + (scale.square() * longest / width**0.5)[:, None] * at.abs()
-        return cls(at, scale, pull, constant, (by_move + by_place) * (1 + _OUTWARDS) + _OUTWARDS * added)
+        return cls(at, scale, pull, constant, (by_move + by_place) * (1 + OUTWARDS) + OUTWARDS * added)
 
     @property
     def size(self) -> float:
         """The largest sum of a row's absolute numbers in the matrix of the tangent."""
         of_sets = self.scale + self.pull * self.at.abs().sum(-1) * self.at.abs().amax(-1)
-        return largest(of_sets) * (1 + _OUTWARDS)
+        return largest(of_sets) * (1 + OUTWARDS)
 
     def matrix_times(self, values: Tensor) -> Tensor:
         """``scale x - pull (at . x) at`` of values x (N or 1, ..., D)."""

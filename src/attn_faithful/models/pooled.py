@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attn_faithful import _auto
 from attn_faithful._checks import InputError, check_choice, check_shape
-from attn_faithful.functional.tail import Activation, Linear, Tail
+from attn_faithful.functional.tail import Activation, Linear, Tail, TailUnknownError
 from attn_faithful.models.attention import Attention
 from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier, looked_up
 from attn_faithful.models.configuration import AttentionClassifierConfig
@@ -20,7 +20,6 @@ from attn_faithful.models.protocol import (
     Affine,
     Batch,
     Encoded,
-    TailUnknownError,
     at_least_float32,
     check_alternatives,
     evaluating,

@@ -13,17 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.tail import Tail, check_steps
+from attn_faithful.functional.tail import Tail, TailUnknownError, check_steps
 
 Batch = Mapping[str, Tensor]
 
 JOINT = "joint"  # the site of all layers of a stock model at once
 AMONG_CANDIDATES = "Logits of classes that are no candidates are -inf, which follows from no attention."
 QUERIES = ("auto", "token", "mean", "all")  # whose rows of a stock model's attention are its slots
-
-
-class TailUnknownError(InputError):
-    """What comes after the attention of a site is not known as data; the message says why."""
 
 
 @dataclass(frozen=True)

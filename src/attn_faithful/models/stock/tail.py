@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn_faithful.functional.tail import Tail
-from attn_faithful.models.protocol import TailUnknownError
+from attn_faithful.functional.tail import Tail, TailUnknownError
 from attn_faithful.models.stock.decoder import Decoder
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.slots import Slots
