@@ -13,13 +13,10 @@ from attn_faithful.functional.readout import flipped, lead
 from attn_faithful.functional.simplices import Simplices
 from attn_faithful.functional.tail import Activation, Linear, Norm, Sum, Tail
 from attn_faithful.functional.tail_attack import attack_radius, head_attack, joint_attack
-from tests.properties import made
+from tests.properties import made, tails
 from tests.properties.made import checked
+from tests.properties.tails import drawn
 from tests.reference import tail_attack as slow
-
-
-def drawn(generator, *shape):
-    return torch.from_numpy(generator.standard_normal(shape))
 
 
 def small_steps(generator, width=4, hidden=8, classes=2, spread=1.0):
@@ -42,21 +39,6 @@ def small_steps(generator, width=4, hidden=8, classes=2, spread=1.0):
         Activation(7, "tanh"),
         linear(8, classes, width),
     )
-
-
-def as_arrays(steps):
-    """The same steps as the slow reference reads them."""
-    found = []
-    for step in steps:
-        if isinstance(step, Linear):
-            found.append(("linear", step.of, step.weight.numpy(), step.bias.numpy()))
-        elif isinstance(step, Norm):
-            found.append(("norm", step.of, step.weight.numpy(), step.bias.numpy(), step.eps))
-        elif isinstance(step, Activation):
-            found.append((step.name, step.of))
-        else:
-            found.append(("sum", step.one, step.other))
-    return found
 
 
 def problem(generator, steps, texts=4, slots=2, items=4, width=4, holes=False):
@@ -104,7 +86,7 @@ def test_the_joint_attack_finds_the_least_lead_of_a_dense_grid(items, cuts):
     expected = []
     for text in range(10):
         origin, moves = simplices.origin[text].numpy(), simplices.moves[text].numpy()
-        expected.append(slow.least_lead(as_arrays(tail.steps), origin, moves, int(decision[text]), cuts))
+        expected.append(slow.least_lead(tails.as_arrays(tail.steps), origin, moves, int(decision[text]), cuts))
     behind = found.lead.numpy() - np.array(expected)
     assert (behind < 1e-3).mean() >= 0.8  # a search: it may miss some, as the norm of four numbers bends strongly
 

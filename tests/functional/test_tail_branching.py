@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from mpmath import mp
 
-from attn_faithful.functional.tail import Activation, Linear, Norm
+from attn_faithful.functional.tail import Activation, Norm
 from attn_faithful.functional.tail_bounds import lowest_leads
 from attn_faithful.functional.tail_branching import least_lead
 from attn_faithful.functional.tail_errors import Chain
@@ -23,21 +23,6 @@ from tests.reference import tail_bounds as slow
 LEAD = torch.tensor([[1.0, -1.0]]).double()
 
 
-def as_arrays(steps):
-    """The same steps as the slow reference reads them."""
-    found = []
-    for step in steps:
-        if isinstance(step, Linear):
-            found.append(("linear", step.of, step.weight.numpy(), step.bias.numpy()))
-        elif isinstance(step, Norm):
-            found.append(("norm", step.of, step.weight.numpy(), step.bias.numpy(), step.eps))
-        elif isinstance(step, Activation):
-            found.append((step.name, step.of))
-        else:
-            found.append(("sum", step.one, step.other))
-    return found
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3, 5])
 def test_two_heads_of_three_items_end_at_the_least_lead_of_a_dense_grid(seed):
     generator = np.random.default_rng(seed)
@@ -45,7 +30,7 @@ def test_two_heads_of_three_items_end_at_the_least_lead_of_a_dense_grid(seed):
     sets = Sets(2 * drawn(generator, 1, 8), 0.5 * drawn(generator, 1, 2, 3, 8))
     least = least_lead(sets, Chain(steps), LEAD, 4000, gap=5e-7)
     assert least.upper - least.lower <= 5e-7
-    expected = dense.refined_least_lead(as_arrays(steps), sets.centre[0].numpy(), sets.vertices[0].numpy(), 0, 12)
+    expected = dense.refined_least_lead(tails.as_arrays(steps), sets.centre[0].numpy(), sets.vertices[0].numpy(), 0, 12)
     assert least.upper == pytest.approx(expected, abs=1e-6)
     assert least.lower <= expected + 1e-12
     at_shares = slow.lead(steps, sets.centre[0], sets.vertices[0], least.shares, LEAD[0])

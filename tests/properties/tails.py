@@ -194,3 +194,18 @@ def _improved(sets, steps, margins, best):
     )  # (N, R, K)
     place = of_tried.nan_to_num(nan=float("inf")).argmin(-1)[..., None, None, None]
     return tried.gather(2, place.expand(-1, -1, 1, groups, items))[:, :, 0]
+
+
+def as_arrays(steps):
+    """The same steps as the slow reference reads them."""
+    found = []
+    for step in steps:
+        if isinstance(step, Linear):
+            found.append(("linear", step.of, step.weight.numpy(), step.bias.numpy()))
+        elif isinstance(step, Norm):
+            found.append(("norm", step.of, step.weight.numpy(), step.bias.numpy(), step.eps))
+        elif isinstance(step, Activation):
+            found.append((step.name, step.of))
+        else:
+            found.append(("sum", step.one, step.other))
+    return found
