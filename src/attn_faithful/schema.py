@@ -46,7 +46,7 @@ TABLES: dict[str, dict[str, str]] = {
     "variants": {
         "example": "id of the example",
         "site": "where in the model the attention is",
-        "slot": "which attention distribution of the site",
+        "slot": "which attention distribution of the site; of the alternative head-flip the one that was changed",
         "test": "name of the evaluator",
         "variant": "which alternative: objective and seed of a twin, the method and rank of an adversary",
         "attention_jsd": "JSD between the alternative's attention and the model's, nats, 0 to ln 2",

@@ -7,24 +7,49 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from attn_faithful.evaluators.adversarial_heads import add_heads
 from attn_faithful.evaluators.base import Block
 from attn_faithful.evaluators.movable_attention import movable_of
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.tail_certificates import Effort
-from tests.evaluators.blocks import keeping, random_block
-from tests.evaluators.test_adversarial import values, variants
-from tests.models.stock_families import texts
+from attn_faithful.models.stock.model import StockModel
+from tests.evaluators.blocks import keeping, random_block, values
+from tests.evaluators.test_adversarial import variants
+from tests.models.stock_families import build, texts
 from tests.models.test_stock_tail import last_layer, stock
 
 NAMES = ("head_certified", "head_flipped", "head_open", "joint_flip", "certified_radius", "attack_radius")
 
 
+def by_slot(rows: ScoreRows, metric: str) -> dict[str, list[float]]:
+    """example -> the value of each slot, or of all together."""
+    found: dict[str, list[float]] = {}
+    columns = (rows.scores[name] for name in ("example", "slot", "metric", "value"))
+    for example, slot, name, value in zip(*columns, strict=True):
+        if name == metric:
+            of_example = found.setdefault(example, [])
+            assert slot == len(of_example)
+            of_example.append(value)
+    return found
+
+
+def means(rows: ScoreRows) -> dict[str, dict[str, float]]:
+    """metric -> example -> the mean over its slots that are defined, as tables show it."""
+    found: dict[str, dict[str, float]] = {}
+    for name in NAMES:
+        of_metric = found.setdefault(name, {})
+        for example, slots in by_slot(rows, name).items():
+            defined = [value for value in slots if not math.isnan(value)]
+            of_metric[example] = sum(defined) / len(defined)
+    return found
+
+
 def answers(block: Block, effort: Effort | None = None) -> dict[str, dict[str, float]]:
     rows = ScoreRows()
     add_heads(rows, block, movable_of(block), effort or Effort())
-    return {name: values(rows, name)[0] for name in NAMES}
+    return means(rows)
 
 
 def through_the_tail(block: Block) -> Block:
@@ -133,13 +158,14 @@ def test_what_is_said_of_a_transformer_is_true_of_it(family):
     block = block_of(family)
     rows = ScoreRows()
     add_heads(rows, block, None, Effort())
-    found = {name: values(rows, name)[0] for name in NAMES}
+    found = means(rows)
+    certified = by_slot(rows, "head_certified")
     slots = block.encoded.attention.shape[1]
     for row, example in enumerate(block.example):
         own = int(block.encoded.logits[row].argmax())
         assert found["certified_radius"][example] <= found["attack_radius"][example]
-        if found["head_certified"][example] == 1:
-            for slot in range(slots):
+        for slot, proved in enumerate(certified[example]):
+            if proved:
                 assert (decisions(block, row, anything(block, row, [slot], 1.0)) == own).all()
         every = list(range(slots))
         radius = found["certified_radius"][example]
@@ -152,6 +178,53 @@ def test_what_is_said_of_a_transformer_is_true_of_it(family):
         place = block.example.index(example)
         assert int(torch.tensor(row["probabilities"]).argmax()) != int(block.encoded.logits[place].argmax())
     assert any(found["head_certified"].values())
+
+
+def flipped_block() -> Block:
+    """Texts of a BERT of large weights, of whose heads some flip the decision alone."""
+    model = StockModel(build("bert", initializer_range=0.6).double())
+    with torch.no_grad():
+        encoded = last_layer(model, texts((9, 6, 4)))
+    return Block(["a", "b", "c"], ["a", "b", "c"], 0, "layer", encoded)
+
+
+def test_the_first_head_that_flips_is_kept_with_the_attention_of_all():
+    block = flipped_block()
+    rows = ScoreRows()
+    add_heads(rows, block, None, Effort())
+    flipped = by_slot(rows, "head_flipped")
+    changed = {row["example"]: row for row in variants(rows, "head-flip")}
+    assert set(changed) == {example for example, slots in flipped.items() if any(slots)}
+    assert changed
+    assert {row["slot"] for row in changed.values()} != {0}
+    for example, row in changed.items():
+        place = block.example.index(example)
+        assert row["slot"] == flipped[example].index(1)
+        items = block.items[place]
+        own = block.encoded.attention[place].double()
+        attention = own.clone()
+        attention[items] = torch.tensor(row["attention"], dtype=torch.float64)
+        differs = (attention - own).abs().amax(-1) > 1e-9
+        assert differs.nonzero()[:, 0].tolist() == [row["slot"]]
+        assert attention.sum(-1) == pytest.approx(own.sum(-1))
+        own_decision = int(block.encoded.logits[place].argmax())
+        assert int(decisions(block, place, attention[None])[0]) != own_decision
+        assert int(torch.tensor(row["probabilities"]).argmax()) != own_decision
+
+
+def test_a_head_without_an_item_is_undefined_and_in_no_share():
+    block = block_of("BERT")
+    allowed = block.encoded.allowed.clone()
+    allowed[1, 2] = False
+    emptied = replace(block, encoded=replace(block.encoded, allowed=allowed))
+    rows = ScoreRows()
+    add_heads(rows, emptied, None, Effort())
+    for name in ("head_certified", "head_flipped", "head_open"):
+        slots = by_slot(rows, name)
+        assert [place for place, value in enumerate(slots["b"]) if math.isnan(value)] == [2]
+        assert not any(map(math.isnan, slots["a"] + slots["c"]))
+    assert values(rows, "joint_flip")[1]["b"] is None
+    assert sum(means(rows)[name]["b"] for name in NAMES[:3]) == pytest.approx(1)
 
 
 def test_a_text_has_the_same_answers_alone():
@@ -171,7 +244,38 @@ def test_other_layers_say_that_it_is_not_known(place):
     for name in NAMES:
         found, reasons = values(rows, name)
         assert all(math.isnan(value) for value in found.values())
-        assert set(reasons.values()) == {"not known what follows the attention"}
+        assert set(reasons.values()) == {
+            "not known what follows the attention: BertForSequenceClassification, not the last layer alone"
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("bart", "BartForSequenceClassification, an encoder with a decoder"),
+        ("t5", "T5ForSequenceClassification, an encoder with a decoder"),
+    ],
+)
+def test_a_model_that_is_not_understood_is_named(name, why):
+    model = StockModel(build(name).double())
+    with torch.no_grad():
+        encoded = last_layer(model, texts((9, 6, 4)))
+    rows = ScoreRows()
+    add_heads(rows, Block(["a", "b", "c"], ["a", "b", "c"], 0, "layer", encoded), None, Effort())
+    _, reasons = values(rows, "head_certified")
+    assert set(reasons.values()) == {f"not known what follows the attention: {why}"}
+
+
+def test_a_function_that_is_not_understood_is_named():
+    bert = build("distilbert").double()
+    bert.pre_classifier = nn.Sequential(bert.pre_classifier, nn.Softmax(-1))
+    with torch.no_grad():
+        encoded = last_layer(StockModel(bert), texts((9, 6, 4)))
+    rows = ScoreRows()
+    add_heads(rows, Block(["a", "b", "c"], ["a", "b", "c"], 0, "layer", encoded), None, Effort())
+    _, reasons = values(rows, "joint_flip")
+    named = "DistilBertForSequenceClassification, the function softmax"
+    assert set(reasons.values()) == {f"not known what follows the attention: {named}"}
 
 
 def test_a_control_is_not_searched_and_several_labels_are_not_one_decision():

@@ -8,7 +8,7 @@ decides is open.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -23,10 +23,10 @@ from attn_faithful.evaluators.adversarial_metrics import (
     HEADS,
     JOINT_FLIP,
 )
-from attn_faithful.evaluators.base import Block
+from attn_faithful.evaluators.base import Block, MetricSpec
 from attn_faithful.evaluators.movable_attention import Movable
 from attn_faithful.evaluators.predictions import predictions_under, variant_name, weights_on_items
-from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows, VariantColumns
+from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows, VariantColumns, is_defined
 from attn_faithful.functional.divergences import jsd
 from attn_faithful.functional.flip_distance import flip_distance
 from attn_faithful.functional.readout import decided, leads, total
@@ -55,10 +55,13 @@ class Heads:
     """What attention can change, of B texts.
 
     Attributes:
-        certified, flipped: share of the slots, (B,); the others are open.
+        certified: of which slots it is proved that none of their attention changes the decision, (B, S) bool.
+        flipped: of which slots an attention was found that does, (B, S) bool; the others are open.
         joint: whether attention of all slots together was found that changes the decision, (B,) bool.
         proved, found: (B,), between which the largest radius lies at which no mixture changes the decision.
-        attention: (B, S, T), the one found; the model's own where none was.
+        one_changed: attention (B, S, T) of which the first flipped slot's is the one found; the model's own where no
+            slot is flipped.
+        all_changed: attention (B, S, T) of all slots together that was found; the model's own where none was.
     """
 
     certified: Tensor
@@ -66,7 +69,8 @@ class Heads:
     joint: Tensor
     proved: Tensor
     found: Tensor
-    attention: Tensor
+    one_changed: Tensor
+    all_changed: Tensor
 
     @classmethod
     def joined(cls, parts: Sequence[Heads]) -> Heads:
@@ -107,25 +111,39 @@ def _add_searched(rows: ScoreRows, block: Block, effort: Effort) -> None:
     """The answers for a model whose tail is known; the attention that changes a decision is kept as an alternative."""
     try:
         parts = [_searched(block, texts, effort) for texts in _parts(len(block))]
-    except TailUnknownError:
-        _add_nothing(rows, block, NO_TAIL)
+    except TailUnknownError as error:
+        _add_nothing(rows, block, f"{NO_TAIL}: {error.why}")
         return
     heads = Heads.joined(parts)
     _add(rows, block, heads, [None] * len(block))
+    of_one = _variant(block, "head-flip", heads.flipped.any(-1), heads.one_changed, heads.flipped.int().argmax(-1))
+    of_all = _variant(block, "joint-flip", heads.joint, heads.all_changed, torch.zeros(len(block), dtype=torch.int64))
+    rows.add_variants(block, [of_one, of_all])
 
+
+def _variant(block: Block, name: str, exists: Tensor, attention: Tensor, slot: Tensor) -> VariantColumns:
+    """An attention (B, S, T) that changes decisions as an alternative, of the texts that have one.
+
+    Args:
+        block: the texts.
+        name: of the alternative.
+        exists: which texts have it, (B,) bool.
+        attention: of all slots.
+        slot: which one of them was changed, (B,); 0 for all.
+    """
     own_attention = block.encoded.attention.double()
-    attention = heads.attention.to(own_attention)  # (B, S, T)
+    attention = attention.to(own_attention)
     after, change = predictions_under(block, attention[:, None])
     moved = jsd(attention, own_attention, validate_args=False)  # (B, S)
     further = {
+        "slot": slot,
         "attention_jsd": block.over_slots(moved),
         "output_tvd": change[:, 0],
         "probabilities": after[:, 0],
         "attention": weights_on_items(attention, block.items),
         "exact": [False] * len(block),
     }
-    alternative = VariantColumns("adversarial", variant_name(block, "joint-flip"), heads.joint, further)
-    rows.add_variants(block, [alternative])
+    return VariantColumns("adversarial", variant_name(block, name), exists, further)
 
 
 def _parts(texts: int) -> Iterator[Tensor]:
@@ -133,21 +151,33 @@ def _parts(texts: int) -> Iterator[Tensor]:
 
 
 def _add(rows: ScoreRows, block: Block, heads: Heads, unknown: Reasons) -> None:
-    no_item = ~block.items.flatten(1).any(1)
-    reasons = or_else(first_reasons({NO_TOKEN: no_item}), unknown)
-    values = {
+    """Add the numbers of each slot, 0 or 1 and NaN for one without an item, then those of all together."""
+    has_item = block.items.any(-1)  # (B, S)
+    slots = has_item.shape[1]
+    of_texts = or_else(first_reasons({NO_TOKEN: ~has_item.any(-1)}), unknown)
+    of_their_texts = [reason for reason in of_texts for _ in range(slots)]
+    of_slots = or_else(first_reasons({NO_TOKEN: ~has_item.flatten()}), of_their_texts)
+    by_slot = {
         HEAD_CERTIFIED: heads.certified,
         HEAD_FLIPPED: heads.flipped,
-        HEAD_OPEN: 1 - heads.certified - heads.flipped,
-        JOINT_FLIP: heads.joint.double(),
+        HEAD_OPEN: ~heads.certified & ~heads.flipped,
+    }
+    together = {
+        JOINT_FLIP: heads.joint,
         CERTIFIED_RADIUS: heads.proved,
         ATTACK_RADIUS: heads.found,
     }
-    undefined = torch.tensor([reason is not None for reason in reasons], device=heads.certified.device)
+    rows.add_columns(block, _columns(by_slot, of_slots))
+    rows.add_columns(block, _columns(together, of_texts))
+
+
+def _columns(values: Mapping[MetricSpec, Tensor], reasons: Reasons) -> list[ScoreColumn]:
+    """Metrics that are undefined for the same reasons, an entry a value."""
     columns = []
     for metric, column in values.items():
-        columns.append(ScoreColumn(metric.name, column.masked_fill(undefined, math.nan), reasons))
-    rows.add_columns(block, columns)
+        undefined = ~is_defined(reasons).to(column.device).view(column.shape)
+        columns.append(ScoreColumn(metric.name, column.double().masked_fill(undefined, math.nan), reasons))
+    return columns
 
 
 def _exact(movable: Movable) -> tuple[Heads, Reasons]:
@@ -163,8 +193,9 @@ def _exact(movable: Movable) -> tuple[Heads, Reasons]:
     radius = torch.where(others & (least < own), own / (own - least), 1.0)  # (B, C)
     radius = radius.amin(-1).clamp(0, 1).masked_fill(proof, 1.0)
     unknown = [reason if reason in (NO_TOKEN, NAN_SCORES) else None for reason in nearest.reason]
-    certified = proof.double()
-    return Heads(certified, 1 - certified, ~proof, radius, radius, movable.shares[:, None]), unknown
+    by_slot = proof[:, None]  # (B, 1)
+    own_shares = movable.shares[:, None]  # (B, 1, T)
+    return Heads(by_slot, ~by_slot, ~proof, radius, radius, own_shares, own_shares), unknown
 
 
 def _searched(block: Block, texts: Tensor, effort: Effort) -> Heads:
@@ -199,16 +230,18 @@ def _searched(block: Block, texts: Tensor, effort: Effort) -> Heads:
     all_changed = torch.where(by_line[:, None, None], on_line, all_changed)
     asked = torch.cat([one_changed, all_changed[:, None]], dim=1)  # (R, S + 1, S, T)
     changes = _changes(block, texts, asked, decision)  # (R, S + 1)
-    of_all = changes[:, -1]
-
-    slots = items.any(-1).sum(-1).clamp(min=1)  # (R,)
+    of_one = flipped & changes[:, :-1]  # (R, S)
+    of_all = changes[:, -1]  # (R,)
+    first = of_one.int().argmax(-1)  # (R,)
+    first_changed = one_changed[torch.arange(len(texts)), first]  # (R, S, T)
     return Heads(
-        certified=certified.sum(-1).double() / slots,
-        flipped=(flipped & changes[:, :-1]).sum(-1).double() / slots,
+        certified=certified,
+        flipped=of_one,
         joint=of_all,
         proved=torch.tensor(proved, dtype=torch.float64),
         found=found,
-        attention=torch.where(of_all[:, None, None], all_changed, attention),
+        one_changed=torch.where(of_one.any(-1)[:, None, None], first_changed, attention),
+        all_changed=torch.where(of_all[:, None, None], all_changed, attention),
     )
 
 

@@ -62,7 +62,8 @@ class VariantColumns:
         test: name of the test.
         variant: which alternative it is.
         exists: (B,) bool: which examples have it; the others have no row.
-        columns: further columns of the table "variants" -> an entry an example, in a tensor (B, ...) or a list.
+        columns: further columns of the table "variants" -> an entry an example, in a tensor (B, ...) or a list; "slot"
+            is 0 where it is not among them.
     """
 
     test: str

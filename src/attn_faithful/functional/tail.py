@@ -18,7 +18,20 @@ from attn_faithful.functional.activations import CURVES
 
 
 class TailUnknownError(InputError):
-    """What comes after an attention is not known as data, or cannot be bounded; the message says why."""
+    """What comes after an attention is not known as data, or cannot be bounded.
+
+    Args:
+        message: why.
+        why: the same in a few words, for tables; None for the message.
+
+    Example:
+        >>> TailUnknownError("MyModel: the function sort after the attention is not understood.", "MyModel, sort").why
+        'MyModel, sort'
+    """
+
+    def __init__(self, message: str, why: str | None = None) -> None:
+        super().__init__(message)
+        self.why = message if why is None else why
 
 
 @dataclass(frozen=True)

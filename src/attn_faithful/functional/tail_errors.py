@@ -50,7 +50,8 @@ class Chain:
             for source in step.sources:
                 if below[: len(norms[source])] != norms[source]:
                     raise TailUnknownError(
-                        f"Step {number - 1} after the attention joins two norms; such a tail is not bounded."
+                        f"Step {number - 1} after the attention joins two norms; such a tail is not bounded.",
+                        "two norms are joined",
                     )
             if isinstance(step, Norm):
                 below = (*below, number)

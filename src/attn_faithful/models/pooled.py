@@ -295,7 +295,7 @@ class AttentionClassifier(EmbeddingClassifier):
         @torch.no_grad()
         def tail(texts: Tensor) -> Tail:
             if candidates is not None:
-                raise TailUnknownError(AMONG_CANDIDATES)
+                raise TailUnknownError(AMONG_CANDIDATES, "some classes are no candidates")
             query_of_texts = None if query is None else query[texts].double()
             of_token, of_query, _ = self.readout.parts(states[texts].double(), query_of_texts)  # (R, T, M), (R, 1, M)
             output = self.readout.output

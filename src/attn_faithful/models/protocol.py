@@ -47,7 +47,7 @@ class Affine:
         """
         bias = self.bias[texts].detach().double()  # (R, C)
         if bool(bias.isneginf().any()):
-            raise TailUnknownError(AMONG_CANDIDATES)
+            raise TailUnknownError(AMONG_CANDIDATES, "some classes are no candidates")
         return Tail(bias, self.token_logits[texts, None].detach().double(), ())
 
 
@@ -105,7 +105,9 @@ class Encoded:
         elif self.tail is not None:
             tail = self.tail(texts)
         else:
-            raise TailUnknownError("What comes after the attention is not known as data, only by decode.")
+            raise TailUnknownError(
+                "What comes after the attention is not known as data, only by decode.", "the model has decode alone"
+            )
         check_steps(tail.steps)
         if not bool(tail.base.isfinite().all() and tail.values.isfinite().all()):
             raise InputError(

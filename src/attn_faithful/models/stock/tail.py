@@ -38,9 +38,12 @@ class StockTail:
         logits = self._rest(traced, given, texts)
         last = traced.node_of(logits)
         if last is None:
-            raise self._unknown("its logits do not follow from the attention by functions of torch that can be traced")
+            raise self._unknown(
+                "its logits do not follow from the attention by functions of torch that can be traced",
+                "its logits cannot be traced",
+            )
         if isinstance(last, Unknown):
-            raise self._unknown(f"{last.cause} after the attention is not understood")
+            raise self._unknown(f"{last.cause} after the attention is not understood", last.cause)
         starts, steps = in_order(last)
         fixed = given[:, 0].double()  # (R, H, V)
         fixed[:, slots.heads] = 0
@@ -61,10 +64,20 @@ class StockTail:
         if self.decoder.place is None:
             raise self._unknown(
                 "only at its last layer, and where its classifier reads one token whose row makes the slots, is what "
-                "comes after the attention known as data"
+                "comes after the attention known as data",
+                self._why_not_one_row(),
             )
         if model.backbone is not None:
-            raise self._unknown(f"its blocks compute in {model.backbone}; leave dtype out")
+            raise self._unknown(f"its blocks compute in {model.backbone}; leave dtype out", "blocks in half precision")
+
+    def _why_not_one_row(self) -> str:
+        probe = self.decoder.model.probe
+        if any(probe.encoder):
+            return "an encoder with a decoder"
+        last = len(probe.heads) - 1
+        if list(self.decoder.reading.calls) != [last]:
+            return "not the last layer alone"
+        return "not one row alone"
 
     def _rest(self, traced: TracedSteps, given: Tensor, texts: Tensor) -> Tensor:
         """Logits (R, C) of the rest of the forward, traced."""
@@ -83,10 +96,15 @@ class StockTail:
         expected = self.decoder.rows(attention.flatten(0, 1), texts.repeat_interleave(2))  # (R * 2, C)
         gap = gap_of(tail.logits(attention).flatten(0, 1), expected)
         if gap > tolerance:
-            raise self._unknown(f"its modules, put together from what they do, give logits that are off by {gap:.2g}")
+            raise self._unknown(
+                f"its modules, put together from what they do, give logits that are off by {gap:.2g}",
+                "its modules together give other logits",
+            )
 
-    def _unknown(self, reason: str) -> TailUnknownError:
-        return TailUnknownError(f"{type(self.decoder.model.model).__name__}: {reason}.")
+    def _unknown(self, reason: str, why: str) -> TailUnknownError:
+        """That the tail is unknown for a reason, also told in a few words, both with the model's class."""
+        name = type(self.decoder.model.model).__name__
+        return TailUnknownError(f"{name}: {reason}.", f"{name}, {why}")
 
 
 def _base(start: Start, fixed: Tensor) -> Tensor:
