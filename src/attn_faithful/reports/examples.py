@@ -9,6 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from attn_faithful.reports.answer.heads import HeadStatements
+from attn_faithful.reports.heads import slots_of
 from attn_faithful.reports.line_notes import Alternative, LineNotes
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.run import ATTENTION, Run
@@ -17,6 +19,13 @@ from attn_faithful.reports.site_columns import ListColumn, SiteColumns, one_an_i
 from attn_faithful.schema import TABLES
 
 _BEST = re.compile(r"(exact|interval|adam)-1")  # variants that are the best adversarial attention
+# what the test adversarial finds, by line, and the words for it
+_ALTERNATIVES = {
+    "adversarial": "as good an attention",
+    "flip": "nearest that flips it",
+    "head-flip": "one head flips it",
+    "joint-flip": "all heads flip it",
+}
 PLANTED = "informative"
 _NO_SOURCE = ("example", "site", "slot", "tokens", "offsets", ATTENTION, PLANTED)
 _AT_FIRST = ("leave_one_out", "saliency", "input_x_gradient")  # lines that stand there before anyone asks for more
@@ -27,7 +36,8 @@ class Kind:
     """One line that may stand under a text.
 
     Attributes:
-        key: "attention", a source, "adversarial", "flip", "twin <variant>", "smallest_set", "informative".
+        key: "attention", a source, "adversarial", "flip", "head-flip", "joint-flip", "twin <variant>", "smallest_set",
+            "informative".
         title: in words.
         hue: the entry of the palette.
         outlined: whether it names items, and does not weigh them.
@@ -162,10 +172,21 @@ class Examples:
         if kind.outlined:
             places = stored.astype(int)
             return Line(kind, None, places.tolist(), self.note(kind, i))
-        values = one_an_item(stored, len(self.words(i)))
+        values = one_an_item(self._of_one_head(kind, row, stored), len(self.words(i)))
         if values is None or np.isnan(values).all():
             return None
         return Line(kind, values, None, self.note(kind, i))
+
+    def _of_one_head(self, kind: Kind, row: int, stored: np.ndarray) -> np.ndarray:
+        """The weights of the one head that was changed, of a line of one head; else all that is stored."""
+        if kind.key != "head-flip" or self._slots < 2 or len(stored) % self._slots:
+            return stored
+        return stored.reshape(self._slots, -1)[self._variants.values("slot")[row]]
+
+    @cached_property
+    def _slots(self) -> int:
+        """How many heads were searched one by one."""
+        return slots_of(self.run, self.site)
 
     def stored(self, kind: Kind) -> tuple[ListColumn, dict[str, int]]:
         """The column that a kind is read from, and the row of each text in it."""
@@ -187,11 +208,19 @@ class Examples:
             alternative = self._alternatives[row]
         return self._notes.on_alternative(kind.key, alternative, i)
 
+    def about_heads(self, i: int) -> str:
+        """What is proved and found of each head in a text, in words; empty where nothing is known."""
+        return self._about_heads[i]
+
+    @cached_property
+    def _about_heads(self) -> HeadStatements:
+        return HeadStatements(self.run, self.site)
+
     @cached_property
     def _alternatives(self) -> list[Alternative]:
         """What is known of each row of the variants."""
-        change, moved, exact = map(self._variants.values, ("output_tvd", "attention_jsd", "exact"))
-        return list(map(Alternative, change, moved, exact))
+        columns = ("output_tvd", "attention_jsd", "exact", "slot")
+        return list(map(Alternative, *map(self._variants.values, columns)))
 
     # which lines there are
 
@@ -208,7 +237,7 @@ class Examples:
             yield Kind(PLANTED, "planted words", PLANTED, outlined=True)
 
     def _of_alternatives(self) -> Iterator[Kind]:
-        for key, title in (("adversarial", "as good an attention"), ("flip", "nearest that flips it")):
+        for key, title in _ALTERNATIVES.items():
             if key in self._variant_rows:
                 yield Kind(key, title, "adversarial", shown=key != "flip")
         for key in self._variant_rows:
@@ -246,8 +275,8 @@ class Examples:
 def _line_of(test: str | None, variant: str) -> str | None:
     """The line that a row of the variants makes; None for controls and what is no attention."""
     if test == "adversarial":
-        if variant == "flip":
-            return "flip"
+        if variant in _ALTERNATIVES:
+            return variant
         if _BEST.fullmatch(variant):
             return "adversarial"
     elif test == "flips" and variant in SETS:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from attn_faithful.reports.heads import Heads, heads_of
 from attn_faithful.reports.numbers import counted, number
 from attn_faithful.reports.run import ATTENTION, Run
 
@@ -20,11 +21,13 @@ class Alternative:
         change: TVD of its probabilities from the model's.
         moved: its JSD from the model's attention.
         exact: whether there is none better.
+        slot: which slot was changed, of an alternative in which one was.
     """
 
     change: float | None = None
     moved: float | None = None
     exact: bool | None = None
+    slot: int | None = None
 
 
 class LineNotes:
@@ -52,6 +55,8 @@ class LineNotes:
     def on_alternative(self, key: str, alternative: Alternative, i: int) -> str:
         """What another attention changes, and whether a better one may be there."""
         parts = []
+        if key == "head-flip":
+            return self._on_one_head(alternative)
         if alternative.change is not None:
             parts.append(f"p changes by {number(alternative.change, 3)}")
         if alternative.moved is not None and not math.isnan(alternative.moved):
@@ -67,6 +72,17 @@ class LineNotes:
         if math.isnan(upper):
             return f"{text} (the best found)"
         return f"{text} (found; at most {number(upper, 2)})"
+
+    def _on_one_head(self, alternative: Alternative) -> str:
+        """Which head was changed, and what that changes."""
+        change = f"p changes by {number(alternative.change, 3)}"
+        if self._heads is None or alternative.slot is None:
+            return change
+        return f"{self._heads.named([alternative.slot])} alone: {change}"
+
+    @cached_property
+    def _heads(self) -> Heads | None:
+        return heads_of(self.run, self.site)
 
     def on_set(self, key: str, i: int) -> str:
         """How many items a set has, and how many attention's order needs."""

@@ -234,6 +234,10 @@ class Run:
         themselves."""
         return self._scores.by_label((self._site(site), source, metric))
 
+    def scores_by_slot(self, metric: str, source: str = ATTENTION, site: str | None = None) -> np.ndarray:
+        """A metric of every text and slot (B, S), NaN where undefined; S is 1 for a metric of all slots together."""
+        return self._scores.by_slot((self._site(site), source, metric))
+
     def reasons(self, metric: str, source: str = ATTENTION, site: str | None = None) -> list[str | None]:
         """Why the values of `scores` are undefined, an entry a text; None where defined."""
         return self._scores.reasons((self._site(site), source, metric))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-COLUMNS = ("example", "site", "source", "metric", "value", "reason", "label")
+COLUMNS = ("example", "site", "slot", "source", "metric", "value", "reason", "label")
 _NOT_COMPUTED = "not computed"
 
 Key = tuple[str, str, str]  # site, source, metric
@@ -66,6 +66,17 @@ class ScoreColumns:
         if not means:
             return None
         return np.stack(means)  # (L, B)
+
+    def by_slot(self, key: Key) -> np.ndarray:
+        """A number of every text and slot (B, S), NaN where undefined or not computed; S is 1 without slots."""
+        rows = self._rows_of(key)
+        if not len(rows) or "slot" not in self._frame:
+            return self._means(rows)[:, None]
+        slots = np.asarray(self._frame["slot"].iloc[rows], dtype=int)
+        means = []
+        for slot in range(slots.max() + 1):
+            means.append(self._means(rows[slots == slot]))  # (B,)
+        return np.stack(means, axis=1)
 
     def reasons(self, key: Key) -> list[str | None]:
         """Why the values of a number are undefined, an entry a text; None where defined."""

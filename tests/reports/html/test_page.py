@@ -269,7 +269,7 @@ def test_a_text_without_words_and_a_class_without_texts(tmp_path):
 def test_what_has_no_tokens_at_all(tmp_path):
     run = made(tmp_path / "run", ["a b"], tests=())
     (run.path / "tokens.parquet").unlink()
-    assert data_of(page(run))["examples"][0][6] == [["", [], []]]
+    assert data_of(page(run))["examples"][0][6] == [["", [], [], ""]]
 
 
 def test_undefined_weights(tmp_path):

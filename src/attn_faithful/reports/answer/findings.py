@@ -10,6 +10,7 @@ import numpy as np
 
 from attn_faithful.functional.summaries import wilson
 from attn_faithful.records.scores import ScoreRecord
+from attn_faithful.reports.answer.heads import JOINT, PROVED, searched
 from attn_faithful.reports.answer.verdict import (
     AGAINST,
     DIFFERENT,
@@ -101,9 +102,12 @@ def _of_shuffling(scores: Scores) -> Finding | None:
 
 
 def _of_moves(scores: Scores) -> Finding | None:
-    """Against where such texts prevail as far as is known; for where they do not even at most."""
+    """Against where such texts prevail as far as is known, or those that no attention changes; for where such texts do
+    not even at most."""
     if scores.record("adversarial_attention") is None:
         return None
+    if _decided_without(scores):
+        return Finding("adversarial", AGAINST)
     different = completely_different(scores)
     known = _of_share("adversarial", different.share, different.n, "below")
     if known is None or known.says != FOR:
@@ -114,8 +118,21 @@ def _of_moves(scores: Scores) -> Finding | None:
     return Finding("adversarial", OPEN)
 
 
+def _decided_without(scores: Scores) -> bool:
+    """Whether of most texts it is proved that no attention of the heads, all together, changes the decision."""
+    if not searched(scores):
+        return False
+    radius = scores.of_questions(PROVED)  # (B,)
+    known = np.isfinite(radius)
+    found = _of_share("adversarial", float((radius[known] == 1).mean()), int(known.sum()), "below")
+    return found is not None and found.says == AGAINST
+
+
 def _of_removal(scores: Scores) -> Finding | None:
-    """Of the texts in which some part flips the decision: whether attention's order is as short as any set."""
+    """Of the texts in which some part flips the decision: whether attention's order is as short as any set.
+
+    Texts that other attention flips and no removal count as those in which it is not, before this speaks for attention.
+    """
     best = scores.best_set
     if best is None or scores.record("decision_flip") is None:
         return None
@@ -128,7 +145,21 @@ def _of_removal(scores: Scores) -> Finding | None:
     # where every label has its own number, the labels of a text are not texts of their own
     by_text = part.reshape(-1, len(scores.run.ids))  # (L, B)
     n = int(by_text.any(0).sum())
-    return _of_share("flips", float(short.mean()), n, "above")
+    of_flipped = _of_share("flips", float(short.mean()), n, "above")
+    missed = _missed_by_removal(scores, part)
+    if of_flipped is None or of_flipped.says != FOR or not missed:
+        return of_flipped
+    of_all = _of_share("flips", float(short.sum()) / (len(short) + missed), n + missed, "above")
+    if of_all is not None and of_all.says == FOR:
+        return of_flipped
+    return Finding("flips", OPEN)
+
+
+def _missed_by_removal(scores: Scores, part: np.ndarray) -> int:
+    """How many texts other attention was found to flip of those that removal does not, where nothing is exact."""
+    if not searched(scores):
+        return 0
+    return int((scores.of_questions(JOINT)[~part] == 1).sum())
 
 
 def _of_twins(scores: Scores) -> Finding | None:

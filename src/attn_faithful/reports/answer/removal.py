@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from attn_faithful.reports.answer.heads import JOINT, searched
 from attn_faithful.reports.answer.wording import Part, Sentence
 from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.scores import Scores
@@ -87,12 +88,25 @@ class _Removal:
 
     @property
     def _though(self) -> str:
-        """In how many of the texts that the order never flips some other set does."""
+        """In how many of the texts that the order never flips some other set does, and other attention."""
         by_others = np.isfinite(self.fewest) & (self.never == 1)
-        some = int(by_others.sum())
-        if not some:
+        parts = []
+        if by_others.any():
+            parts.append(f"removing others does in {by_others.sum():,} of them")
+        if self.changed and self.single:
+            parts.append("other attention does")
+        elif self.changed:
+            parts.append(f"other attention does in {self.changed:,} of them")
+        if not parts:
             return ""
-        return f", though removing others does in {some:,} of them"
+        return f", though {' and '.join(parts)}"
+
+    @property
+    def changed(self) -> int:
+        """How many of the texts that the order never flips another attention does, where that is not exactly known."""
+        if not searched(self.scores):
+            return 0
+        return int((self.scores.of_questions(JOINT)[self.never == 1] == 1).sum())
 
     def flips(self) -> Sentence:
         """After how many items the order flips, beside the fewest that would do."""

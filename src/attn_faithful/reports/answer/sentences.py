@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from attn_faithful.reports.answer.findings import completely_different, eps_of
+from attn_faithful.reports.answer.heads import heads_sentences
 from attn_faithful.reports.answer.removal import removal_sentences
 from attn_faithful.reports.answer.verdict import constant_base
 from attn_faithful.reports.answer.wording import Sentence, share_of
-from attn_faithful.reports.numbers import counted, number, percent, small
+from attn_faithful.reports.numbers import counted, number, small
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.scores import Scores, same_texts
 
@@ -29,7 +30,7 @@ def sentences(scores: Scores) -> list[Sentence]:
 
 def _move(scores: Scores) -> Iterator[Sentence]:
     yield from _proof(scores)
-    yield from _heads(scores)
+    yield from heads_sentences(scores)
     different = completely_different(scores)
     if not different.n:
         return
@@ -84,39 +85,6 @@ def _proof(scores: Scores) -> Iterator[Sentence]:
         ]
     else:
         yield ["In ", texts, " is the decision beyond what attention can change."]
-
-
-def _heads(scores: Scores) -> Iterator[Sentence]:
-    """What is proved and found of single heads and of all together, where nothing is exact: transformers models."""
-    joint = scores.of_questions("joint_flip")
-    n = int(np.isfinite(joint).sum())
-    if not n or np.isfinite(scores.of_questions("attention_proof")).any():
-        return
-    certified = _heads_in_words(float(np.nanmean(scores.of_questions("head_certified"))))
-    flipped = percent(float(np.nanmean(scores.of_questions("head_flipped"))))
-    share = float(np.nanmean(joint))
-    if scores.single and not scores.by_label("joint_flip"):
-        yield [
-            "No attention of ",
-            ("move", f"{certified} of the heads"),
-            " could change this decision, which is proved.",
-        ]
-        found = "An attention" if share else "No attention"
-        yield [("move", found), " of all heads together was found that changes it."]
-        return
-    yield [
-        "No attention of ",
-        ("move", certified),
-        f" of a text could change its decision, which is proved; of {flipped} of them one does.",
-    ]
-    texts = ("move", share_of(scores, share, n, "joint_flip"))
-    yield ["Attention of all heads together that changes the decision was found in ", texts, "."]
-
-
-def _heads_in_words(share: float) -> str:
-    if share == 1:
-        return "any single head"
-    return f"{percent(share)} of the heads, each alone,"
 
 
 # whether attention ranks as importance does

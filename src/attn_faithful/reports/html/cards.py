@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from attn_faithful.records.twins import TwinRecord
 from attn_faithful.reports.answer.findings import LN2, eps_of
+from attn_faithful.reports.answer.heads import searched
 from attn_faithful.reports.answer.verdict import constant_base
 from attn_faithful.reports.html.histogram import histogram
 from attn_faithful.reports.numbers import counted, number, percent, small
@@ -48,11 +49,10 @@ def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]
     scores = Scores([run], site)
     made: list[Card] = []
     missing: dict[str, list[str]] = {}
-    for test, make in MAKERS.items():
-        card = make(scores)
-        if card is not None:
-            made.append(card)
-        elif test != "attefa":
+    for test, makers in MAKERS.items():
+        of_test = [card for card in (make(scores) for make in makers) if card is not None]
+        made += of_test
+        if not of_test and test != "attefa":
             reason = f"no number at {site}" if test in scores.tests else "not run"
             missing.setdefault(reason, []).append(test)
     return made, missing
@@ -146,6 +146,27 @@ def _move(scores: Scores) -> Card | None:
         _joined(interval_of(record), certainty),
         histogram(scores.values("adversarial_attention"), 0, LN2, "largest JSD, nats"),
         reading + ".",
+        counts_of(record),
+    )
+
+
+def _heads(scores: Scores) -> Card | None:
+    """Of models whose answers are not exact: how much of the attention of one head alone changes nothing."""
+    record = scores.record("head_certified")
+    if record is None or not searched(scores):
+        return None
+    flipped, unknown = scores.mean("head_flipped"), scores.mean("head_open")
+    proved, found = scores.values("certified_radius"), scores.values("attack_radius")
+    return Card(
+        "heads",
+        "adversarial",
+        "Could other attention of one head change the decision?",
+        percent(record.mean),
+        _joined(interval_of(record), "of the heads could not (proved)"),
+        histogram(proved, 0, 1, "share of all heads' attention replaced", beside=found, name="found"),
+        f"{percent(flipped)} of them do, of {percent(unknown)} it is not known. All heads together: the share of their "
+        "attention that any other may replace without a change (proved); outline: the share that was found to be "
+        "enough, 1 where none was.",
         counts_of(record),
     )
 
@@ -250,10 +271,10 @@ def _mark(twin: TwinRecord) -> str:
     return " (collapsed)" if twin.collapsed else ""
 
 
-MAKERS: dict[str, Callable[[Scores], Card | None]] = {
-    "correlation": _agreement,
-    "adversarial": _move,
-    "permutation": _shuffle,
-    "flips": _removal,
-    "attefa": _twins,
+MAKERS: dict[str, tuple[Callable[[Scores], Card | None], ...]] = {
+    "correlation": (_agreement,),
+    "adversarial": (_heads, _move),
+    "permutation": (_shuffle,),
+    "flips": (_removal,),
+    "attefa": (_twins,),
 }

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from attn_faithful.reports.answer.heads import searched
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.scores import SETS
+from attn_faithful.reports.scores import SETS, Scores
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,18 @@ _CAN_MOVE = Column(
     bar="adversarial",
     high=math.log(2),
 )
+_PROVED = Column(
+    "heads proved",
+    "share of the heads of which no attention could change the decision, the others keeping theirs",
+    "head_certified",
+    "attention",
+)
+_FOUND = Column(
+    "enough",
+    "share of all heads' attention whose replacement was found to change the decision; 1 where none was",
+    "attack_radius",
+    "attention",
+)
 _SHUFFLED = Column(
     "shuffled", "median change of p when the weights go to other words", "attention_permutation", "attention"
 )
@@ -71,6 +84,9 @@ def _possible(examples: Examples) -> Iterator[Column]:
     agreement = f"Kendall's tau-b of attention and {title_of(source or '')}"
     yield Column("tau", agreement, "attention_correlation", f"attention~{source}")
     yield _CAN_MOVE
+    if searched(Scores([examples.run], examples.site)):
+        yield _PROVED
+        yield _FOUND
     yield _SHUFFLED
     yield _FLIPS_AT
     for name, (title, amount) in zip(SETS, _OF_SETS, strict=True):

@@ -30,8 +30,9 @@ _ROW = Markup(
     'padding:2px 0 2px 14px">{}</td></tr>'
 )
 _QUERY = Markup('<div dir="auto" style="opacity:.7">asked: {}</div>')
+_ABOUT = Markup("<div>{}</div>")
 _FRAME = Markup(
-    '<div style="margin:.4em 0 1em"><div><b>{}</b></div>{}<table style="border-collapse:collapse"><tbody>{}'
+    '<div style="margin:.4em 0 1em"><div><b>{}</b></div>{}{}<table style="border-collapse:collapse"><tbody>{}'
     "</tbody></table></div>"
 )
 _WORD = Markup('<span style="{}">{}</span>')
@@ -48,6 +49,7 @@ class Heatmap:
         joined: of each whether no blank stands before it.
         lines: what to show under one another.
         query: of pairs, the text that asks.
+        about: what is known of its attention, in words; empty where that is said elsewhere.
     """
 
     title: str
@@ -55,6 +57,7 @@ class Heatmap:
     joined: Sequence[bool]
     lines: Sequence[Line]
     query: str | None = None
+    about: str = ""
 
     def _repr_html_(self) -> str:
         return str(self.html())
@@ -67,7 +70,10 @@ class Heatmap:
         query = Markup("")
         if self.query is not None:
             query = _QUERY.format(self.query)
-        return _FRAME.format(self.title, query, Markup("").join(rows))
+        about = Markup("")
+        if self.about:
+            about = _ABOUT.format(self.about)
+        return _FRAME.format(self.title, query, about, Markup("").join(rows))
 
     def _spans(self, line: Line) -> Markup:
         spans = []
@@ -86,6 +92,8 @@ class Heatmap:
         yield Text(shown(self.title), style="bold")
         if self.query is not None:
             yield Text(shown(f"asked: {self.query}"), style="dim")
+        if self.about:
+            yield Text(shown(self.about))
         title_width = self._title_width()
         note_width = min(_NOTE_WIDTH, options.max_width // 4)
         text_width = max(20, options.max_width - title_width - note_width - 4)
@@ -134,6 +142,8 @@ class Heatmap:
         lines = [self.title]
         if self.query is not None:
             lines.append(f"  asked: {self.query}")
+        if self.about:
+            lines.append(f"  {self.about}")
         for line in self.lines:
             lines.append(f"  {line.kind.title:<{width}}  {self._named(line)}")
         return "\n".join(map(visible, lines))
@@ -169,7 +179,10 @@ def heatmap(examples: Examples, i: int, kinds: Sequence[str] | None = None) -> H
         chosen = line.kind.shown if kinds is None else line.kind.key in kinds
         if chosen:
             lines.append(line)
-    return Heatmap(_title(examples, i), examples.words(i), examples.joined(i), lines, examples.query(i))
+    about = ""
+    if len(examples) > 1:  # of one text the answer says it
+        about = examples.about_heads(i)
+    return Heatmap(_title(examples, i), examples.words(i), examples.joined(i), lines, examples.query(i), about)
 
 
 def _title(examples: Examples, i: int) -> str:

@@ -124,7 +124,7 @@ def _order(examples: Examples, seed: int) -> list[int]:
 
 
 def _example(sites: Sequence[_Site], i: int) -> list[Any]:
-    """[place, id, query, gold, predicted, probability of that, [[text, cells, lines] a site]]."""
+    """[place, id, query, gold, predicted, probability of that, [[text, cells, lines, on its heads] a site]]."""
     examples = sites[0].examples
     gold, predicted, probability = _prediction(examples, i)
     rounded = round(probability, 4) if math.isfinite(probability) else None
@@ -152,13 +152,13 @@ def _multi_label_prediction(probabilities: np.ndarray, label: Sequence[int]) -> 
 
 
 def _by_site(sites: Sequence[_Site], i: int) -> Iterator[list[Any]]:
-    """[text, cells, lines] of each site; 0 for a text that is that of the first site."""
+    """[text, cells, lines, what is known of its heads] of each site; 0 for a text that is that of the first site."""
     first: str | None = None
     for site in sites:
         text = _text(site.examples, i)
         cells = [column[i] for column in site.cells]
         lines = [kind[i] for kind in site.lines]
-        yield [0 if text == first else text, cells, lines]
+        yield [0 if text == first else text, cells, lines, site.examples.about_heads(i)]
         if first is None:
             first = text
 

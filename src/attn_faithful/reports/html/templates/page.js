@@ -332,6 +332,9 @@
     $("example-title").title = "id " + example.id;
     $("query").hidden = example.query === null;
     $("query").textContent = example.query === null ? "" : "asked: " + example.query;
+    const known = example.sites[at][3];
+    $("known").hidden = !known;
+    $("known").textContent = known;
     $("noun").textContent = data.sites[at].noun;
     $("values-table").classList.toggle("whole", data.sites[at].noun === "sentence");
     if (data.sites[at].noun === "sentence") $("values").open = true;
