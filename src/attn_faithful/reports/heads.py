@@ -62,12 +62,13 @@ class Heads:
         return proved, changing
 
     @property
-    def least_certain(self) -> int:
-        """The place of the head that is not proved in most texts; of several of that which changes most decisions."""
+    def least_certain(self) -> list[int]:
+        """The places of the heads that are not proved in most texts; of these those that change most decisions."""
         not_proved = (self.certified == 0).sum(0)  # (S,)
         changing = (self.flipped == 1).sum(0)  # (S,)
-        order = np.lexsort((-changing, -not_proved))
-        return int(order[0])
+        least = not_proved == not_proved.max()
+        least &= changing == changing[least].max()
+        return np.flatnonzero(least).tolist()
 
     @property
     def known(self) -> np.ndarray:

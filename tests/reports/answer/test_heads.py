@@ -41,7 +41,11 @@ def of_text(path, letters, together=FLIPS, **further) -> str:
             "pppp",
             "No attention of any one of the 4 heads could change this decision, the others keeping theirs (proved).",
         ),
-        ("ff", "Another attention of each of heads 0 and 1 alone changes this decision."),
+        ("ff", "Another attention of each of the 2 heads alone changes this decision."),
+        (
+            "ff?",
+            "Another attention of each of heads 0 and 1 alone changes this decision. Of head 2 it is not known.",
+        ),
         (
             "??",
             "Of heads 0 and 1 it is not known whether one alone could change this decision, the others keeping theirs.",
@@ -130,6 +134,16 @@ def test_of_heads_proved_in_as_many_texts_that_which_changes_more_is_the_least_c
     assert any(sentence.startswith("The least certain is head 2: proved in 5 of 33 texts") for sentence in found)
 
 
+def test_heads_of_which_as_little_is_known_are_named_together(tmp_path):
+    found = of_texts(tmp_path / "some", ["ppff"] * 10 + ["pppp"] * 30)
+    assert found[2] == (
+        "The least certain are heads 2 and 3: each is proved in 30 of 40 texts; another attention of it alone changes "
+        "the decision in 10."
+    )
+    found = of_texts(tmp_path / "all", ["???"] * 10 + ["ppp"] * 30)
+    assert found[1] == "Each head is proved in 30 of 40 texts; another attention of it alone changes the decision in 0."
+
+
 def test_all_heads_proved_in_all_texts(tmp_path):
     found = of_texts(tmp_path / "run", ["ppp"] * 40, [NEVER] * 40)
     assert found[0].startswith("In all 40 texts no attention of any one of the 3 heads could change the decision")
@@ -140,8 +154,8 @@ def test_all_heads_proved_in_all_texts(tmp_path):
 def test_no_head_proved_in_any_text(tmp_path):
     found = of_texts(tmp_path / "run", ["?f?"] * 10 + ["???"] * 30)
     assert found[0] == (
-        "Nothing is proved of single heads; another attention of head 1, the most of any, changes the decision in "
-        "10 of 40 texts (25%)."
+        "Nothing is proved of single heads; another attention of head 1 alone, more than of any other, changes the "
+        "decision in 10 of 40 texts (25%)."
     )
     nothing = of_texts(tmp_path / "other", ["p?"] * 20 + ["?p"] * 20)
     assert nothing[0].startswith(

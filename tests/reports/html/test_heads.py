@@ -78,14 +78,14 @@ def test_the_page_has_the_words_and_the_weights(run):
     columns = [column["title"] for column in found["sites"][0]["columns"]]
     cells = found["examples"][0][6][0][1]
     assert cells[columns.index("heads proved")] == 0.5
-    assert cells[columns.index("enough")] == 0.4
+    assert cells[columns.index("flips mixed in")] == 0.4
 
 
 def test_the_card_of_the_heads(run, tmp_path):
     shown, _ = cards(run, SITE)
     (card,) = [card for card in shown if card.key == "heads"]
     assert card.value == "75%"
-    assert card.reading.startswith("8% of them do, of 17% it is not known.")
+    assert card.reading.startswith("Of 8% another attention does; of 17% it is not known.")
     assert 'id="card-0-heads"' in page(run)
     exact = made(tmp_path / "exact", TEXTS)
     assert not [card for card in cards(exact, "pool")[0] if card.key == "heads"]

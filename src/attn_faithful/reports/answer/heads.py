@@ -125,6 +125,8 @@ def _any_of(heads: Heads, places: Sequence[int]) -> str:
 
 
 def _each_of(heads: Heads, places: Sequence[int]) -> str:
+    if len(places) == len(heads.heads) > 1:
+        return f"each of the {len(places)} heads"
     if len(places) == 1:
         return heads.named(places)
     return f"each of {heads.named(places)}"
@@ -176,12 +178,12 @@ def _of_single_heads(scores: Scores) -> Iterator[Sentence]:
     if len(never) == slots:
         return
     least = heads.least_certain
-    proved, changing = heads.counts(least)
+    proved, changing = heads.counts(least[0])
     if not harmless.any():
         texts = (_CARD, share_of(scores, changing / n, n))
         yield [
-            f"Nothing is proved of single heads; another attention of {heads.named([least])}, the most of any, "
-            "changes the decision in ",
+            f"Nothing is proved of single heads; another attention of {_any_of(heads, least)} alone, more than of any "
+            "other, changes the decision in ",
             texts,
             ".",
         ]
@@ -194,10 +196,19 @@ def _of_single_heads(scores: Scores) -> Iterator[Sentence]:
         none = f"is it proved that no attention {whose} could change the decision, {_ALONE}."
     yield ["In ", (_CARD, share_of(scores, every, n)), f" {none}"]
     yield [
-        f"The least certain is {heads.named([least])}: proved in ",
+        f"{_least(heads, least)} proved in ",
         (_CARD, f"{proved:,} of {scores.over(n)}"),
         f"; another attention of it alone changes the decision in {changing:,}.",
     ]
+
+
+def _least(heads: Heads, places: Sequence[int]) -> str:
+    """The heads of which least is proved, as the beginning of a sentence on one of them."""
+    if len(places) == len(heads.heads):
+        return "Each head is"
+    if len(places) == 1:
+        return f"The least certain is {heads.named(places)}:"
+    return f"The least certain are {heads.named(places)}: each is"
 
 
 def _of_mean_heads(scores: Scores) -> Sentence:

@@ -163,9 +163,9 @@ def _heads(scores: Scores) -> Card | None:
         "Could other attention of one head change the decision?",
         percent(record.mean),
         _joined(interval_of(record), "of the heads could not (proved)"),
-        histogram(proved, 0, 1, "share of all heads' attention replaced", beside=found, name="found"),
-        f"{percent(flipped)} of them do, of {percent(unknown)} it is not known. All heads together: the share of their "
-        "attention that any other may replace without a change (proved); outline: the share that was found to be "
+        histogram(proved, 0, 1, "share of other attention mixed in", beside=found, name="found"),
+        f"Of {percent(flipped)} another attention does; of {percent(unknown)} it is not known. All heads together: how "
+        "much of any other attention can be mixed in without a change (proved); outline: how much was found to be "
         "enough, 1 where none was.",
         counts_of(record),
     )

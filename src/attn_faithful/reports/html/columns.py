@@ -61,8 +61,8 @@ _PROVED = Column(
     "attention",
 )
 _FOUND = Column(
-    "enough",
-    "share of all heads' attention whose replacement was found to change the decision; 1 where none was",
+    "flips mixed in",
+    "share of another attention of all heads that was found to be enough to change the decision; 1 where none was",
     "attack_radius",
     "attention",
 )
