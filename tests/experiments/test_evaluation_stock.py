@@ -89,6 +89,22 @@ def test_every_test_runs_at_every_layer(evaluated):
         assert -1 <= here.loc[("attention_correlation", "attention~leave_one_out"), "mean"] <= 1
 
 
+def test_each_head_of_the_last_layer_has_its_answer(evaluated):
+    scores = evaluated.read("scores").to_pandas()
+    of_heads = scores[(scores["site"] == "layer.1") & (scores["source"] == "attention")]
+    known = of_heads.pivot_table(index=["example", "slot"], columns="metric", values="value", dropna=False)
+    known = known[["head_certified", "head_flipped", "head_open"]].loc[["a", "b", "d"]].dropna()
+    assert known.index.get_level_values("slot").tolist() == [0, 1] * 3
+    assert set(np.unique(known)) <= {0, 1}
+    assert (known.sum(axis=1) == 1).all()
+    shares = evaluated.table().set_index(["site", "metric", "source"])["mean"]
+    assert shares["layer.1", "head_certified", "attention"] == pytest.approx(known["head_certified"].mean())
+    assert evaluated.answer.statements[0] == (
+        "In all 3 texts no attention of any one of the 2 heads could change the decision, the others keeping theirs "
+        "(proved)."
+    )
+
+
 def test_tables_have_a_column_a_layer(evaluated):
     shown = [table for table in evaluated.tables() if "by site" in table.title]
     assert len(shown) == 6

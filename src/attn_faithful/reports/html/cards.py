@@ -157,16 +157,21 @@ def _heads(scores: Scores) -> Card | None:
         return None
     flipped, unknown = scores.mean("head_flipped"), scores.mean("head_open")
     proved, found = scores.values("certified_radius"), scores.values("attack_radius")
+    chart = histogram(proved, 0, 1, "share of other attention mixed in", beside=found, name="found")
+    reading = f"Of {percent(flipped)} another attention does; of {percent(unknown)} it is not known."
+    if chart:
+        reading += (
+            " All heads together: how much of any other attention can be mixed in without a change (proved); outline: "
+            "how much was found to be enough, 1 where none was."
+        )
     return Card(
         "heads",
         "adversarial",
         "Could other attention of one head change the decision?",
         percent(record.mean),
         _joined(interval_of(record), "of the heads could not (proved)"),
-        histogram(proved, 0, 1, "share of other attention mixed in", beside=found, name="found"),
-        f"Of {percent(flipped)} another attention does; of {percent(unknown)} it is not known. All heads together: how "
-        "much of any other attention can be mixed in without a change (proved); outline: how much was found to be "
-        "enough, 1 where none was.",
+        chart,
+        reading,
         counts_of(record),
     )
 
