@@ -24,6 +24,7 @@ def with_heads(
     site: str = SITE,
     attention: dict | None = None,
     reason: str | None = None,
+    unproved: str | None = None,
     **further,
 ) -> Run:
     """A run whose heads are known.
@@ -36,6 +37,7 @@ def with_heads(
         site: where the heads are.
         attention: entries of meta.json that differ.
         reason: why all of it is undefined; None where it is not.
+        unproved: why nothing is proved; None where something is.
         further: see `made`.
     """
     run = made(path, texts, sites=(site,), **further)
@@ -45,15 +47,18 @@ def with_heads(
     for example, letters, numbers in zip(run.ids, known, together, strict=True):
         for metric, letter in (("head_certified", PROVED), ("head_flipped", FLIPPED), ("head_open", OPEN)):
             for slot, found in enumerate(letters):
-                _put(scores, example, site, slot, metric, float(found == letter), reason)
+                why = unproved if metric == "head_certified" and unproved else reason
+                _put(scores, example, site, slot, metric, float(found == letter), why)
         for metric, value in zip(TOGETHER, numbers, strict=True):
-            _put(scores, example, site, 0, metric, value, reason)
+            why = unproved if metric == "certified_radius" and unproved else reason
+            _put(scores, example, site, 0, metric, value, why)
     run.folder.write_table("scores", scores)
     run.folder.write_table("variants", _variants(run, known, together, site))
     records = _records(scores)
     for record in records:
-        if reason is not None and not record["n"]:
-            record["reasons"] = {reason: len(texts)}
+        why = reason or unproved
+        if why is not None and not record["n"]:
+            record["reasons"] = {why: len(texts)}
     run.folder.write_summary({**run.folder.read_summary(), "tests": records})
     read = {"rows": {site: "token"}, "heads": None, "heads_in_all": heads, "layers": 6, "max_tokens": 512}
     run.folder.write_meta({**run.meta, "attention": {**read, **(attention or {})}})

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_faithful.reports.answer.heads import HeadStatements
+from attn_faithful.reports.answer.head_statements import HeadStatements
 from attn_faithful.reports.heads import slots_of
 from attn_faithful.reports.line_notes import Alternative, LineNotes
 from attn_faithful.reports.palette import title_of

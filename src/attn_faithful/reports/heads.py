@@ -34,9 +34,9 @@ class Heads:
 
     Attributes:
         heads: which.
-        certified: whether it is proved that none of its attention changes the decision, (B, S).
-        flipped: whether an attention of it was found that does, (B, S); both 0 where neither is known, and NaN where
-            they are undefined.
+        certified: whether it is proved that none of its attention changes the decision, (B, S); NaN where nothing can
+            be proved, and of a head without an item.
+        flipped: whether an attention of it was found that does, (B, S); NaN of a head without an item.
     """
 
     heads: Sequence[Head]
@@ -53,7 +53,7 @@ class Heads:
 
     def open_in(self, i: int) -> list[int]:
         """The places of those of which neither is known."""
-        return np.flatnonzero((self.certified[i] == 0) & (self.flipped[i] == 0)).tolist()
+        return np.flatnonzero(~self.harmless[i] & (self.flipped[i] == 0)).tolist()
 
     def counts(self, place: int) -> tuple[int, int]:
         """In how many texts a head is proved to change nothing, and in how many another attention of it changes."""
@@ -64,7 +64,7 @@ class Heads:
     @property
     def least_certain(self) -> list[int]:
         """The places of the heads that are not proved in most texts; of these those that change most decisions."""
-        not_proved = (self.certified == 0).sum(0)  # (S,)
+        not_proved = (~self.harmless[self.known]).sum(0)  # (S,)
         changing = (self.flipped == 1).sum(0)  # (S,)
         least = not_proved == not_proved.max()
         least &= changing == changing[least].max()
@@ -73,7 +73,12 @@ class Heads:
     @property
     def known(self) -> np.ndarray:
         """In which texts something is known, (B,) bool."""
-        return np.isfinite(self.certified).any(1)
+        return np.isfinite(self.flipped).any(1)
+
+    @property
+    def harmless(self) -> np.ndarray:
+        """Of which heads it is certain that they change nothing, (B, S) bool; a head without an item is one of them."""
+        return (self.certified == 1) | np.isnan(self.flipped)
 
     def named(self, places: Sequence[int]) -> str:
         """Some heads in words.
@@ -107,7 +112,7 @@ def heads_of(run: Run, site: str | None) -> Heads | None:
     heads = _heads_at(run, site)
     certified = run.scores_by_slot(CERTIFIED, site=site)
     flipped = run.scores_by_slot(FLIPPED, site=site)
-    if not heads or certified.shape[1] != len(heads) or not np.isfinite(certified).any():
+    if not heads or certified.shape[1] != len(heads) or not np.isfinite(flipped).any():
         return None
     return Heads(heads, certified, flipped)
 

@@ -7,7 +7,7 @@ import pytest
 
 from attn_faithful.reports.answer.answer import answer
 from attn_faithful.reports.answer.findings import findings
-from attn_faithful.reports.answer.heads import HeadStatements
+from attn_faithful.reports.answer.head_statements import HeadStatements
 from attn_faithful.reports.answer.verdict import AGAINST, FOR, OPEN
 from attn_faithful.reports.scores import Scores
 from tests.reports.answer.test_answer import with_scores
@@ -152,15 +152,54 @@ def test_all_heads_proved_in_all_texts(tmp_path):
 
 
 def test_no_head_proved_in_any_text(tmp_path):
-    found = of_texts(tmp_path / "run", ["?f?"] * 10 + ["???"] * 30)
-    assert found[0] == (
-        "Nothing is proved of single heads; another attention of head 1 alone, more than of any other, changes the "
-        "decision in 10 of 40 texts (25%)."
+    some = of_texts(tmp_path / "other", ["p?"] * 20 + ["?p"] * 20)
+    assert some[0].startswith("In none of the 40 texts is it proved that no attention of any one of the 2 heads could")
+
+
+NO_TAIL = "not known what follows the attention: BertForSequenceClassification, not the last layer alone"
+
+
+@pytest.mark.parametrize(
+    ("letters", "words"),
+    [
+        (
+            "?f?f",
+            "In 10 of 40 texts (25%) another attention of one head alone changes the decision: of heads 1 and 3 most "
+            "often, each in 10.",
+        ),
+        (
+            "??f?",
+            "In 10 of 40 texts (25%) another attention of one head alone changes the decision: of head 2 most often, "
+            "in 10.",
+        ),
+        ("????", "In none of the 40 texts was an attention of one head alone found that changes the decision."),
+    ],
+)
+def test_what_is_found_without_proofs(tmp_path, letters, words):
+    found = of_texts(tmp_path / "run", [letters] * 10 + ["????"] * 30, unproved=NO_TAIL)
+    assert found[0] == f"What no attention of a head could change is not proved here: {NO_TAIL}."
+    assert found[1] == words
+    assert found[2] == (
+        "Another attention of all heads together that changes the decision was found in all 40 texts: a median of 39% "
+        "of it mixed in is enough."
     )
-    nothing = of_texts(tmp_path / "other", ["p?"] * 20 + ["?p"] * 20)
-    assert nothing[0].startswith(
-        "In none of the 40 texts is it proved that no attention of any one of the 2 heads could"
-    )
+
+
+def test_of_one_text_without_proofs(tmp_path):
+    run = with_heads(tmp_path / "run", [TEXT], ["?f"], together=[FLIPS], unproved=NO_TAIL)
+    assert answer(run).statements[:2] == [
+        f"What no attention of a head could change is not proved here: {NO_TAIL}.",
+        "Another attention of head 1 alone changes this decision. Of head 0 it is not known. Another attention of all "
+        "heads together changes this decision: 39% of it mixed in is enough.",
+    ]
+
+
+def test_proofs_that_all_fail_are_told(tmp_path):
+    found = of_texts(tmp_path / "run", ["???"] * 40)
+    assert found[:2] == [
+        "Of no head is it proved that its attention changes nothing.",
+        "In none of the 40 texts was an attention of one head alone found that changes the decision.",
+    ]
 
 
 def test_what_is_not_known_is_told_with_the_name(tmp_path):

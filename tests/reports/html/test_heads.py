@@ -92,6 +92,14 @@ def test_the_card_of_the_heads(run, tmp_path):
     assert "heads proved" not in page(exact)
 
 
+def test_the_card_of_heads_without_proofs(tmp_path):
+    run = with_heads(tmp_path / "run", TEXTS, ["pfp?", "pppp", "p?pp"], together=TOGETHER, unproved="no tail")
+    (card,) = [card for card in cards(run, SITE)[0] if card.key == "heads"]
+    assert card.value == "-"
+    assert "(no tail 3)" in card.counts
+    assert "What no attention of a head could change is not proved here: no tail." in page(run)
+
+
 def test_the_model_card_names_the_heads(tmp_path):
     run = with_heads(tmp_path / "run", TEXTS, ["pfp?", "pppp", "p?pp"], together=TOGETHER)
     text = model_card(run)

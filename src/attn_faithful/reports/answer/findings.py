@@ -10,7 +10,7 @@ import numpy as np
 
 from attn_faithful.functional.summaries import wilson
 from attn_faithful.records.scores import ScoreRecord
-from attn_faithful.reports.answer.heads import JOINT, PROVED, searched
+from attn_faithful.reports.answer.head_statements import JOINT, PROVED, searched
 from attn_faithful.reports.answer.verdict import (
     AGAINST,
     DIFFERENT,
@@ -124,6 +124,8 @@ def _decided_without(scores: Scores) -> bool:
         return False
     radius = scores.of_questions(PROVED)  # (B,)
     known = np.isfinite(radius)
+    if not known.any():
+        return False
     found = _of_share("adversarial", float((radius[known] == 1).mean()), int(known.sum()), "below")
     return found is not None and found.says == AGAINST
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_faithful.reports.answer.heads import JOINT, searched
+from attn_faithful.reports.answer.head_statements import JOINT, searched
 from attn_faithful.reports.answer.wording import Part, Sentence
 from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.scores import Scores

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from attn_faithful.records.twins import TwinRecord
 from attn_faithful.reports.answer.findings import LN2, eps_of
-from attn_faithful.reports.answer.heads import searched
+from attn_faithful.reports.answer.head_statements import searched
 from attn_faithful.reports.answer.verdict import constant_base
 from attn_faithful.reports.html.histogram import histogram
 from attn_faithful.reports.numbers import counted, number, percent, small
@@ -168,7 +168,7 @@ def _heads(scores: Scores) -> Card | None:
         "heads",
         "adversarial",
         "Could other attention of one head change the decision?",
-        percent(record.mean),
+        percent(record.mean) if record.n else "-",
         _joined(interval_of(record), "of the heads could not (proved)"),
         chart,
         reading,

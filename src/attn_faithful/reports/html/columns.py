@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from attn_faithful.reports.answer.heads import searched
+from attn_faithful.reports.answer.head_statements import searched
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.scores import SETS, Scores
