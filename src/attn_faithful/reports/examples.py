@@ -179,9 +179,9 @@ class Examples:
 
     def _of_one_head(self, kind: Kind, row: int, stored: np.ndarray) -> np.ndarray:
         """The weights of the one head that was changed, of a line of one head; else all that is stored."""
-        if kind.key != "head-flip" or self._slots < 2 or len(stored) % self._slots:
+        if kind.key != "head-flip" or len(stored) % self._slots:
             return stored
-        return stored.reshape(self._slots, -1)[self._variants.values("slot")[row]]
+        return stored.reshape(self._slots, -1)[self._alternatives[row].slot]
 
     @cached_property
     def _slots(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 from attn_faithful.reports.html.page import write_page
 from attn_faithful.reports.run import Run
 from tests.reports.made import ARABIC, MARKUP, long_texts, made
+from tests.reports.made_heads import with_heads
 
 CHROMIUM = next(
     (found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found), None
@@ -88,6 +89,8 @@ def folder(tmp_path_factory):
     write_page(made(folder / "c", hard, queries=["who <b>?"] * len(hard)), folder / "hard.html")
     write_page(made(folder / "d", long_texts(8, 6), undefined="constant attention"), folder / "undefined.html")
     write_page(planted(folder / "f"), folder / "planted.html")
+    heads = with_heads(folder / "g", long_texts(3, 6), ["pfp?", "pppp", "p?pp"])
+    write_page(heads, folder / "heads.html")
     write_page(made(folder / "e", ["one. two."], sites=("sentence",)), folder / "sentence.html")
     return folder
 
@@ -396,3 +399,14 @@ def test_fits_small_screens(opened, width):
     page = opened("many")
     page.set_viewport_size({"width": width, "height": 800})
     eventually(page, "document.documentElement.scrollWidth <= innerWidth")  # once the lines are broken anew
+
+
+def test_each_text_says_which_head_it_is(opened):
+    page = opened("heads")
+    known = page.locator("#known")
+    assert "Another attention of head 1 alone changes it. Of head 3 it is not known." in known.inner_text()
+    assert "one head flips it" in page.locator("#heat").inner_text()
+    page.locator("#rows tr").nth(1).click()
+    assert known.inner_text().startswith("No attention of any one of the 4 heads could change this decision")
+    assert "one head flips it" not in page.locator("#heat").inner_text()
+    assert opened("many").locator("#known").is_hidden()
