@@ -11,7 +11,7 @@ from attn_faithful.reports.run import Run
 from tests.reports.made import _records, made
 
 SITE = "layer.5"
-PROVED, FLIPPED, OPEN = "p", "f", "?"  # what is known of a head
+PROVED, FLIPPED, OPEN, EMPTY = "p", "f", "?", "-"  # what is known of a head; it may have no item
 TOGETHER = ("joint_flip", "certified_radius", "attack_radius")
 
 
@@ -25,6 +25,7 @@ def with_heads(
     attention: dict | None = None,
     reason: str | None = None,
     unproved: str | None = None,
+    exact: bool = False,
     **further,
 ) -> Run:
     """A run whose heads are known.
@@ -32,22 +33,26 @@ def with_heads(
     Args:
         path: of the folder.
         texts: of the run.
-        known: of each text a letter a head: p proved, f flipped, ? open.
+        known: of each text a letter a head: p proved, f flipped, ? open, - without an item.
         together: of each text whether all heads together flip it, the proved radius and the one found.
         site: where the heads are.
         attention: entries of meta.json that differ.
         reason: why all of it is undefined; None where it is not.
+        exact: whether the exact answers of an affine read-out stand beside.
         unproved: why nothing is proved; None where something is.
         further: see `made`.
     """
     run = made(path, texts, sites=(site,), **further)
     together = together or [(1.0, 0.181, 0.385)] * len(texts)
     heads = len(known[0])
-    scores = _without_exact(run.read("scores").to_pydict())
+    scores = run.read("scores").to_pydict()
+    if not exact:
+        scores = _without_exact(scores)
     for example, letters, numbers in zip(run.ids, known, together, strict=True):
         for metric, letter in (("head_certified", PROVED), ("head_flipped", FLIPPED), ("head_open", OPEN)):
             for slot, found in enumerate(letters):
                 why = unproved if metric == "head_certified" and unproved else reason
+                why = "no content token" if found == EMPTY else why
                 _put(scores, example, site, slot, metric, float(found == letter), why)
         for metric, value in zip(TOGETHER, numbers, strict=True):
             why = unproved if metric == "certified_radius" and unproved else reason

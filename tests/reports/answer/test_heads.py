@@ -11,7 +11,7 @@ from attn_faithful.reports.answer.head_statements import HeadStatements
 from attn_faithful.reports.answer.verdict import AGAINST, FOR, OPEN
 from attn_faithful.reports.scores import Scores
 from tests.reports.answer.test_answer import with_scores
-from tests.reports.made import long_texts, made
+from tests.reports.made import long_texts
 from tests.reports.made_heads import SITE, with_heads
 
 TEXT = "a superb film of two hours"
@@ -105,7 +105,19 @@ def test_slots_that_are_no_heads_have_shares(tmp_path, attention):
     assert words.startswith("No attention of 75% of the heads could change this decision, the others keeping theirs")
 
 
+def test_a_head_without_an_item_is_neither_proved_nor_open(tmp_path):
+    words = of_text(tmp_path / "run", "p-?")
+    assert words.startswith("No attention of head 0 could change this decision, the others keeping theirs (proved). ")
+    assert words.endswith(f"Of head 2 it is not known. {JOINT}")
+
+
 # many texts
+
+
+def test_a_text_in_which_a_head_has_no_item_does_not_count_against_it(tmp_path):
+    found = of_texts(tmp_path / "run", ["p-?"] * 20 + ["ppp"] * 20)
+    assert found[0].startswith("In all 40 texts no attention of any one of heads 0 and 1 (2 of 3) could change")
+    assert found[2].startswith("The least certain is head 2: proved in 20 of 40 texts")
 
 
 def of_texts(path, known, together=None, **further) -> list[str]:
@@ -123,15 +135,25 @@ def test_heads_that_never_matter_come_first_then_the_least_certain(tmp_path):
         "theirs (proved).",
         "The least certain is head 4: proved in 25 of 60 texts; another attention of it alone changes the decision in "
         "35.",
-        "In 15 of 60 texts (25%) no attention of all heads together could change the decision (proved).",
+        "In 15 of 60 texts (25%) no attention of all heads together could change the decision (proved); in the other "
+        "45 up to a median of 18% of any other mixed in changes nothing (proved).",
         "Another attention of all heads together that changes the decision was found in 45 of 60 texts (75%): a median "
-        "of 39% of it mixed in is enough; up to a median of 18% of any other mixed in changes nothing (proved).",
+        "of 39% of it mixed in is enough.",
     ]
 
 
 def test_of_heads_proved_in_as_many_texts_that_which_changes_more_is_the_least_certain(tmp_path):
     found = of_texts(tmp_path / "run", ["p??"] * 20 + ["pp?"] * 5 + ["p?f"] * 3 + ["p?p"] * 5)
     assert any(sentence.startswith("The least certain is head 2: proved in 5 of 33 texts") for sentence in found)
+
+
+def test_medians_of_all_heads_together(tmp_path):
+    together = [(1.0, 0.1, 0.2), (1.0, 0.3, 0.6), (0.0, 0.5, 1.0)] * 20
+    found = of_texts(tmp_path / "run", ["pp"] * 60, together)
+    assert found[1] == (
+        "Another attention of all heads together that changes the decision was found in 40 of 60 texts (67%): a median "
+        "of 40% of it mixed in is enough; up to a median of 30% of any other mixed in changes nothing (proved)."
+    )
 
 
 def test_heads_of_which_as_little_is_known_are_named_together(tmp_path):
@@ -212,9 +234,9 @@ def test_what_is_not_known_is_told_with_the_name(tmp_path):
 
 
 def test_exact_answers_are_told_alone(tmp_path):
-    run = made(tmp_path / "run", long_texts(40, 12), right=True)
-    assert HeadStatements(run, "pool")[0] == ""
-    assert not any("heads" in sentence for sentence in answer(run).statements)
+    run = with_heads(tmp_path / "run", long_texts(40, 12), ["p"] * 40, right=True, exact=True)
+    assert HeadStatements(run, SITE)[0] == ""
+    assert not any("head" in sentence or "mixed in" in sentence for sentence in answer(run).statements)
 
 
 # removal, and the verdict

@@ -13,7 +13,6 @@ from attn_faithful.reports.html.cards import cards
 from attn_faithful.reports.html.page import page
 from attn_faithful.reports.model_card import model_card
 from tests.reports.html.test_page import data_of
-from tests.reports.made import made
 from tests.reports.made_heads import SITE, with_heads
 
 TEXTS = ["a superb film", "two dull hours", "the plot , the acting"]
@@ -87,8 +86,8 @@ def test_the_card_of_the_heads(run, tmp_path):
     assert card.value == "75%"
     assert card.reading.startswith("Of 8% another attention does; of 17% it is not known.")
     assert 'id="card-0-heads"' in page(run)
-    exact = made(tmp_path / "exact", TEXTS)
-    assert not [card for card in cards(exact, "pool")[0] if card.key == "heads"]
+    exact = with_heads(tmp_path / "exact", TEXTS, ["p", "f", "p"], together=TOGETHER, exact=True)
+    assert not [card for card in cards(exact, SITE)[0] if card.key == "heads"]
     assert "heads proved" not in page(exact)
 
 

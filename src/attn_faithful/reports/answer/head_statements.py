@@ -126,8 +126,8 @@ def enough(found: float, typical: str = "") -> str:
     return f": {typical}{math.ceil(100 * found)}% of it mixed in is enough"
 
 
-def stays(proved: float, typical: str = "") -> str:
+def stays(proved: float, up_to: str = "up to") -> str:
     """Up to where nothing changes, rounded down; empty where next to nothing is proved."""
     if math.isnan(proved) or proved < 0.01:
         return ""
-    return f"; up to {typical}{math.floor(100 * proved)}% of any other mixed in changes nothing (proved)"
+    return f"; {up_to} {math.floor(100 * proved)}% of any other mixed in changes nothing (proved)"

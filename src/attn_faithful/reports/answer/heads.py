@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -132,14 +133,18 @@ def _of_all_together(scores: Scores) -> Iterator[Sentence]:
     known = np.isfinite(joint)
     n = int(known.sum())
     whose = whose_of(slots_of(scores.run, scores.site), heads_of(scores.run, scores.site))
-    never = float((proved[known] == 1).mean())
-    if never:
-        texts = (_CARD, share_of(scores, never, n, JOINT))
-        yield ["In ", texts, f" no attention{whose} could change the decision (proved)."]
-    if never == 1:
+    never = proved[known] == 1
+    others = proved[known][~never]
+    typical = float(np.median(others)) if len(others) else math.nan
+    mixed = stays(typical, "up to a median of")
+    if never.any():
+        texts = (_CARD, share_of(scores, float(never.mean()), n, JOINT))
+        of_others = stays(typical, f"in the other {len(others):,} up to a median of")
+        yield ["In ", texts, f" no attention{whose} could change the decision (proved){of_others}."]
+        mixed = ""
+    if never.all():
         return
     share = float(joint[known].mean())
-    mixed = stays(float(np.median(proved[known])), "a median of ")
     if share:
         mixed = enough(float(np.median(found[joint == 1])), "a median of ") + mixed
     texts = (_CARD, share_of(scores, share, n, JOINT))
