@@ -15,7 +15,7 @@ PROVED, FLIPPED, OPEN, EMPTY = "p", "f", "?", "-"  # what is known of a head; it
 TOGETHER = ("joint_flip", "certified_radius", "attack_radius")
 
 
-def with_heads(
+def with_heads(  # noqa: PLR0913 -- what a run can have
     path: str | Path,
     texts: list[str],
     known: list[str],
