@@ -243,7 +243,7 @@ def test_memory_in_parts_gives_the_same(monkeypatch):
     after = Tail.after
     monkeypatch.setattr(Tail, "after", lambda self, vectors: asked.append(vectors.shape) or after(self, vectors))
     monkeypatch.setattr("attn_faithful.functional.tail_attack._CELLS", 100)
-    monkeypatch.setattr("attn_faithful.functional.tail_search._CELLS", 2400)
+    monkeypatch.setattr("attn_faithful.functional.search_space._CELLS", 2400)
     parts = joint_attack(tail, simplices, decision)
     torch.testing.assert_close(parts.lead, whole.lead, rtol=1e-4, atol=1e-4)
     rows = [shape[:-1].numel() for shape in asked]

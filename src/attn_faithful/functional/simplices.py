@@ -14,6 +14,36 @@ _TOLERANCE = 1e-6  # of a sum of shares
 
 
 @dataclass(frozen=True)
+class Deal:
+    """Attention as what the items of each slot hold together, how they share it, and what stays: float64.
+
+    Attributes:
+        kept: (B, S, T), the weights outside the items; 0 at the items.
+        mass: (B, S, 1), what a slot's items hold together.
+        shares: (B, S, T), of the mass; even over the items of a slot without mass, 0 outside the items.
+    """
+
+    kept: Tensor
+    mass: Tensor
+    shares: Tensor
+
+    @classmethod
+    def of(cls, attention: Tensor, items: Tensor) -> Deal:
+        """That of attention (B, S, T) over items (B, S, T).
+
+        Example:
+            >>> Deal.of(torch.tensor([[[0.2, 0.6, 0.2]]]).double(), torch.tensor([[[True, True, False]]])).shares
+            tensor([[[0.2500, 0.7500, 0.0000]]], dtype=torch.float64)
+        """
+        weights = torch.where(items, attention.double(), 0.0)
+        kept = torch.where(items, 0.0, attention.double())
+        mass = weights.sum(-1, keepdim=True)
+        even = items / items.sum(-1, keepdim=True).clamp(min=1)
+        shares = torch.where(mass > 0, weights / torch.where(mass > 0, mass, 1.0), even)
+        return cls(kept, mass, shares)
+
+
+@dataclass(frozen=True)
 class Simplices:
     """All vectors ``origin + sum_s sum_t q_st moves_st`` of each text, q in a product of simplices over the items.
 
@@ -67,10 +97,6 @@ class Simplices:
             >>> Simplices.of(tail, half, torch.ones(1, 1, 2, dtype=torch.bool)).shares
             tensor([[[0.2000, 0.8000]]], dtype=torch.float64)
         """
-        weights = torch.where(items, attention.double(), 0.0)
-        kept = torch.where(items, 0.0, attention.double())
-        mass = weights.sum(-1, keepdim=True)  # (B, S, 1)
-        even = items / items.sum(-1, keepdim=True).clamp(min=1)
-        shares = torch.where(mass > 0, weights / torch.where(mass > 0, mass, 1.0), even)
-        origin = tail.to(torch.float64).vectors(kept[:, None])[:, 0]
-        return cls(origin, mass[..., None] * tail.values, items, shares)
+        deal = Deal.of(attention, items)
+        origin = tail.to(torch.float64).vectors(deal.kept[:, None])[:, 0]
+        return cls(origin, deal.mass[..., None] * tail.values, items, deal.shares)

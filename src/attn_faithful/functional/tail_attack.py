@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from attn_faithful.functional.readout import check_decision, first_least, flipped
+from attn_faithful.functional.search_space import Space, TailReadout, VectorMoves
 from attn_faithful.functional.simplices import Simplices
 from attn_faithful.functional.tail import Tail
-from attn_faithful.functional.tail_search import Space, first_flips, jumped, picked, settled, swapped
+from attn_faithful.functional.tail_search import first_flips, jumped, picked, settled, swapped
 
 _CELLS = 2**21  # numbers of moves in memory at once: 8 MB in float32
 _STARTS = 3  # vertices from which jumps are tried, at least
@@ -86,7 +88,8 @@ def joint_attack(tail: Tail, simplices: Simplices, decision: Tensor) -> Found:
         >>> joint_attack(tail, simplices, torch.tensor([0])).lead
         tensor([-1.], dtype=torch.float64)
     """
-    found = _Problem.of(tail, simplices, decision).found(1, _joint_finalists)
+    problem = _Problem.of(tail, simplices, decision)
+    found = problem.found(1, partial(_joint_finalists, count=problem.starts))
     return Found(found.shares[:, 0], found.lead[:, 0], found.flips[:, 0])
 
 
@@ -114,7 +117,8 @@ def head_attack(tail: Tail, simplices: Simplices, decision: Tensor) -> Found:
         tensor([[[[0., 1.]]]], dtype=torch.float64)
     """
     slots = simplices.items.shape[1]
-    return _Problem.of(tail, simplices, decision).found(slots, _head_finalists)
+    problem = _Problem.of(tail, simplices, decision)
+    return problem.found(slots, _head_finalists, problem.moves)
 
 
 def attack_radius(tail: Tail, simplices: Simplices, decision: Tensor, found: Found) -> Radius:
@@ -158,15 +162,18 @@ def attack_radius(tail: Tail, simplices: Simplices, decision: Tensor, found: Fou
 
 @dataclass(frozen=True)
 class _Problem:
-    """Texts with their decisions, in float64, and the tail of the search.
+    """Texts with their decisions, in float64, and what is searched.
 
     Attributes:
         exact: in float64.
-        search_tail: in the precision of the search: float64 where the logits are affine in the shares, which is cheap.
+        moves: of it, (B, S, T, D), float64.
+        searched_readout: in the precision of the search: float64 where the logits are affine in the shares, which is
+            cheap.
     """
 
     exact: Space
-    search_tail: Tail
+    moves: Tensor
+    searched_readout: TailReadout
 
     @classmethod
     def of(cls, tail: Tail, simplices: Simplices, decision: Tensor) -> _Problem:
@@ -174,25 +181,39 @@ class _Problem:
         classes = tail.after(simplices.origin[:1].double()).shape[1]
         check_decision(decision, len(simplices.items), classes)
         moves = torch.where(simplices.items[..., None], simplices.moves.double(), 0.0)
-        exact = Space(tail, decision, simplices.origin.double(), moves, simplices.items, simplices.shares.double())
-        if exact.is_affine:
-            return cls(exact, tail)
-        return cls(exact, tail.to(torch.float32))
+        readout = TailReadout(tail)
+        exact = Space(
+            readout, decision, simplices.origin.double(), VectorMoves(moves), simplices.items, simplices.shares.double()
+        )
+        if readout.is_affine:
+            return cls(exact, moves, readout)
+        return cls(exact, moves, TailReadout(tail.to(torch.float32)))
+
+    @property
+    def starts(self) -> int:
+        """From how many vertices a joint attack is tried."""
+        return min(max(_STARTS, _WEIGHTS // self.searched_readout.weights), _MOST_STARTS)
 
     def searched(self, search: Callable[..., Tensor], *by_text: Tensor) -> Iterator[Tensor]:
         """What a search of texts finds, (R, ...) of ``search(space, *rows)``, one text after another."""
         texts = torch.arange(len(self.exact.items), device=self.exact.items.device)
-        moves_of_text = self.exact.moves[0].numel() if len(texts) else 1
+        moves_of_text = self.moves[0].numel() if len(texts) else 1
+        dtype = self.searched_readout.tail.base.dtype
         for part in torch.split(texts, max(1, _CELLS // max(1, moves_of_text))):
-            space = self.exact.rows(part).to(self.search_tail.base.dtype, self.search_tail)
+            space = replace(
+                self.exact.rows(part),
+                readout=self.searched_readout,
+                origin=self.exact.origin[part].to(dtype),
+                moves=VectorMoves(self.moves[part].to(dtype)),
+            )
             yield from search(space, *(values[part] for values in by_text))
 
-    def found(self, groups: int, finalists: Callable[[Space], Tensor]) -> Found:
+    def found(self, groups: int, finalists: Callable[..., Tensor], *by_text: Tensor) -> Found:
         """Of each group of a text's finalists (B, G, F, S, T) those of least lead, (B, G, ...)."""
         shares = self.exact.own[:, None].repeat(1, groups, 1, 1)  # (B, G, S, T)
         leads = shares.new_zeros(shares.shape[:2])
         flips = torch.zeros_like(leads, dtype=torch.bool)
-        for text, candidates in enumerate(self.searched(finalists)):
+        for text, candidates in enumerate(self.searched(finalists, *by_text)):
             shares[text], leads[text], flips[text] = self.least(text, candidates)
         return Found(shares, leads, flips)
 
@@ -204,9 +225,8 @@ class _Problem:
         """A text by itself without its padding, so that no other one shares its rounding."""
         columns = self.columns(text)
         space = self.exact.rows(slice(text, text + 1))
-        return replace(
-            space, moves=space.moves[:, :, columns], items=space.items[..., columns], own=space.own[..., columns]
-        )
+        moves = VectorMoves(self.moves[text : text + 1, :, columns])
+        return replace(space, moves=moves, items=space.items[..., columns], own=space.own[..., columns])
 
     def least(self, text: int, shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of each group (G, F, S, T) the shares of least lead, their lead (G,), whether they flip; flips go first."""
@@ -220,17 +240,21 @@ class _Problem:
         return picked(shares[None], best[None])[0], leads.gather(1, best)[:, 0], flips.gather(1, best)[:, 0]
 
 
-def _joint_finalists(space: Space) -> Tensor:
-    """Shares (B, 1, F, S, T) among which the least lead is looked for in the end, the model's own first."""
+def _joint_finalists(space: Space, count: int) -> Tensor:
+    """Shares (B, 1, F, S, T) among which the least lead is looked for in the end, the model's own first.
+
+    Args:
+        space: what is searched.
+        count: from how many vertices.
+    """
     own = space.own[:, None]
     if not bool(space.items.any()):
         return own[:, None]
     by_rival = first_least(space.slopes_by_rival())  # (B, C - 1, S)
     guesses = torch.cat([own, space.shares_of(by_rival)], dim=1)
-    if space.is_affine or not by_rival.shape[1]:
+    if space.readout.is_affine or not by_rival.shape[1]:
         return guesses[:, None]
     starts = torch.cat([by_rival, _on_the_way(space, by_rival), _one_item(space, by_rival)], dim=1)
-    count = min(max(_STARTS, _WEIGHTS // space.weights), _MOST_STARTS)
     index = jumped(space, _best(space, starts, count), _JUMPS)
     index = swapped(space, _best(space, index, count - 1), _SWAPS)
     vertices = space.shares_of(index)
@@ -279,22 +303,28 @@ def _best(space: Space, index: Tensor, count: int) -> Tensor:
     return index.take_along_dim(order[:, :count, None], dim=1)
 
 
-def _head_finalists(space: Space) -> Tensor:
-    """Of each slot, shares (B, S, F, S, T) that differ from the own ones in that slot alone; those first."""
+def _head_finalists(space: Space, moves: Tensor) -> Tensor:
+    """Of each slot, shares (B, S, F, S, T) that differ from the own ones in that slot alone; those first.
+
+    Args:
+        space: what is searched.
+        moves: its moves (B, S, T, D).
+    """
     slots, items = space.items.shape[1:]
     own = space.own
     alone = own[:, None, None].expand(-1, slots, 1, slots, items)
     if not bool(space.items.any()):
         return alone
-    of_slot = torch.einsum("bst,bstd->bsd", own.to(space.moves), space.moves)
+    moves = moves.to(space.origin)
+    of_slot = torch.einsum("bst,bstd->bsd", own.to(moves), moves)
     without_slot = space.vectors(own[:, None]) - of_slot  # (B, S, D)
-    vectors = without_slot[:, :, None] + space.moves  # (B, S, T, D), of all vertices
+    vectors = without_slot[:, :, None] + moves  # (B, S, T, D), of all vertices
     leads = space.leads(vectors.flatten(1, 2)).view_as(own).masked_fill(~space.items, torch.inf)
     order = leads.argsort(dim=2, stable=True)[..., :_CORNERS]  # (B, S, K)
     is_item = space.items.gather(2, order)[..., None]
     corners = torch.where(is_item, F.one_hot(order, items).double(), own[:, :, None])  # (B, S, K, T)
     vertices = _replaced(own, corners)  # (B, S, K, S, T)
-    if space.is_affine:
+    if space.readout.is_affine:
         return torch.cat([alone, vertices], dim=2)
     start = _on_edges(space, torch.cat([corners, own[:, :, None]], dim=2))  # (B, S, S, T)
     free = torch.eye(slots, dtype=torch.bool, device=own.device)
@@ -331,7 +361,7 @@ def _radius_lines(space: Space, found: Tensor) -> Tensor:
         return lines
     guesses = first_least(space.slopes_by_rival())  # (B, C - 1, S)
     lines = torch.cat([lines, space.shares_of(guesses)], dim=1)
-    if space.is_affine:
+    if space.readout.is_affine:
         return lines
     rho = first_flips(space, lines, _COARSE)  # (B, K)
     choice = first_least(rho)[:, None]
