@@ -138,7 +138,8 @@ def test_without_an_affine_readout_the_search_alone(block, reason):
     assert all(value >= 0 for value in best.values())
     _, reasons = values(found, "flip_distance")
     assert set(reasons.values()) == {reason}
-    assert set(found.variants["variant"]) == {"adam-1"}
+    searched = {name for name in found.variants["variant"] if not name.endswith("-flip")}
+    assert searched == {"adam-1"}
     with pytest.raises(InputError, match="needs a read-out that is affine"):
         run(block, AdversarialSettings(method="exact"))
 

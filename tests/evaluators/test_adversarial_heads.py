@@ -237,18 +237,6 @@ def test_a_text_has_the_same_answers_alone():
         assert alone[name]["b"] == pytest.approx(together[name]["b"], abs=1e-6), name
 
 
-@pytest.mark.parametrize("place", [0, -1])
-def test_other_layers_say_that_it_is_not_known(place):
-    rows = ScoreRows()
-    add_heads(rows, block_of("BERT", place), None, Effort())
-    for name in NAMES:
-        found, reasons = values(rows, name)
-        assert all(math.isnan(value) for value in found.values())
-        assert set(reasons.values()) == {
-            "not known what follows the attention: BertForSequenceClassification, not the last layer alone"
-        }
-
-
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -273,7 +261,7 @@ def test_a_function_that_is_not_understood_is_named():
         encoded = last_layer(StockModel(bert), texts((9, 6, 4)))
     rows = ScoreRows()
     add_heads(rows, Block(["a", "b", "c"], ["a", "b", "c"], 0, "layer", encoded), None, Effort())
-    _, reasons = values(rows, "joint_flip")
+    _, reasons = values(rows, "certified_radius")
     named = "DistilBertForSequenceClassification, the function softmax"
     assert set(reasons.values()) == {f"not known what follows the attention: {named}"}
 

@@ -2,7 +2,7 @@
 
 Of read-outs that are affine in one attention the answers are exact. Of transformers models they are proofs and attacks
 through what comes after the last attention (`functional.tail_certificates`, `functional.tail_attack`), and what neither
-decides is open.
+decides is open. Where that is not known there are no proofs, and attacks ask the model (`adversarial_asking`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
+from attn_faithful.evaluators.adversarial_asking import attacked
 from attn_faithful.evaluators.adversarial_metrics import (
     ATTACK_RADIUS,
     CERTIFIED_RADIUS,
@@ -48,6 +49,7 @@ from attn_faithful.functional.tail_errors import Chain
 from attn_faithful.models.row_decoding import decode_rows
 
 _TEXTS = 8  # whose tails are made at once
+_PROOFS = (HEAD_CERTIFIED, CERTIFIED_RADIUS)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def add_heads(rows: ScoreRows, block: Block, movable: Movable | None, effort: Ef
     """
     if movable is not None:
         heads, unknown = _exact(movable)
-        _add(rows, block, heads, unknown)
+        _add(rows, block, heads, unknown, None)
         return
     if block.encoded.multi_label:
         _add_nothing(rows, block, MULTI_LABEL)
@@ -108,14 +110,15 @@ def _add_nothing(rows: ScoreRows, block: Block, reason: str) -> None:
 
 
 def _add_searched(rows: ScoreRows, block: Block, effort: Effort) -> None:
-    """The answers for a model whose tail is known; the attention that changes a decision is kept as an alternative."""
+    """The answers for a model that is not affine; the attention that changes a decision is kept as an alternative."""
+    unproved = None
     try:
-        parts = [_searched(block, texts, effort) for texts in _parts(len(block))]
+        heads = Heads.joined([_searched(block, texts, effort) for texts in _parts(len(block))])
     except TailUnknownError as error:
-        _add_nothing(rows, block, f"{NO_TAIL}: {error.why}")
-        return
-    heads = Heads.joined(parts)
-    _add(rows, block, heads, [None] * len(block))
+        unproved = f"{NO_TAIL}: {error.why}"
+        heads = _asked(block)
+    is_nan = block.encoded.logits.isnan().any(-1)  # (B,)
+    _add(rows, block, heads, first_reasons({NAN_SCORES: is_nan}), unproved)
     of_one = _variant(block, "head-flip", heads.flipped.any(-1), heads.one_changed, heads.flipped.int().argmax(-1))
     of_all = _variant(block, "joint-flip", heads.joint, heads.all_changed, torch.zeros(len(block), dtype=torch.int64))
     rows.add_variants(block, [of_one, of_all])
@@ -150,8 +153,16 @@ def _parts(texts: int) -> Iterator[Tensor]:
     yield from torch.arange(texts).split(_TEXTS)
 
 
-def _add(rows: ScoreRows, block: Block, heads: Heads, unknown: Reasons) -> None:
-    """Add the numbers of each slot, 0 or 1 and NaN for one without an item, then those of all together."""
+def _add(rows: ScoreRows, block: Block, heads: Heads, unknown: Reasons, unproved: str | None) -> None:
+    """Add the numbers of each slot, 0 or 1 and NaN for one without an item, then those of all together.
+
+    Args:
+        rows: where they go.
+        block: the texts.
+        heads: of them.
+        unknown: why nothing is known of a text.
+        unproved: why nothing can be proved; None where something can.
+    """
     has_item = block.items.any(-1)  # (B, S)
     slots = has_item.shape[1]
     of_texts = or_else(first_reasons({NO_TOKEN: ~has_item.any(-1)}), unknown)
@@ -167,17 +178,34 @@ def _add(rows: ScoreRows, block: Block, heads: Heads, unknown: Reasons) -> None:
         CERTIFIED_RADIUS: heads.proved,
         ATTACK_RADIUS: heads.found,
     }
-    rows.add_columns(block, _columns(by_slot, of_slots))
-    rows.add_columns(block, _columns(together, of_texts))
+    rows.add_columns(block, _columns(by_slot, of_slots, unproved))
+    rows.add_columns(block, _columns(together, of_texts, unproved))
 
 
-def _columns(values: Mapping[MetricSpec, Tensor], reasons: Reasons) -> list[ScoreColumn]:
-    """Metrics that are undefined for the same reasons, an entry a value."""
+def _columns(values: Mapping[MetricSpec, Tensor], reasons: Reasons, unproved: str | None) -> list[ScoreColumn]:
+    """Metrics that are undefined for the same reasons, an entry a value; proofs perhaps everywhere for one more."""
     columns = []
     for metric, column in values.items():
-        undefined = ~is_defined(reasons).to(column.device).view(column.shape)
-        columns.append(ScoreColumn(metric.name, column.double().masked_fill(undefined, math.nan), reasons))
+        of_metric = reasons
+        if metric in _PROOFS:
+            of_metric = or_else(reasons, [unproved] * len(reasons))
+        undefined = ~is_defined(of_metric).to(column.device).view(column.shape)
+        columns.append(ScoreColumn(metric.name, column.double().masked_fill(undefined, math.nan), of_metric))
     return columns
+
+
+def _asked(block: Block) -> Heads:
+    """What attacks that ask the model find; nothing is proved."""
+    found = attacked(block)
+    return Heads(
+        certified=torch.zeros_like(found.flipped),
+        flipped=found.flipped,
+        joint=found.joint,
+        proved=torch.zeros_like(found.radius),
+        found=found.radius,
+        one_changed=found.one_changed,
+        all_changed=found.all_changed,
+    )
 
 
 def _exact(movable: Movable) -> tuple[Heads, Reasons]:
