@@ -364,10 +364,13 @@ def test_lengths_are_in_their_range(seed):
         def along(rows):
             return ((rows @ matrix).abs() @ sizes[:, None, :, None])[..., 0]
 
+        def least(of_rows, rows):
+            return (of_rows.lower() - along(rows[:, None])).amin(1)
+
         each = (matrix.abs() @ sizes[..., None])[..., 0][:, None].expand(-1, form.ends, -1)
         corners = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=3))).double()  # (8, 3)
         longest = ((corners * sizes[:, None]) @ matrix.T).norm(dim=-1).amax(1, keepdim=True)
-        errors = Errors(each, longest.expand(-1, form.ends), along)
+        errors = Errors(each, longest.expand(-1, form.ends), along, least)
     shortest, longest = length_range(form, errors)
     lengths = (between_ends(generator, form, 4000) + added).norm(dim=-1)
     assert bool((shortest <= lengths.amin(1) * (1 + 1e-9)).all())

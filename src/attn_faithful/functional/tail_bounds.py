@@ -16,10 +16,11 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.functional.activations import CURVES
 from attn_faithful.functional.tail import Activation, Linear, Norm, Product, Step, Sum
-from attn_faithful.functional.tail_errors import Chain, ErrorsBelow, Relaxed
+from attn_faithful.functional.tail_errors import Chain, Curved, ErrorsBelow, Relaxed
 from attn_faithful.functional.tail_forms import OUTWARDS, UNIT, Form, Sets, largest
 from attn_faithful.functional.tail_lengths import Errors, length_range
-from attn_faithful.functional.tail_lines import Lines
+from attn_faithful.functional.tail_lines import Lines, Parabola
+from attn_faithful.functional.tail_squares import Squares, least_with_squares
 from attn_faithful.functional.tail_tangents import Tangent
 
 
@@ -80,11 +81,28 @@ class _Bounds:
     def least(self, margins: Tensor) -> Tensor:
         """The lower bound (N, R) of rows (N, R, C) of the last value."""
         last = len(self.chain.steps)
-        form = self.forms[last].along(margins)
+        return self._lowest(last, self.forms[last].along(margins), margins)
+
+    def _lowest(self, value: int, form: Form, rows: Tensor, noise: float = 0.0) -> Tensor:
+        """The lower bound (N, R) of rows (N, R, D) of a value.
+
+        Args:
+            value: its number.
+            form: the rows of its linear form.
+            rows: of the value.
+            noise: what rounding may have added to each number of the rows.
+        """
         least = form.lower()  # (N, E, R)
-        if last in self.relaxed.uncertain:
-            least = least - self._below(last).spread(margins)
-        return least.amin(1)
+        if value not in self.relaxed.uncertain:
+            return least.amin(1)
+        below = self._below(value)
+        by_errors = (least - below.spread(rows, noise=noise)).amin(1)
+        squares, rest = below.squares(rows, noise)
+        if not squares:
+            return by_errors
+        # between the ends each bound holds by itself: the better one at each end would not
+        by_squares = (least_with_squares(form, squares) + rest).amin(1)
+        return torch.maximum(by_errors, by_squares)
 
     def _form(self, number: int, step: Step) -> Form:
         if isinstance(step, Linear):
@@ -162,17 +180,25 @@ class _Bounds:
             rounding = (len(step.weight) + 4) * UNIT * largest(rows)
             return below.spread(step.centre(rows), noise=rounding)
 
+        def least(form: Form, rows: Tensor) -> Tensor:
+            rounding = (len(step.weight) + 4) * UNIT * largest(rows)
+            return self._lowest(step.of, form, step.centre(rows), rounding)
+
         key = ("centred", step.centred)
-        return Errors(below.spread(centring, key), below.length(centring, key), along)
+        return Errors(below.spread(centring, key), below.length(centring, key), along, least)
 
     def _bent(self, number: int, step: Activation) -> Form:
         """An activation between two parallel lines."""
         low, high = self._interval(step.of)
-        lines = Lines.around(CURVES[step.name], low, high)
+        curve = CURVES[step.name]
+        lines = Lines.around(curve, low, high)
+        form = self.forms[step.of]
+        if step.of not in self.relaxed.uncertain and curve.bend is not None and Squares.fits(form):
+            self.relaxed.curved[number] = Curved(form, Parabola.around(curve, lines, low, high))
         self.relaxed.slopes[number] = lines.slope
         self.relaxed.errors[number] = lines.error
         self.relaxed.uncertain.add(number)
-        return self.forms[step.of].by_number(lines.slope).shifted(lines.middle)
+        return form.by_number(lines.slope).shifted(lines.middle)
 
     def _gated(self, number: int, step: Product) -> Form:
         """A product around the middles of its factors: ``a b = m_b a + m_a b - m_a m_b + (a - m_a)(b - m_b)``."""

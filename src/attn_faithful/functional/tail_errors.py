@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from attn_faithful.functional.tail import Activation, Linear, Norm, Product, Step, TailUnknownError, check_steps
-from attn_faithful.functional.tail_forms import UNIT, largest
+from attn_faithful.functional.tail_forms import UNIT, Form, largest
+from attn_faithful.functional.tail_lines import Parabola
+from attn_faithful.functional.tail_squares import Squares
 from attn_faithful.functional.tail_tangents import Tangent
 
 Key = tuple[object, ...]  # which rows of which value were carried through which steps
@@ -66,6 +68,19 @@ class Chain:
         return self._known[key]
 
 
+@dataclass(frozen=True)
+class Curved:
+    """An activation of a value that is a linear form without errors.
+
+    Attributes:
+        form: the value.
+        parabola: the activation on it.
+    """
+
+    form: Form
+    parabola: Parabola
+
+
 @dataclass
 class Relaxed:
     """What is known of the steps of a tail so far; keys are the numbers of values.
@@ -77,6 +92,7 @@ class Relaxed:
         scales: (N, E), of norms at their ends.
         tangents: of norms that are bounded by them.
         uncertain: values that any error reaches.
+        curved: activations that parabolas bound as well.
     """
 
     errors: dict[int, Tensor] = field(default_factory=dict)
@@ -85,6 +101,7 @@ class Relaxed:
     scales: dict[int, Tensor] = field(default_factory=dict)
     tangents: dict[int, Tangent] = field(default_factory=dict)
     uncertain: set[int] = field(default_factory=set)
+    curved: dict[int, Curved] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -192,6 +209,25 @@ class Rows:
         spread = spread + self.noise * errors.sum(-1)[:, None, None]
         return self._at_factor(spread)
 
+    def least_of(self, values: Tensor) -> Tensor:
+        """The rows of values (N, D), (N, E or 1, R), rounded downwards."""
+        by_end = self._by_end().matrix
+        terms = (len(values[0]) + 4) * UNIT
+        off = terms * (by_end.abs() @ values.abs()[:, None, :, None])[..., 0]
+        off = off + self.noise * values.abs().sum(-1)[:, None, None]
+        least = (by_end @ values[:, None, :, None])[..., 0] - off
+        return self._at_factor(least)
+
+    def squares(self, curved: Curved, ends: int) -> Squares:
+        """The rows of the squares of a curved value, at the ends of the value whose rows these are."""
+        parabola = curved.parabola
+        weights = self._by_end().matrix * parabola.bend[:, None, None]
+        noise = self.noise * largest(parabola.bend) + UNIT * largest(weights)
+        factor = self.factor
+        if factor is None:
+            factor = weights.new_ones(len(weights), ends)
+        return Squares(curved.form, parabola.centre, weights, factor, noise)
+
     def length(self, errors: Tensor) -> Tensor:
         """A bound (N, E or 1, 1) of the length of what errors of half-widths (N, D) add to the rows together."""
         if self.key is None:
@@ -247,19 +283,33 @@ class ErrorsBelow:
             noise: what rounding may have added to each number of the rows.
         """
         spread = rows.new_zeros(1, 1, 1)
-        for errors, here in self._sources(rows, key, noise):
-            spread = spread + here.spread(errors)
+        for number, here in self._sources(rows, key, noise):
+            spread = spread + here.spread(self.relaxed.errors[number])
         return spread * (1 + 1e-9)  # far more than the rounding of sums of numbers of one sign
 
     def length(self, rows: Tensor, key: Key) -> Tensor:
         """A bound (N, E) of the length of what they add to rows (R, D) together."""
         length = rows.new_zeros(1, 1, 1)
-        for errors, here in self._sources(rows, key, 0.0):
-            length = length + here.length(errors)
+        for number, here in self._sources(rows, key, 0.0):
+            length = length + here.length(self.relaxed.errors[number])
         return length[..., 0] * (1 + 1e-9)
 
-    def _sources(self, rows: Tensor, key: Key | None, noise: float) -> list[tuple[Tensor, Rows]]:
-        """The errors (N, D) that arise below, each with the rows of the value where they do."""
+    def squares(self, rows: Tensor, noise: float = 0.0) -> tuple[list[Squares], Tensor]:
+        """The squares that errors add to rows (N, R, D), and what they add beside these at least, (N, E or 1, R)."""
+        squares = []
+        rest = rows.new_zeros(1, 1, 1)
+        for number, here in self._sources(rows, None, noise):
+            curved = self.relaxed.curved.get(number)
+            errors = self.relaxed.errors[number]
+            if curved is not None:
+                squares.append(here.squares(curved, self.ends))
+                rest = rest + here.least_of(curved.parabola.shift)
+                errors = curved.parabola.error
+            rest = rest - here.spread(errors) * (1 + 1e-9)
+        return squares, rest
+
+    def _sources(self, rows: Tensor, key: Key | None, noise: float) -> list[tuple[int, Rows]]:
+        """The values below where errors arise, each with the rows of it."""
         relaxed = self.relaxed
         whole_key = None if key is None else (*key, self.value)
         pending = {self.value: Rows(self.chain, rows, whole_key, noise=noise)}
@@ -269,7 +319,7 @@ class ErrorsBelow:
                 continue
             here = pending.pop(number)
             if number in relaxed.errors:
-                found.append((relaxed.errors[number], here))
+                found.append((number, here))
             for source, passed in self._passed(number, here):
                 known = pending.get(source)
                 pending[source] = passed if known is None else known.plus(passed)

@@ -22,11 +22,14 @@ class Errors:
         each: to each number of it, (N, E, D).
         length: the length of what they add at most, (N, E).
         along: ``along(rows (N, E, R, D)) -> (N, E, R)``, what they add to rows of it.
+        least: ``least(form, rows (N, R, D)) -> (N, R)``, a lower bound of rows of the vector with its errors; the
+            form is these rows of its linear form.
     """
 
     each: Tensor
     length: Tensor
     along: Callable[[Tensor], Tensor]
+    least: Callable[[Form, Tensor], Tensor]
 
 
 def length_range(form: Form, errors: Errors | None) -> tuple[Tensor, Tensor]:
@@ -49,17 +52,18 @@ def length_range(form: Form, errors: Errors | None) -> tuple[Tensor, Tensor]:
     low = form.lower()
     high = form.upper()
     direction = _direction(form)  # (N, D)
-    along = form.along(direction[:, None]).lower()  # (N, E, 1)
+    by_direction = form.along(direction[:, None])
+    along = by_direction.lower().amin(1)  # (N, 1)
     longest = _longest(form)
     if errors is not None:
         low = low - errors.each
         high = high + errors.each
-        along = along - errors.along(direction[:, None, None].expand(-1, form.ends, -1, -1))
-        longest = _with_errors(form, longest, errors)
+        along = errors.least(by_direction, direction[:, None])
+        longest = torch.minimum(_with_errors(form, longest, errors), _from_centre(form, errors)[:, None])
     longest = longest + form.total_noise * form.constant.shape[-1] ** 0.5
     longest = torch.minimum(longest, torch.maximum(low.abs(), high.abs()).norm(dim=-1))
     away_from_zero = torch.maximum(low.amin(1), -high.amax(1)).clamp(min=0)  # (N, D)
-    shortest = torch.maximum(along[..., 0].amin(1), away_from_zero.norm(dim=-1))
+    shortest = torch.maximum(along[:, 0], away_from_zero.norm(dim=-1))
     return shortest * (1 - 1e-12), longest.amax(1) * (1 + 1e-12)
 
 
@@ -84,6 +88,24 @@ def _with_errors(form: Form, longest: Tensor, errors: Errors) -> Tensor:
     by_products = (squared + errors.length.square()).sqrt() * (1 + 1e-9)
     bounded: Tensor = torch.minimum(by_products, longest + errors.length)
     return bounded
+
+
+def _from_centre(form: Form, errors: Errors) -> Tensor:
+    """An upper bound (N,) of the length of ``v = x + e``: ``|v|^2 = 2 c v - |c|^2 + |v - c|^2`` for any c.
+
+    Args:
+        form: x, whole.
+        errors: e.
+    """
+    centre = form.constant.mean(1) + form.slopes.mean(1).mean(2).sum(1)  # (N, D)
+    back = -centre[:, None]
+    along = -errors.least(form.along(back), back)[:, 0]  # (N,): c v at most
+    around = form.shifted(-centre).whole()
+    reach = _longest(around) + around.total_noise * centre.shape[-1] ** 0.5 + errors.length  # (N, E)
+    size = centre.square().sum(-1)
+    squared = 2 * along - size + reach.amax(1).square() + 1e-12 * size
+    length: Tensor = squared.clamp(min=0).sqrt() * (1 + 1e-9)
+    return length
 
 
 def _longest(form: Form) -> Tensor:

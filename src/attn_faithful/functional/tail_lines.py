@@ -1,4 +1,4 @@
-"""Two parallel lines around the curve of an activation on an interval."""
+"""Two parallel lines around the curve of an activation on an interval, or two parabolas, which are nearer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attn_faithful._checks import InputError
 from attn_faithful.functional.activations import Curve
 from attn_faithful.functional.tail_forms import OUTWARDS, largest
 
@@ -52,3 +53,57 @@ class Lines:
             bottom = torch.minimum(bottom, height)
         rounding = OUTWARDS * (1 + largest(top) + largest(bottom) + largest(end))
         return cls(slope, (top + bottom) / 2, (top - bottom) / 2 + between + rounding)
+
+
+@dataclass(frozen=True)
+class Parabola:
+    """A curve is a chord's line plus ``bend * (x - centre)^2 + shift``, at most ``error`` off.
+
+    Attributes:
+        centre, bend, shift, error: (N, D).
+
+    Example:
+        >>> from attn_faithful.functional.activations import CURVES
+        >>> low, high = torch.tensor([[-1.0]]).double(), torch.tensor([[1.0]]).double()
+        >>> lines = Lines.around(CURVES["gelu"], low, high)
+        >>> parabola = Parabola.around(CURVES["gelu"], lines, low, high)
+        >>> round(lines.error.item(), 3), round(parabola.bend.item(), 3), round(parabola.error.item(), 3)
+        (0.172, 0.341, 0.012)
+    """
+
+    centre: Tensor
+    bend: Tensor
+    shift: Tensor
+    error: Tensor
+
+    @classmethod
+    def around(cls, curve: Curve, lines: Lines, low: Tensor, high: Tensor) -> Parabola:
+        """Those through the curve at the ends and the middle of the intervals from ``low`` (N, D) to ``high`` (N, D).
+
+        Args:
+            curve: smooth.
+            lines: around it on the intervals.
+            low, high: the intervals.
+
+        Raises:
+            InputError: a curve with a kink.
+        """
+        if curve.bend is None:
+            raise InputError("Expected a smooth curve, but got one with a kink; Lines.around bounds it.")
+        half = ((high - low) / 2).clamp(min=1e-6)
+        centre = (low + high) / 2
+        start = centre - half
+        chord = (curve.value(start) + curve.value(centre + half)) / 2
+        bend = (chord - curve.value(centre)) / half.square()
+        step = 2 * half / (_POINTS - 1)
+        top = torch.full_like(low, -torch.inf)
+        bottom = torch.full_like(low, torch.inf)
+        for point in range(_POINTS):
+            away = point * step - half
+            place = centre + away
+            rest = curve.value(place) - lines.slope * place - lines.middle - bend * away.square()
+            top = torch.maximum(top, rest)
+            bottom = torch.minimum(bottom, rest)
+        between = (curve.bend + 2 * bend.abs()) * step.square() / 8
+        rounding = 8 * OUTWARDS * (1 + largest(lines.middle) + largest(lines.slope * centre) + largest(high))
+        return cls(centre, bend, (top + bottom) / 2, (top - bottom) / 2 + between + rounding)

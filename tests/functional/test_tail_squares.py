@@ -1,0 +1,164 @@
+"""Squares that errors of curved units are: bounds of them against points, parabolas against their curves."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from attn_faithful._checks import InputError
+from attn_faithful.functional.activations import CURVES
+from attn_faithful.functional.tail import Activation, Linear, last_value
+from attn_faithful.functional.tail_bounds import lowest_leads
+from attn_faithful.functional.tail_errors import Chain
+from attn_faithful.functional.tail_forms import Form, Sets
+from attn_faithful.functional.tail_lines import Lines, Parabola
+from attn_faithful.functional.tail_squares import Squares, least_with_squares
+from tests.properties import made
+from tests.properties.made import checked
+from tests.properties.tails import drawn
+
+SMOOTH = [name for name in CURVES if CURVES[name].bend is not None]
+
+
+@given(made.seeds())
+@checked(5)
+def test_a_curve_lies_between_its_parabolas(seed):
+    generator = np.random.default_rng(seed)
+    centre = torch.from_numpy(generator.normal(size=(1, 40)) * 10 ** generator.uniform(-1, 1))
+    half = torch.from_numpy(10 ** generator.uniform(-6, 1.5, (1, 40)))
+    low, high = centre - half, centre + half
+    for name in SMOOTH:
+        curve = CURVES[name]
+        lines = Lines.around(curve, low, high)
+        parabola = Parabola.around(curve, lines, low, high)
+        x = low + torch.from_numpy(generator.random((200, 1))) * (high - low)
+        square = parabola.bend * (x - parabola.centre).square()
+        off = curve.value(x) - (lines.slope * x + lines.middle + square + parabola.shift)
+        assert bool((off.abs() <= parabola.error).all()), name
+
+
+def test_parabolas_are_nearer_than_lines_where_a_curve_bends_one_way():
+    low, high = torch.tensor([[-0.5]]).double(), torch.tensor([[0.7]]).double()
+    lines = Lines.around(CURVES["gelu"], low, high)
+    parabola = Parabola.around(CURVES["gelu"], lines, low, high)
+    assert float(parabola.error) < 0.1 * float(lines.error)
+
+
+def test_a_curve_with_a_kink_has_no_parabola():
+    low, high = torch.tensor([[-1.0]]).double(), torch.tensor([[1.0]]).double()
+    lines = Lines.around(CURVES["relu"], low, high)
+    with pytest.raises(InputError, match="smooth"):
+        Parabola.around(CURVES["relu"], lines, low, high)
+
+
+def problem(generator, ends):
+    """A linear form, squares of another, and both at any shares and scale: the linear form has the scale too."""
+    groups, vertices, width = (int(size) for size in generator.integers(1, 4, 3))
+    low = generator.uniform(0.5, 2)
+    scale = torch.tensor([[low, low * generator.uniform(1, 3)]][:1]).double()[:, :ends]
+    constant = drawn(generator, 1, 1, width)
+    slopes = 10 ** generator.uniform(-1, 1) * drawn(generator, 1, 1, groups, vertices, width)
+    x = Form(drawn(generator, 1, 1, width), scale, constant, slopes, 0.0)
+    rows = drawn(generator, 1, 2, width)
+    weights = drawn(generator, 1, 1, 2, width) * generator.choice([0.1, 1, 10])
+    factor = torch.from_numpy(generator.uniform(0.1, 2, (1, ends)))
+    return x, x.along(rows), Squares(x, drawn(generator, 1, width), weights, factor, 0.0)
+
+
+def at_points(generator, form, shares, share_of_end):
+    """Values (K, D) of a form at shares (K, F, V) and between its ends."""
+    whole = form.whole()
+    slopes = torch.einsum("kfv,efvd->ked", shares, whole.slopes[0])
+    at_ends = whole.constant[0] + slopes  # (K, E, D)
+    if form.ends == 1:
+        return at_ends[:, 0]
+    return torch.lerp(at_ends[:, 0], at_ends[:, 1], share_of_end[:, None])
+
+
+@pytest.mark.parametrize("ends", [1, 2])
+@given(made.seeds())
+@checked(3)
+def test_no_point_is_below_a_bound_with_squares(ends, seed):
+    generator = np.random.default_rng(seed)
+    x, linear, squares = problem(generator, ends)
+    groups, vertices = x.slopes.shape[2:4]
+    concentration = 10 ** generator.uniform(-2, 0.5)
+    shares = torch.from_numpy(generator.dirichlet([concentration] * vertices, (3000, groups)))
+    end = torch.from_numpy(generator.random(3000))
+    factor = squares.factor[0, :1].expand(3000)
+    if ends == 2:
+        factor = torch.lerp(squares.factor[0, 0], squares.factor[0, 0], end)
+        squares = Squares(x, squares.centre, squares.weights, squares.factor[:, :1].expand(-1, 2), 0.0)
+    at = at_points(generator, linear, shares, end)  # (K, R)
+    away = at_points(generator, x, shares, end) - squares.centre  # (K, D)
+    values = at + factor[:, None] * (away.square() @ squares.weights[0, 0].T)
+    bound = least_with_squares(linear, [squares]).amin(1)[0]  # (R,)
+    assert bool((values.amin(0) >= bound).all())
+
+
+def test_squares_of_one_group_of_two_are_exact_at_their_ends():
+    """w (a + p d)^2 with w < 0 is concave in p, so that its least value is at a vertex."""
+    x = Form.of(Sets(torch.tensor([[0.3]]).double(), torch.tensor([[[[-1.0], [2.0]]]]).double()))
+    one = torch.ones(1, 1).double()
+    squares = Squares(x, torch.zeros(1, 1).double(), -one[:, :, None, None], one, 0.0)
+    linear = x.along(one[:, :, None])
+    least = least_with_squares(linear, [squares])
+    assert float(least) == pytest.approx(min(-0.7 - 0.49, 2.3 - 5.29))
+
+
+def test_a_scale_between_its_ends_is_not_forgotten():
+    """``(s - 2)^2`` for s from 1 to 3 is 1 at both ends and 0 between."""
+    x = Form(
+        torch.zeros(1, 1, 1).double(),
+        torch.tensor([[1.0, 3.0]]).double(),
+        torch.ones(1, 1, 1).double(),
+        torch.zeros(1, 1, 1, 1, 1).double(),
+        0.0,
+    )
+    weights = torch.ones(1, 1, 1, 1).double()
+    squares = Squares(x, torch.full((1, 1), 2.0).double(), weights, torch.ones(1, 2).double(), 0.0)
+    nothing = x.along(torch.zeros(1, 1, 1).double())
+    least = least_with_squares(nothing, [squares]).amin()
+    assert -1e-6 < float(least) <= 0
+
+
+def units(generator, hidden):
+    """Many curved units with weights of both signs, and one text's set."""
+    width = 6
+    steps = (
+        Linear(0, drawn(generator, hidden, width), 0.3 * drawn(generator, hidden)),
+        Activation(1, "gelu"),
+        Linear(2, drawn(generator, 2, hidden) / hidden**0.5, torch.zeros(2).double()),
+    )
+    sets = Sets(drawn(generator, 1, width), 0.1 * drawn(generator, 1, 3, 4, width))
+    return steps, sets
+
+
+def test_squares_bring_bounds_nearer_to_what_is_there(monkeypatch):
+    """Of 400 units: without squares the bound is half as far again from the least lead at the vertices."""
+    margins = torch.tensor([[[1.0, -1.0]]]).double()
+    gains = []
+    for seed in range(5):
+        generator = np.random.default_rng(seed)
+        steps, sets = units(generator, 400)
+        vertices = [sets.vertices[0, group] for group in range(3)]
+        corners = [sets.centre[0] + sum(corner) for corner in itertools.product(*vertices)]
+        logits = last_value(steps, torch.stack(corners))
+        found = float((logits[:, 0] - logits[:, 1]).min())
+        with_squares = float(lowest_leads(sets, Chain(steps), margins))
+        with monkeypatch.context() as patch:
+            patch.setattr(Squares, "fits", staticmethod(lambda form: False))
+            without = float(lowest_leads(sets, Chain(steps), margins))
+        assert without < with_squares <= found
+        gains.append((found - without) / (found - with_squares))
+    assert np.median(gains) > 1.5
+
+
+def test_sets_of_many_vertices_are_bounded_without_squares():
+    generator = np.random.default_rng(0)
+    few = Form.of(Sets(drawn(generator, 1, 2), drawn(generator, 1, 8, 100, 2)))
+    many = Form.of(Sets(drawn(generator, 1, 2), drawn(generator, 1, 8, 101, 2)))
+    assert Squares.fits(few)
+    assert not Squares.fits(many)
