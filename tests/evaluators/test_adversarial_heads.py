@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from attn_faithful.evaluators.adversarial import AdversarialSettings
 from attn_faithful.evaluators.adversarial_heads import add_heads
 from attn_faithful.evaluators.base import Block
 from attn_faithful.evaluators.movable_attention import movable_of
@@ -264,6 +265,25 @@ def test_a_function_that_is_not_understood_is_named():
     _, reasons = values(rows, "certified_radius")
     named = "DistilBertForSequenceClassification, the function softmax"
     assert set(reasons.values()) == {f"not known what follows the attention: {named}"}
+
+
+def test_proofs_can_be_left_out():
+    """Attacks are those that run beside proofs; what would be proved is open."""
+    block = block_of("BERT")
+    with_proofs, without = ScoreRows(), ScoreRows()
+    add_heads(with_proofs, block, None, Effort())
+    add_heads(without, block, None, AdversarialSettings(bins=()).effort)
+    for name in ("head_certified", "certified_radius"):
+        found, reasons = values(without, name)
+        assert all(math.isnan(value) for value in found.values())
+        assert set(reasons.values()) == {"proofs were left out"}
+    for name in ("joint_flip", "attack_radius"):
+        assert values(without, name)[0] == values(with_proofs, name)[0]
+    flipped = by_slot(with_proofs, "head_flipped")
+    assert by_slot(without, "head_flipped") == flipped
+    assert any(1 in slots for slots in by_slot(with_proofs, "head_certified").values())
+    for example, slots in by_slot(without, "head_open").items():
+        assert slots == [1 - share for share in flipped[example]]
 
 
 def test_a_control_is_not_searched_and_several_labels_are_not_one_decision():

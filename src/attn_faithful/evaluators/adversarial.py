@@ -66,7 +66,8 @@ class AdversarialSettings:
         search: of the gradient search; its eps and k are these. None takes the paper's for "adam" and fewer, longer
             steps (`adversarial_search.FAST`) for "auto", where it may have to run a whole stack of layers at each;
             "auto" goes on from what it finds along tangents of the read-out (`adversarial_steps`).
-        bins, halvings, boxes: how hard proofs for transformers models are tried, see `tail_certificates.Effort`.
+        bins, halvings, boxes: how hard proofs for transformers models are tried, see `tail_certificates.Effort`; empty
+            bins leave them out, and attacks are all that is run.
     """
 
     method: str = "auto"
@@ -83,8 +84,8 @@ class AdversarialSettings:
             raise InputError(f"eps must be at least 0 and below 1, but is {self.eps}.")
         if self.k < 1:
             raise InputError(f"k must be at least 1, but is {self.k}.")
-        if not self.bins or min(self.bins) < 1:
-            raise InputError(f"bins must be one number of at least 1 or several, but is {self.bins}.")
+        if min(self.bins, default=1) < 1:
+            raise InputError(f"bins must be numbers of at least 1, or none for no proofs, but is {self.bins}.")
         for name, value in (("halvings", self.halvings), ("boxes", self.boxes)):
             if value < 0:
                 raise InputError(f"{name} must be at least 0, but is {value}.")

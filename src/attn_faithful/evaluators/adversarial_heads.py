@@ -36,6 +36,7 @@ from attn_faithful.functional.reasons import (
     NAN_SCORES,
     NO_TAIL,
     NO_TOKEN,
+    NOT_PROVED,
     NOT_SEARCHED,
     Reasons,
     first_reasons,
@@ -111,7 +112,7 @@ def _add_nothing(rows: ScoreRows, block: Block, reason: str) -> None:
 
 def _add_searched(rows: ScoreRows, block: Block, effort: Effort) -> None:
     """The answers for a model that is not affine; the attention that changes a decision is kept as an alternative."""
-    unproved = None
+    unproved = NOT_PROVED if effort.is_none else None
     try:
         heads = Heads.joined([_searched(block, texts, effort) for texts in _parts(len(block))])
     except TailUnknownError as error:

@@ -20,7 +20,8 @@ class Effort:
     """How hard a proof is tried; the same on every machine, unlike a budget of time.
 
     Attributes:
-        bins: parts of the interval of the first norm's scale, one try after another for the heads still open.
+        bins: parts of the interval of the first norm's scale, one try after another for the heads still open; without
+            any and without boxes nothing is proved.
         halvings: of the interval in which the largest provable radius lies.
         boxes: parts into which the simplex of a head that is open after that is cut at most, see `least_lead`; 0 for
             none.
@@ -29,6 +30,11 @@ class Effort:
     bins: tuple[int, ...] = (1, 4)
     halvings: int = 6
     boxes: int = 0
+
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing is tried at all."""
+        return not self.bins and not self.boxes
 
 
 class Certifier:
@@ -97,6 +103,8 @@ class Certifier:
             limit: where the search begins, such as a radius at which the decision was seen to change.
             effort: how hard.
         """
+        if not effort.bins:
+            return 0.0
         low = 0.0
         high = limit
         if limit == 1.0 and self._holds(1.0):

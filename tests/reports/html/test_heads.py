@@ -92,9 +92,11 @@ def test_the_card_of_the_heads(run, tmp_path):
 
 
 def test_the_card_of_heads_without_proofs(tmp_path):
-    run = with_heads(tmp_path / "run", TEXTS, ["pfp?", "pppp", "p?pp"], together=TOGETHER, unproved="no tail")
+    run = with_heads(tmp_path / "run", TEXTS, ["?f??", "????", "????"], together=TOGETHER, unproved="no tail")
     (card,) = [card for card in cards(run, SITE)[0] if card.key == "heads"]
-    assert card.value == "-"
+    assert card.value == "8%"  # one of twelve
+    assert card.beside.endswith("of the heads could (found)")
+    assert card.reading.startswith("Of the other 92% it is not known: nothing is proved here.")
     assert "(no tail 3)" in card.counts
     assert "What no attention of a head could change is not proved here: no tail." in page(run)
 

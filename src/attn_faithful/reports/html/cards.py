@@ -158,7 +158,11 @@ def _heads(scores: Scores) -> Card | None:
     flipped, unknown = scores.mean("head_flipped"), scores.mean("head_open")
     proved, found = scores.values("certified_radius"), scores.values("attack_radius")
     chart = histogram(proved, 0, 1, "share of other attention mixed in", beside=found, name="found")
+    headline, meaning = record, "of the heads could not (proved)"
     reading = f"Of {percent(flipped)} another attention does; of {percent(unknown)} it is not known."
+    if not record.n:
+        headline, meaning = scores.record("head_flipped") or record, "of the heads could (found)"
+        reading = f"Of the other {percent(unknown)} it is not known: nothing is proved here."
     if chart:
         reading += (
             " All heads together: how much of any other attention can be mixed in without a change (proved); outline: "
@@ -168,8 +172,8 @@ def _heads(scores: Scores) -> Card | None:
         "heads",
         "adversarial",
         "Could other attention of one head change the decision?",
-        percent(record.mean) if record.n else "-",
-        _joined(interval_of(record), "of the heads could not (proved)"),
+        percent(headline.mean) if headline.n else "-",
+        _joined(interval_of(headline), meaning),
         chart,
         reading,
         counts_of(record),
