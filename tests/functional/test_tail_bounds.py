@@ -73,6 +73,13 @@ def test_two_steps_are_bounded_soundly(seed):
             Sum(0, 1),
             tails.norm(generator, 2, width, centred=False),
         ),
+        "curve of a residual around a norm": (
+            tails.norm(generator, 0, width),
+            Sum(0, 1),
+            tails.linear(generator, 2, 3, width, 1.0),
+            Activation(3, str(generator.choice(["gelu", "silu", "tanh"]))),
+            tails.linear(generator, 4, width, 3, 1.0),
+        ),
     }
     for steps in kinds.values():
         steps = (*steps, tails.linear(generator, len(steps), 2, width, 1.0))

@@ -9,13 +9,13 @@ from hypothesis import given
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.activations import CURVES
-from attn_faithful.functional.tail import Activation, Linear, last_value
+from attn_faithful.functional.tail import Activation, Linear, Product, Sum, last_value
 from attn_faithful.functional.tail_bounds import lowest_leads
 from attn_faithful.functional.tail_errors import Chain
 from attn_faithful.functional.tail_forms import Form, Sets
 from attn_faithful.functional.tail_lines import Lines, Parabola
 from attn_faithful.functional.tail_squares import Squares, least_with_squares
-from tests.properties import made
+from tests.properties import made, tails
 from tests.properties.made import checked
 from tests.properties.tails import drawn
 
@@ -136,6 +136,28 @@ def units(generator, hidden):
     return steps, sets
 
 
+def test_curved_units_of_a_residual_around_a_norm_are_bounded_soundly():
+    """A sum of a vector and its norm has no one scale: its squares would be those at one end alone."""
+    margins = torch.tensor([[[1.0, -1.0]]]).double()
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        width = int(generator.integers(1, 4))
+        vertices = int(generator.integers(2, 4))
+        steps = (
+            tails.norm(generator, 0, width, 1e-2, bool(generator.integers(2))),
+            Sum(0, 1),
+            tails.linear(generator, 2, 6, width, 1.0),
+            Activation(3, "gelu"),
+            tails.linear(generator, 4, 2, 6, 1.0),
+        )
+        spread = 10 ** generator.uniform(-1, 0.5)
+        sets = Sets(drawn(generator, 1, width), spread * drawn(generator, 1, 1, vertices, width))
+        shares = torch.from_numpy(generator.dirichlet([0.5] * vertices, 2000))
+        logits = last_value(steps, sets.centre + shares @ sets.vertices[0, 0])
+        found = float((logits[:, 0] - logits[:, 1]).min())
+        assert float(lowest_leads(sets, Chain(steps), margins)) <= found
+
+
 def test_squares_bring_bounds_nearer_to_what_is_there(monkeypatch):
     """Of 400 units: without squares the bound is half as far again from the least lead at the vertices."""
     margins = torch.tensor([[[1.0, -1.0]]]).double()
@@ -162,3 +184,49 @@ def test_sets_of_many_vertices_are_bounded_without_squares():
     many = Form.of(Sets(drawn(generator, 1, 2), drawn(generator, 1, 8, 101, 2)))
     assert Squares.fits(few)
     assert not Squares.fits(many)
+
+
+def tails_of_curves(generator, width):
+    """Tails in which curved units stand below norms, above them, beside them and behind one another."""
+    hidden = int(generator.integers(2, 8))
+
+    def linear(of, out, into):
+        return tails.linear(generator, of, out, into, 10 ** generator.uniform(-0.5, 0.5))
+
+    def norm(of):
+        return tails.norm(generator, of, width, 10 ** generator.uniform(-5, 0), bool(generator.integers(2)))
+
+    def curve(of):
+        return Activation(of, str(generator.choice(list(CURVES))))
+
+    block = (norm(0), linear(1, hidden, width), curve(2), linear(3, width, hidden))
+    after_norm = (*block, Sum(1, 4), norm(5), linear(6, width, width), curve(7), linear(8, 3, width))
+    before_norm = (*block, Sum(0, 4), norm(5), linear(6, 3, width))
+    unscaled = (linear(0, hidden, width), curve(1), linear(2, width, hidden), norm(3), linear(4, 3, width))
+    in_a_row = (curve(0), Sum(0, 1), curve(2), Sum(1, 3), linear(4, 3, width))
+    on_a_norm = (norm(0), curve(1), Sum(1, 2), norm(3), linear(4, 3, width))
+    gate = (
+        *block[:3],
+        linear(1, hidden, width),
+        Product(3, 4),
+        linear(5, width, hidden),
+        Sum(0, 6),
+        linear(7, 3, width),
+    )
+    return after_norm, before_norm, unscaled, in_a_row, on_a_norm, gate
+
+
+@given(made.seeds())
+@checked(3)
+def test_no_point_is_below_a_bound_wherever_curves_stand(seed):
+    generator = np.random.default_rng(seed)
+    width, groups, vertices = (int(size) for size in generator.integers(1, 4, 3))
+    spread = 10 ** generator.uniform(-1.5, 0.7)
+    sets = Sets(3 * drawn(generator, 1, width), spread * drawn(generator, 1, groups, vertices, width))
+    shares = torch.from_numpy(generator.dirichlet([0.3] * vertices, (2000, groups)))
+    vectors = sets.centre + torch.einsum("kfv,fvd->kd", shares, sets.vertices[0])
+    margins = drawn(generator, 1, 2, 3)
+    for steps in tails_of_curves(generator, width):
+        found = (last_value(steps, vectors) @ margins[0].T).amin(0)
+        bounds = lowest_leads(sets, Chain(steps), margins, int(generator.integers(1, 4)))[0]
+        assert bool((bounds <= found).all()), [type(step).__name__ for step in steps]

@@ -24,7 +24,7 @@ class Squares:
     """``factor * sum_d weights_d (x_d - centre_d)^2``.
 
     Attributes:
-        form: x, which holds exactly and has one norm below it at most, see `fits`.
+        form: x, which holds exactly, see `fits`.
         centre: (N, D).
         weights: (N, K, R, D), K being 1 or E.
         factor: (N, E), positive.
@@ -39,9 +39,9 @@ class Squares:
 
     @staticmethod
     def fits(form: Form) -> bool:
-        """Whether squares of a form are bounded: those of one with few vertices and one norm below it at most."""
-        _, _, groups, vertices, _ = form.slopes.shape
-        return form.ends <= 2 and groups * vertices <= _MOST
+        """Whether squares of a form are bounded: of few vertices, with one norm below at most that scales all of it."""
+        _, of_ends, groups, vertices, _ = form.slopes.shape
+        return form.ends <= 2 and of_ends == 1 and groups * vertices <= _MOST
 
     def bound(self) -> tuple[Tensor, Tensor]:
         """A lower bound as a constant (N, E, R) and slopes (N, E, R, F, V): of the squares under shares p at least
