@@ -23,12 +23,12 @@ from tests.reference import tail_bounds as slow
 LEAD = torch.tensor([[1.0, -1.0]]).double()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 5])  # of 0 and 4 it takes some thousands of boxes
 def test_two_heads_of_three_items_end_at_the_least_lead_of_a_dense_grid(seed):
     generator = np.random.default_rng(seed)
     steps = tails.post_norm(generator, 8, hidden=8, size=0.4)
     sets = Sets(2 * drawn(generator, 1, 8), 0.5 * drawn(generator, 1, 2, 3, 8))
-    least = least_lead(sets, Chain(steps), LEAD, 4000, gap=5e-7)
+    least = least_lead(sets, Chain(steps), LEAD, 20_000, gap=5e-7)
     assert least.upper - least.lower <= 5e-7
     expected = dense.refined_least_lead(tails.as_arrays(steps), sets.centre[0].numpy(), sets.vertices[0].numpy(), 0, 12)
     assert least.upper == pytest.approx(expected, abs=1e-6)

@@ -266,7 +266,8 @@ class Space:
         vectors = vectors.detach().requires_grad_()
         with torch.enable_grad():
             lead = self.lead(self.readout.traced(vectors))
-        (gradient,) = torch.autograd.grad(lead.sum(), vectors)
+            total = lead.sum()
+        (gradient,) = torch.autograd.grad(total, vectors)
         return lead.detach(), gradient
 
     def slopes_by_rival(self) -> Tensor:
