@@ -185,7 +185,8 @@ def test_scores_lie_in_the_ranges_of_the_metric_table():
 
 
 def test_settings_are_checked():
-    for wrong in ({"method": "exct"}, {"eps": 1.0}, {"k": 0}):
+    of_proofs = ({"bins": (0,)}, {"halvings": -1}, {"boxes": -1}, {"bins": (), "boxes": 8})
+    for wrong in ({"method": "exct"}, {"eps": 1.0}, {"k": 0}, *of_proofs):
         with pytest.raises(InputError):
             AdversarialSettings(**wrong)
 

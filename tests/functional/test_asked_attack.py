@@ -64,7 +64,9 @@ def test_the_attention_itself_as_the_vector_is_the_space_of_its_dense_moves():
     dense = as_vectors(space)
     own = space.own[:, None]
     torch.testing.assert_close(space.vectors(own)[:, 0], attention.flatten(1))
-    index = torch.where(space.items, torch.rand(space.items.shape), -1.0).argmax(-1)[:, None]  # an item of each slot
+    index = torch.where(space.items, drawn(generator, *space.items.shape).sigmoid(), -1.0).argmax(-1)[
+        :, None
+    ]  # an item a slot
     rho = torch.linspace(0.1, 0.9, len(own)).double()
     for one, other in ((space, dense), (space.near(rho), dense.near(rho)), (space.rows([3, 1]), dense.rows([3, 1]))):
         rows = slice(None) if len(one.own) == len(own) else [3, 1]

@@ -54,20 +54,20 @@ def test_a_curve_with_a_kink_has_no_parabola():
 
 
 def problem(generator, ends):
-    """A linear form, squares of another, and both at any shares and scale: the linear form has the scale too."""
+    """A linear form, and squares of another: at one scale, or at the ends of its interval."""
     groups, vertices, width = (int(size) for size in generator.integers(1, 4, 3))
     low = generator.uniform(0.5, 2)
-    scale = torch.tensor([[low, low * generator.uniform(1, 3)]][:1]).double()[:, :ends]
+    scale = torch.tensor([[low, low * generator.uniform(1, 3)]]).double()[:, :ends]
     constant = drawn(generator, 1, 1, width)
     slopes = 10 ** generator.uniform(-1, 1) * drawn(generator, 1, 1, groups, vertices, width)
     x = Form(drawn(generator, 1, 1, width), scale, constant, slopes, 0.0)
     rows = drawn(generator, 1, 2, width)
     weights = drawn(generator, 1, 1, 2, width) * generator.choice([0.1, 1, 10])
-    factor = torch.from_numpy(generator.uniform(0.1, 2, (1, ends)))
-    return x, x.along(rows), Squares(x, drawn(generator, 1, width), weights, factor, 0.0)
+    factor = torch.full((1, ends), generator.uniform(0.1, 2)).double()
+    return x.along(rows), Squares(x, drawn(generator, 1, width), weights, factor, 0.0)
 
 
-def at_points(generator, form, shares, share_of_end):
+def at_points(form, shares, share_of_end):
     """Values (K, D) of a form at shares (K, F, V) and between its ends."""
     whole = form.whole()
     slopes = torch.einsum("kfv,efvd->ked", shares, whole.slopes[0])
@@ -82,18 +82,14 @@ def at_points(generator, form, shares, share_of_end):
 @checked(3)
 def test_no_point_is_below_a_bound_with_squares(ends, seed):
     generator = np.random.default_rng(seed)
-    x, linear, squares = problem(generator, ends)
-    groups, vertices = x.slopes.shape[2:4]
+    linear, squares = problem(generator, ends)
+    groups, vertices = squares.form.slopes.shape[2:4]
     concentration = 10 ** generator.uniform(-2, 0.5)
     shares = torch.from_numpy(generator.dirichlet([concentration] * vertices, (3000, groups)))
     end = torch.from_numpy(generator.random(3000))
-    factor = squares.factor[0, :1].expand(3000)
-    if ends == 2:
-        factor = torch.lerp(squares.factor[0, 0], squares.factor[0, 0], end)
-        squares = Squares(x, squares.centre, squares.weights, squares.factor[:, :1].expand(-1, 2), 0.0)
-    at = at_points(generator, linear, shares, end)  # (K, R)
-    away = at_points(generator, x, shares, end) - squares.centre  # (K, D)
-    values = at + factor[:, None] * (away.square() @ squares.weights[0, 0].T)
+    at = at_points(linear, shares, end)  # (K, R)
+    away = at_points(squares.form, shares, end) - squares.centre  # (K, D)
+    values = at + squares.factor[0, 0] * (away.square() @ squares.weights[0, 0].T)
     bound = least_with_squares(linear, [squares]).amin(1)[0]  # (R,)
     assert bool((values.amin(0) >= bound).all())
 

@@ -89,6 +89,8 @@ class AdversarialSettings:
         for name, value in (("halvings", self.halvings), ("boxes", self.boxes)):
             if value < 0:
                 raise InputError(f"{name} must be at least 0, but is {value}.")
+        if self.boxes and not self.bins:
+            raise InputError(f"boxes follow bins, but boxes is {self.boxes} and bins is empty; give bins, such as [1].")
 
     @property
     def effort(self) -> Effort:

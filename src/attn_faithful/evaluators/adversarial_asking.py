@@ -6,7 +6,9 @@ known but `decode`. Nothing is proved there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +20,8 @@ from attn_faithful.functional.search_space import Space, WeightMoves
 from attn_faithful.functional.simplices import Deal
 from attn_faithful.models.protocol import Encoded
 from attn_faithful.models.row_decoding import decode_rows
+
+Answers = TypeVar("Answers")
 
 _CELLS = 2**24  # numbers of the shares of all points in memory at once: 128 MB
 _POINTS = 48  # of a text, about
@@ -77,11 +81,21 @@ def attacked(block: Block) -> Attacked:
     """What attacks of a block's texts find, some texts at a time; on the CPU."""
     cells_of_text = _POINTS * max(1, block.items[0].numel())
     texts = torch.arange(len(block), device=block.items.device)
-    parts = [_of_texts(block, part) for part in texts.split(max(1, _CELLS // cells_of_text))]
+    return joined([_of_texts(block, part) for part in texts.split(max(1, _CELLS // cells_of_text))])
+
+
+def joined(parts: Sequence[Answers]) -> Answers:
+    """The answers for some texts, then those for others; on the CPU.
+
+    Args:
+        parts: dataclasses of tensors (R, ...), of one kind.
+    """
+    kind: Any = type(parts[0])
     columns = {}
-    for field in fields(Attacked):
+    for field in fields(kind):
         columns[field.name] = torch.cat([getattr(part, field.name) for part in parts]).cpu()
-    return Attacked(**columns)
+    answers: Answers = kind(**columns)
+    return answers
 
 
 def _of_texts(block: Block, texts: Tensor) -> Attacked:

@@ -8,13 +8,13 @@ decides is open. Where that is not known there are no proofs, and attacks ask th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from attn_faithful.evaluators.adversarial_asking import attacked
+from attn_faithful.evaluators.adversarial_asking import attacked, joined
 from attn_faithful.evaluators.adversarial_metrics import (
     ATTACK_RADIUS,
     CERTIFIED_RADIUS,
@@ -75,14 +75,6 @@ class Heads:
     one_changed: Tensor
     all_changed: Tensor
 
-    @classmethod
-    def joined(cls, parts: Sequence[Heads]) -> Heads:
-        """Those of some texts, then those of others."""
-        columns = {}
-        for field in fields(cls):
-            columns[field.name] = torch.cat([getattr(part, field.name) for part in parts])
-        return cls(**columns)
-
 
 def add_heads(rows: ScoreRows, block: Block, movable: Movable | None, effort: Effort) -> None:
     """Add what no attention changes and what some does.
@@ -114,7 +106,7 @@ def _add_searched(rows: ScoreRows, block: Block, effort: Effort) -> None:
     """The answers for a model that is not affine; the attention that changes a decision is kept as an alternative."""
     unproved = NOT_PROVED if effort.is_none else None
     try:
-        heads = Heads.joined([_searched(block, texts, effort) for texts in _parts(len(block))])
+        heads = joined([_searched(block, texts, effort) for texts in _parts(len(block))])
     except TailUnknownError as error:
         unproved = f"{NO_TAIL}: {error.why}"
         heads = _asked(block)
@@ -233,13 +225,13 @@ def _searched(block: Block, texts: Tensor, effort: Effort) -> Heads:
     tail = encoded.tail_of(texts.to(encoded.attention.device)).to("cpu")
     attention = encoded.attention.cpu()[texts].double()  # (R, S, T)
     items = block.items.cpu()[texts]
+    chain = Chain(tail.steps)
     simplices = Simplices.of(tail, attention, items)
     decision = encoded.logits.cpu()[texts].argmax(-1)  # (R,)
     joint = joint_attack(tail, simplices, decision)
     radius = attack_radius(tail, simplices, decision, joint)
     found = radius.radius.nan_to_num(nan=1.0)
 
-    chain = Chain(tail.steps)
     singles = []
     proved = []
     for row in range(len(texts)):
@@ -298,10 +290,10 @@ def _single_heads(
     shares = simplices.shares[text].clone()
     open_slots = (has_item & ~certified).nonzero()[:, 0]
     if len(open_slots):
-        attacked = head_attack(tail, _of_slots(simplices, text, open_slots), decision)
-        flipped[open_slots] = attacked.flips[0]
+        changed = head_attack(tail, _of_slots(simplices, text, open_slots), decision)
+        flipped[open_slots] = changed.flips[0]
         place = torch.arange(len(open_slots))
-        shares[open_slots] = attacked.shares[0, place, place]
+        shares[open_slots] = changed.shares[0, place, place]
     harder = replace(effort, bins=effort.bins[1:])
     certified = certified | certifier.proved_heads(has_item & ~certified & ~flipped, harder)
     return _SingleHeads(certified, flipped, shares)

@@ -70,14 +70,13 @@ def joint_by_asking(space: Space, heads: SingleFlips) -> Found:
     own = space.own[:, None]
     if not bool(space.items.any()):
         return _least(space, own)
-    guess = first_least(space.slopes(space.vectors(own)))  # (B, 1, S)
-    vertex = space.shares_of(jumped(space, guess, _JUMPS, _PREFIXES))  # (B, 1, S, T)
+    vertex = _vertices_from(space, _named(space, own))  # (B, 1, S, T)
     found = _least(space, torch.cat([own, vertex], dim=1))
     texts = (~found.flips).nonzero()[:, 0]  # (R,)
     if not len(texts):
         return found
     part = space.rows(texts)
-    of_singles = part.shares_of(jumped(part, heads.item[texts, None], _JUMPS, _PREFIXES))
+    of_singles = _vertices_from(part, heads.item[texts, None])
     of_vertices = _least(part, torch.cat([vertex[texts], of_singles], dim=1))
     half_way = torch.lerp(part.own, of_vertices.shares, 0.5)[:, None]
     between = descended(part, half_way, _STEPS)
@@ -85,6 +84,16 @@ def joint_by_asking(space: Space, heads: SingleFlips) -> Found:
     better = _least(part, torch.cat([known, between], dim=1))
     found.shares[texts], found.lead[texts], found.flips[texts] = better.shares, better.lead, better.flips
     return found
+
+
+def _named(space: Space, shares: Tensor) -> Tensor:
+    """The vertices (B, K, S) that the slopes at shares (B, K, S, T) name."""
+    return first_least(space.slopes(space.vectors(shares)))
+
+
+def _vertices_from(space: Space, index: Tensor) -> Tensor:
+    """The shares (B, K, S, T) of the vertices to which jumps lead from vertices (B, K, S)."""
+    return space.shares_of(jumped(space, index, _JUMPS, _PREFIXES))
 
 
 def _least(space: Space, shares: Tensor) -> Found:
@@ -130,8 +139,7 @@ def radius_by_asking(space: Space, found: Found) -> Radius:
     best = found.shares[texts, None]  # (R, 1, S, T)
     rho = first_flips(part, best, _LEVELS, _PIECES).clamp(max=1)  # (R, 1): at 1 it was seen
     near = part.near(rho[:, 0])
-    guess = first_least(near.slopes(near.vectors(best)))  # (R, 1, S)
-    vertex = near.shares_of(jumped(near, guess, _JUMPS, _PREFIXES))
+    vertex = _vertices_from(near, _named(near, best))
     between = descended(near, torch.lerp(part.own[:, None], best, 0.5), _STEPS)
     others = torch.cat([vertex, between], dim=1)  # (R, 2, S, T)
     rho_of_all = torch.cat([rho, first_flips(part, others, _LEVELS, _PIECES)], dim=1)  # (R, 3)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn_faithful.functional.readout import flipped, max_or_infinity
+from attn_faithful.functional.readout import flipped, lead
 from attn_faithful.functional.tail import Linear, Sum, Tail
 
 _CELLS = 2**22  # numbers of a value in memory at once: 32 MB in float64
@@ -236,10 +236,8 @@ class Space:
 
     def lead(self, logits: Tensor) -> Tensor:
         """By how much the decision leads its best rival (B, K) in logits (B, K, C); infinite without one, or of NaN."""
-        decision = self.decision[:, None, None].expand(-1, logits.shape[1], 1)
-        of_rivals = logits.scatter(2, decision, -torch.inf)
-        lead = logits.gather(2, decision)[..., 0] - max_or_infinity(of_rivals)
-        return torch.where(lead.isnan(), torch.inf, lead)
+        leads = lead(logits, self.decision[:, None].expand(logits.shape[:2]))
+        return torch.where(leads.isnan(), torch.inf, leads)
 
     def flips(self, vectors: Tensor) -> Tensor:
         """Whether the decision changes (B, K) at vectors (B, K, D)."""
@@ -265,10 +263,10 @@ class Space:
     def _lead_and_gradient(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         vectors = vectors.detach().requires_grad_()
         with torch.enable_grad():
-            lead = self.lead(self.readout.traced(vectors))
-            total = lead.sum()
+            leads = self.lead(self.readout.traced(vectors))
+            total = leads.sum()
         (gradient,) = torch.autograd.grad(total, vectors)
-        return lead.detach(), gradient
+        return leads.detach(), gradient
 
     def slopes_by_rival(self) -> Tensor:
         """Slopes (B, C - 1, S, T) of the lead over each other class at the own shares; infinite outside items."""
@@ -280,8 +278,8 @@ class Space:
         with torch.enable_grad():
             logits = self.readout.traced(vectors)  # (B, C - 1, C)
             of_decision = logits.gather(2, self.decision[:, None, None].expand_as(rivals))
-            lead = (of_decision - logits.gather(2, rivals)).sum()
-        (gradient,) = torch.autograd.grad(lead, vectors)
+            total = (of_decision - logits.gather(2, rivals)).sum()
+        (gradient,) = torch.autograd.grad(total, vectors)
         return self._by_share(gradient)
 
     def _by_share(self, gradient: Tensor) -> Tensor:

@@ -95,9 +95,8 @@ class _Bounds:
         least = form.lower()  # (N, E, R)
         if value not in self.relaxed.uncertain:
             return least.amin(1)
-        below = self._below(value)
-        by_errors = (least - below.spread(rows, noise=noise)).amin(1)
-        squares, rest = below.squares(rows, noise)
+        spread, squares, rest = self._below(value).squares(rows, noise)
+        by_errors = (least - spread).amin(1)
         if not squares:
             return by_errors
         # between the ends each bound holds by itself: the better one at each end would not
@@ -176,13 +175,14 @@ class _Bounds:
         centring = step.centre(identity)
         below = self._below(step.of)
 
+        def rounding(rows: Tensor) -> float:
+            return (len(step.weight) + 4) * UNIT * largest(rows)
+
         def along(rows: Tensor) -> Tensor:
-            rounding = (len(step.weight) + 4) * UNIT * largest(rows)
-            return below.spread(step.centre(rows), noise=rounding)
+            return below.spread(step.centre(rows), noise=rounding(rows))
 
         def least(form: Form, rows: Tensor) -> Tensor:
-            rounding = (len(step.weight) + 4) * UNIT * largest(rows)
-            return self._lowest(step.of, form, step.centre(rows), rounding)
+            return self._lowest(step.of, form, step.centre(rows), rounding(rows))
 
         key = ("centred", step.centred)
         return Errors(below.spread(centring, key), below.length(centring, key), along, least)

@@ -21,7 +21,7 @@ class Effort:
 
     Attributes:
         bins: parts of the interval of the first norm's scale, one try after another for the heads still open; without
-            any and without boxes nothing is proved.
+            any nothing is proved.
         halvings: of the interval in which the largest provable radius lies.
         boxes: parts into which the simplex of a head that is open after that is cut at most, see `least_lead`; 0 for
             none.
@@ -34,7 +34,7 @@ class Effort:
     @property
     def is_none(self) -> bool:
         """Whether nothing is tried at all."""
-        return not self.bins and not self.boxes
+        return not self.bins
 
 
 class Certifier:
@@ -103,7 +103,7 @@ class Certifier:
             limit: where the search begins, such as a radius at which the decision was seen to change.
             effort: how hard.
         """
-        if not effort.bins:
+        if effort.is_none:
             return 0.0
         low = 0.0
         high = limit

@@ -13,6 +13,8 @@ from attn_faithful.functional.tail_lines import Parabola
 from attn_faithful.functional.tail_squares import Squares
 from attn_faithful.functional.tail_tangents import Tangent
 
+_SUMS = 1 + 1e-9  # far more than the rounding of sums of numbers of one sign
+
 Key = tuple[object, ...]  # which rows of which value were carried through which steps
 
 
@@ -285,28 +287,34 @@ class ErrorsBelow:
         spread = rows.new_zeros(1, 1, 1)
         for number, here in self._sources(rows, key, noise):
             spread = spread + here.spread(self.relaxed.errors[number])
-        return spread * (1 + 1e-9)  # far more than the rounding of sums of numbers of one sign
+        return spread * _SUMS
 
     def length(self, rows: Tensor, key: Key) -> Tensor:
         """A bound (N, E) of the length of what they add to rows (R, D) together."""
         length = rows.new_zeros(1, 1, 1)
         for number, here in self._sources(rows, key, 0.0):
             length = length + here.length(self.relaxed.errors[number])
-        return length[..., 0] * (1 + 1e-9)
+        return length[..., 0] * _SUMS
 
-    def squares(self, rows: Tensor, noise: float = 0.0) -> tuple[list[Squares], Tensor]:
-        """The squares that errors add to rows (N, R, D), and what they add beside these at least, (N, E or 1, R)."""
+    def squares(self, rows: Tensor, noise: float = 0.0) -> tuple[Tensor, list[Squares], Tensor]:
+        """The most that they add (N, E or 1, R) to rows (N, R, D), the squares in that, and what is beside at least.
+
+        Args:
+            rows: of the value.
+            noise: what rounding may have added to each number of the rows.
+        """
         squares = []
-        rest = rows.new_zeros(1, 1, 1)
+        spread = rest = rows.new_zeros(1, 1, 1)
         for number, here in self._sources(rows, None, noise):
+            of_errors = here.spread(self.relaxed.errors[number])
+            spread = spread + of_errors
             curved = self.relaxed.curved.get(number)
-            errors = self.relaxed.errors[number]
             if curved is not None:
                 squares.append(here.squares(curved, self.ends))
                 rest = rest + here.least_of(curved.parabola.shift)
-                errors = curved.parabola.error
-            rest = rest - here.spread(errors) * (1 + 1e-9)
-        return squares, rest
+                of_errors = here.spread(curved.parabola.error)
+            rest = rest - of_errors * _SUMS
+        return spread * _SUMS, squares, rest
 
     def _sources(self, rows: Tensor, key: Key | None, noise: float) -> list[tuple[int, Rows]]:
         """The values below where errors arise, each with the rows of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -47,10 +48,7 @@ class Lines:
             places = [low + point * step for point in range(_POINTS)]
             between = curve.bend * step.square() / 8  # a chord is no farther from a curve of that bend
         heights = [curve.value(place) - slope * place for place in places]
-        top = bottom = heights[0]
-        for height in heights[1:]:
-            top = torch.maximum(top, height)
-            bottom = torch.minimum(bottom, height)
+        top, bottom = _extremes(heights)
         rounding = OUTWARDS * (1 + largest(top) + largest(bottom) + largest(end))
         return cls(slope, (top + bottom) / 2, (top - bottom) / 2 + between + rounding)
 
@@ -96,14 +94,21 @@ class Parabola:
         chord = (curve.value(start) + curve.value(centre + half)) / 2
         bend = (chord - curve.value(centre)) / half.square()
         step = 2 * half / (_POINTS - 1)
-        top = torch.full_like(low, -torch.inf)
-        bottom = torch.full_like(low, torch.inf)
+        rests = []
         for point in range(_POINTS):
             away = point * step - half
             place = centre + away
-            rest = curve.value(place) - lines.slope * place - lines.middle - bend * away.square()
-            top = torch.maximum(top, rest)
-            bottom = torch.minimum(bottom, rest)
+            rests.append(curve.value(place) - lines.slope * place - lines.middle - bend * away.square())
+        top, bottom = _extremes(rests)
         between = (curve.bend + 2 * bend.abs()) * step.square() / 8
         rounding = 8 * OUTWARDS * (1 + largest(lines.middle) + largest(lines.slope * centre) + largest(high))
         return cls(centre, bend, (top + bottom) / 2, (top - bottom) / 2 + between + rounding)
+
+
+def _extremes(values: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """The largest and the least (N, D) of several."""
+    top = bottom = values[0]
+    for value in values[1:]:
+        top = torch.maximum(top, value)
+        bottom = torch.minimum(bottom, value)
+    return top, bottom

@@ -44,7 +44,7 @@ class Squares:
         return form.ends <= 2 and of_ends == 1 and groups * vertices <= _MOST
 
     def bound(self) -> tuple[Tensor, Tensor]:
-        """A lower bound as a constant (N, E, R) and slopes (N, E, R, F, V): of the squares under shares p at least
+        """A constant (N, E, R) and slopes (N, E, R, F, V), with which the squares under shares p are no lower than
         ``constant + sum_fv p_fv slopes_fv``.
 
         With ``x - centre = u + s sum_fv p_fv d_fv`` for a scale s, the squares are ``w u^2``, plus ``2 s w u d`` along
@@ -53,7 +53,8 @@ class Squares:
         slopes = self.form.slopes[:, 0]  # (N, F, V, D)
         groups, vertices = slopes.shape[1:3]
         middle = slopes.mean(2)  # (N, F, D)
-        moves = (slopes - middle[:, :, None]).flatten(1, 2)  # (N, F * V, D)
+        around = slopes - middle[:, :, None]
+        moves = around.flatten(1, 2)  # (N, F * V, D)
         inside = self.form.constant[:, 0] + middle.sum(1)  # (N, D)
         times = self.factor.shape[1] // self.form.ends
         scale = self.form.factor  # (N, ends of x)
@@ -65,7 +66,7 @@ class Squares:
         along = (self.weights * start[:, :, None]) @ moves[:, None].transpose(2, 3)  # (N, E, R, F * V)
         by_scale = scale[..., None, None]
         bound = 2 * by_scale * along + by_scale.square() * self._least_pairs(moves)
-        reach = (slopes - middle[:, :, None]).abs().amax(2).sum(1)  # (N, D)
+        reach = around.abs().amax(2).sum(1)  # (N, D)
         size = largest(start) + largest(scale) * largest(reach)
         constant = constant - self._gap() - self._rounding(size)
         factor = self.factor[..., None]

@@ -84,7 +84,7 @@ def _of_named_heads(heads: Heads, i: int) -> Iterator[str]:
         yield f"No attention of {any_of(heads, proved)} could change this decision, {ALONE} (proved)."
     if changing:
         decision = "it" if proved else "this decision"
-        yield f"Another attention of {_each_of(heads, changing)} alone changes {decision}."
+        yield f"Another attention of {_some_of(heads, changing, 'each')} alone changes {decision}."
     if unknown:
         whether = "" if proved or changing else f" whether one alone could change this decision, {ALONE}"
         yield f"Of {heads.named(unknown)} it is not known{whether}."
@@ -95,19 +95,16 @@ def _of_named_heads(heads: Heads, i: int) -> Iterator[str]:
 
 def any_of(heads: Heads, places: Sequence[int]) -> str:
     """One of some heads, in a sentence on none of them."""
+    return _some_of(heads, places, "any one")
+
+
+def _some_of(heads: Heads, places: Sequence[int], which: str) -> str:
+    """Which of some heads a sentence is on, such as "any one" or "each"; of one head its name."""
     if len(places) == 1:
         return heads.named(places)
     if len(places) == len(heads.heads):
-        return f"any one of the {len(places)} heads"
-    return f"any one of {heads.named(places)}"
-
-
-def _each_of(heads: Heads, places: Sequence[int]) -> str:
-    if len(places) == 1:
-        return heads.named(places)
-    if len(places) == len(heads.heads):
-        return f"each of the {len(places)} heads"
-    return f"each of {heads.named(places)}"
+        return f"{which} of the {len(places)} heads"
+    return f"{which} of {heads.named(places)}"
 
 
 def whose_of(slots: int, heads: Heads | None) -> str:
