@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attn_faithful._registry import Registry
 from attn_faithful._seeds import seed_for
+from attn_faithful.evaluators.rereading import Rereading
 from attn_faithful.models.protocol import Encoded
 from attn_faithful.records.facts import Fact
 
@@ -60,6 +61,7 @@ class Block:
         label: of a multi-label model, the name of the one label that is judged; `encoded` is then that label's, see
             `models.label_view`.
         rationale: the items that people marked as the reason, (B, T) bool; None for data without rationales.
+        rereading: reads the texts again, as they are or altered; None where nothing but `encoded` is known.
         memory: what a test found that is the same under every control and for every label.
     """
 
@@ -74,6 +76,7 @@ class Block:
     labels: Sequence[int] | None = None
     rationale: Tensor | None = None
     label: str | None = None
+    rereading: Rereading | None = None
     memory: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:

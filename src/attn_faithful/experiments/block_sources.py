@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -74,16 +74,36 @@ class BlockSources:
         Args:
             target: (B,) classes that importance is about; None for the predicted ones.
         """
-        request = self._request(target)
         importance: dict[str, Tensor] = {}
         scores = ScoreRows()
-        for name in self.settings.needed:
-            attribution = self.cache.sources.get(name) or attribute(name, request)
-            if name not in AT_A_SITE:
-                self.cache.sources[name] = attribution
+        for name, attribution in self._attributions(self.settings.needed, target):
             importance[name] = attribution.values
             self._add_scores(scores, name, attribution)
         return importance, scores
+
+    def importance(self, names: Sequence[str], target: Tensor | None) -> dict[str, Tensor]:
+        """Importance by some sources, (B, T) each; by "attention" its weight over all slots.
+
+        Args:
+            names: of the sources.
+            target: (B,) classes that importance is about; None for the predicted ones.
+        """
+        computed_names = [name for name in names if name != "attention"]
+        attributions = dict(self._attributions(computed_names, target))
+        importance = {}
+        for name in names:
+            values = self.block.importance(name) if name == "attention" else attributions[name].values
+            importance[name] = values.cpu().double()
+        return importance
+
+    def _attributions(self, names: Sequence[str], target: Tensor | None) -> Iterator[tuple[str, Attribution]]:
+        """Each source with what it gives; of a source that does not depend on the site it is kept for other sites."""
+        request = self._request(target)
+        for name in names:
+            attribution = self.cache.sources.get(name) or attribute(name, request)
+            if name not in AT_A_SITE:
+                self.cache.sources[name] = attribution
+            yield name, attribution
 
     def _add_scores(
         self,

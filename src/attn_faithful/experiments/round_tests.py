@@ -12,6 +12,7 @@ from torch import Tensor
 from attn_faithful.evaluators.base import EVALUATORS, Block
 from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.experiments.block_reading import BlockReader
 from attn_faithful.experiments.block_rows import Importance
 from attn_faithful.experiments.block_sources import (
     BlockSources,
@@ -88,10 +89,12 @@ class RoundTests:
         self.cache.keep_for(encoded)
         block = self._block()
         sources = BlockSources(self.evaluated, self.settings, self.site.batch, block, self.cache)
-        importance, scores = sources.compute(self._target())
+        target = self._target()
+        importance, scores = sources.compute(target)
         if file_importance is not None:
             importance[GIVEN] = self._file_importance(file_importance)
-        block = replace(block, sources=importance)
+        reader = BlockReader(self.evaluated, self.settings, block, target, importance.get(GIVEN))
+        block = replace(block, sources=importance, rereading=reader.rereading(self.site.batch))
         on_step()
         by_label = sources.by_label()
         under_control: dict[str | None, Block] = {None: block}
