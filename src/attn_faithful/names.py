@@ -30,6 +30,7 @@ SOURCES = (
     "hidden_gradient",
     "raw_attention",
     "value_norm",
+    "value_zeroing",
     "rollout",
     "attention_flow",
     "attention_relevance",

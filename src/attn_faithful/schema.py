@@ -37,6 +37,7 @@ TABLES: dict[str, dict[str, str]] = {
         "occlusion": "change of the prediction with the token's embedding set to zero",
         "raw_attention": "attention of the token that a transformers model's classifier reads, heads as one",
         "value_norm": "length of what each token's values add to that token's state, through the output projection",
+        "value_zeroing": "share of each token in what that token's state after a layer loses without one value vector",
         "rollout": "attention followed down through all layers, half of each around it",
         "attention_flow": "the most that can flow down to each token through all layers of attention",
         "attention_relevance": "attention that speaks for the target by its gradient, added up through all layers",

@@ -17,7 +17,14 @@ from tests.checks import pad
 from tests.models.examples import small_batch, small_model
 
 KEYS = ("a", "b", "c", "d")
-LAYERED = {"raw_attention", "value_norm", "rollout", "attention_flow", "attention_relevance"}  # of transformers models
+LAYERED = {
+    "raw_attention",
+    "value_norm",
+    "value_zeroing",
+    "rollout",
+    "attention_flow",
+    "attention_relevance",
+}  # of transformers models
 
 
 def ask(model=None, batch=None, keys=KEYS, seed: int = 0, **more) -> Request:

@@ -21,7 +21,7 @@ from tests.models.stock_families import FAMILIES, build, eager, read, stock, tex
 from tests.models.test_han import documents, small_han
 from tests.reference import rollout as slow
 
-SOURCES = ("raw_attention", "value_norm", "rollout", "attention_flow", "attention_relevance")
+SOURCES = ("raw_attention", "value_norm", "value_zeroing", "rollout", "attention_flow", "attention_relevance")
 NAMES = ("bert", "gpt2", "llama", "modernbert")
 LENGTHS = (7, 5, 2, 1)  # the last is its special token alone
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # of models in float32, whose logits differ by as much between implementations
@@ -270,7 +270,7 @@ def test_a_decoder_is_one_token_behind(source):
     torch.testing.assert_close(both, each.mean(0), equal_nan=True, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("source", SOURCES[2:])
+@pytest.mark.parametrize("source", SOURCES[3:])
 @pytest.mark.parametrize("name", ["bart", "t5"])
 def test_an_encoder_with_a_decoder_is_no_stack(name, source):
     with pytest.raises(InputError, match=f"'{source}' follows one stack of layers.*choose 'raw_attention'"):
@@ -285,7 +285,7 @@ def test_models_without_layers_are_told_what_to_use(source):
             attribute(source, Request(model, batch, encoded, site=model.sites[-1]))
 
 
-@pytest.mark.parametrize("source", SOURCES[:2])
+@pytest.mark.parametrize("source", SOURCES[:3])
 def test_sources_of_one_site_ask_for_its_name(source):
     model, batch = wrapped("bert"), texts(LENGTHS)
     with pytest.raises(InputError, match=r"is of one site; pass its name, one of layer\.0, layer\.1"):
@@ -298,7 +298,7 @@ def test_chosen_layers_and_heads():
     model, batch, layers = StockModel(stock("bert"), heads=[1], layers=[0, 2]), texts(LENGTHS), plain("bert")
     found = values("raw_attention", model, batch, layers="all")
     check("bert", found, [(layers[0][b][1, 0] + layers[2][b][1, 0]) / 2 for b in range(len(LENGTHS))])
-    for source in SOURCES[2:]:  # of the whole model, whatever a test may change
+    for source in SOURCES[3:]:  # of the whole model, whatever a test may change
         whole = values(source, wrapped("bert"), batch)
         torch.testing.assert_close(values(source, model, batch), whole, equal_nan=True, rtol=0, atol=1e-12)
 

@@ -166,14 +166,14 @@ def test_tokens_as_units_and_special_tokens_kept(loaded, tmp_path):
 
 
 def test_sources_of_layers(loaded, tmp_path):
-    named = ["raw_attention", "value_norm", "rollout", "attention_flow", "attention_relevance"]
+    named = ["raw_attention", "value_norm", "value_zeroing", "rollout", "attention_flow", "attention_relevance"]
     settings = {"correlation": {"against": named}}
     result = evaluate(loaded, tmp_path, tests=["correlation"], test_settings=settings, sites=["all"])
     rows = result.tokens.set_index(["example", "site"])
     for name in named:
         assert len(rows.loc[("a", "layer.0"), name]) == len(rows.loc[("a", "layer.0"), "tokens"])
         same = np.allclose(rows.loc[("a", "layer.0"), name], rows.loc[("a", "layer.1"), name])
-        assert same == (name not in ("raw_attention", "value_norm"))
+        assert same == (name not in ("raw_attention", "value_norm", "value_zeroing"))
 
 
 def test_all_layers_at_once(loaded, tmp_path):

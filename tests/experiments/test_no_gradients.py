@@ -17,7 +17,7 @@ from tests.experiments.test_evaluation_stock import NAMES, SMALL, bert
 TEXTS = ["good movies, not bad", "unbelievably bad", ""]
 ON_EMBEDDINGS = ["saliency", "input_x_gradient", "integrated_gradients"]
 ON_STATES = ["state_saliency", "state_leave_one_out", "hidden_gradient", "occlusion"]
-ON_LAYERS = ["attention_relevance", "value_norm", "rollout"]
+ON_LAYERS = ["attention_relevance", "value_norm", "value_zeroing", "rollout"]
 
 
 def both_models():

@@ -5,4 +5,5 @@ import attn_faithful.attributions.internals
 import attn_faithful.attributions.layers
 import attn_faithful.attributions.occlusion
 import attn_faithful.attributions.states
-import attn_faithful.attributions.value_norm  # noqa: F401
+import attn_faithful.attributions.value_norm
+import attn_faithful.attributions.value_zeroing  # noqa: F401

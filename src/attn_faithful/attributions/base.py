@@ -33,6 +33,7 @@ AT_A_SITE = (
     "state_leave_one_out",
     "raw_attention",
     "value_norm",
+    "value_zeroing",
 )
 DRAWN = ("random",)  # sources that tell equal tokens of a bag of words apart
 
@@ -55,7 +56,8 @@ class SourceSettings:
         baseline: of integrated gradients, the embeddings of the content tokens at the start: "zero", or those of "pad".
         n_steps: of integrated gradients, points of the quadrature.
         heads: of raw attention, rollout and flow, how the heads of a layer become one: their "mean", "max" or "min".
-        layers: of raw attention and value norms at a site of several layers, the "last" one, or the mean over "all".
+        layers: of raw attention, value norms and value zeroing at a site of several layers, the "last" one, or the mean
+            over "all".
     """
 
     reduction: str = "xxex"

@@ -42,6 +42,7 @@ HUES: dict[str, Hue] = {
     "raw_attention": Hue("raw attention", "#4f9194", "#9ad4d7"),
     "attention_flow": Hue("attention flow", "#1d4a4d", "#5da9ad"),
     "value_norm": Hue("attention x value norm", "#7a9f5a", "#b9d99b"),
+    "value_zeroing": Hue("value zeroing", "#4f6d35", "#9fc07e"),
     "attention_relevance": Hue("attention relevance", "#c2649e", "#b85f9a"),
     "informative": Hue("planted words", "#26262b", "#f2f2f5"),
     "random": Hue("random", "#8c8c8c", "#96969b"),
