@@ -8,13 +8,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_faithful.functional import adversary, adversary_classes, flip_distance, flip_set, permutations, readout
+from attn_faithful.functional import (
+    adversary,
+    adversary_classes,
+    certified_core,
+    flip_distance,
+    flip_set,
+    permutations,
+    readout,
+)
 from attn_faithful.functional import attention_removal as erasure
 from attn_faithful.functional.divergences import jsd, tvd
 from attn_faithful.functional.projections import softmax
 from tests.properties import made
 from tests.properties.made import batches, checked, same
 from tests.reference import adversary as slow_adversary
+from tests.reference import certified_core as slow_core
 from tests.reference import erasure as slow_erasure
 from tests.reference import flip_distance as slow_flip
 from tests.reference import permutations as slow_permutations
@@ -172,6 +181,41 @@ def test_the_smallest_flip_set(drawn):
         assert size > n or lead(removed) <= 1e-9
         for smaller in range(1, size):
             assert min(map(lead, itertools.combinations(range(n), smaller))) >= -1e-9
+
+
+@given(batches(longest=9, rows=3), made.seeds())
+@checked()
+def test_the_certified_core(drawn, seed):
+    """No attention that equals the model's on it changes the decision, and against one class no smaller set does it."""
+    attention, allowed, logits, bias = moderate(drawn)
+    found = certified_core.certified_core(attention, allowed, logits, bias)
+    wide = [made.padded(x, 2, 1) for x in (attention, allowed, logits)]
+    assert same(certified_core.certified_core(*wide, bias).size, found.size)
+    assert torch.equal(
+        certified_core.is_core(attention, allowed, logits, bias, found.core),
+        torch.tensor([not r for r in found.reason]),
+    )
+    decision = readout.decided(attention, logits, bias)
+    generator = np.random.default_rng(seed)
+    for i, inside in enumerate(allowed):
+        n = int(inside.sum())
+        if not n:
+            assert found.reason[i] == "no content token"
+            continue
+        assert 0 <= found.lower[i] <= found.size[i] == found.core[i].sum() <= n - 1
+        assert not (found.core[i] & ~inside).any()
+        held = torch.where(found.core[i], attention[i], 0.0)
+        outside = inside & ~found.core[i]
+        dealt = anywhere(generator, outside, attention[i])
+        dealt = dealt / dealt.sum(1, keepdim=True)
+        others = held + (attention[i].sum() - held.sum()).clamp(min=0) * dealt.nan_to_num()
+        after = others @ logits[i] + bias[i]
+        assert (after.amax(1) <= after[:, decision[i]] + 1e-9).all()
+        if logits.shape[-1] == 2:
+            own, said = attention[i][inside].tolist(), logits[i][inside].tolist()
+            margins = slow_core.margins_by_class(own, said, bias[i].tolist())
+            for smaller in itertools.combinations(range(n), max(0, int(found.size[i]) - 1)):
+                assert found.size[i] == 0 or slow_core.least_lead(own, margins, smaller) <= 1e-9
 
 
 @given(batches(longest=12, rows=3), made.seeds())
