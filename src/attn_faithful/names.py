@@ -13,6 +13,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "adversarial": ("method", "eps", "k", "search", "bins", "halvings", "boxes"),
     "flips": ("rankings", "single", "random", "operator", "greedy", "budget"),
     "erasure": ("rankings", "shares"),
+    "polarity": ("rankings",),
+    "stability": ("rankings",),
     "entropy": ("of",),
     "plausibility": ("rankings", "share", "threshold"),
 }
@@ -34,6 +36,9 @@ SOURCES = (
     "rollout",
     "attention_flow",
     "attention_relevance",
+    "signed_input_x_gradient",
+    "signed_integrated_gradients",
+    "signed_leave_one_out",
     "random",
 )
 NULL_ATTENTIONS = ("uniform", "random")  # --controls of evaluate

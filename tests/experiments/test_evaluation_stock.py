@@ -13,6 +13,7 @@ import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.cli import main
 from tests.data.pieces import bytes_of, wordpiece
+from tests.experiments.tiny import DEFAULT_TESTS
 
 TEXTS = [
     {"id": "a", "text": "good movies, not bad", "label": "positive"},
@@ -78,7 +79,7 @@ def evaluated(loaded, tmp_path_factory):
 def test_every_test_runs_at_every_layer(evaluated):
     table = evaluated.table()
     assert set(table["site"]) == {"layer.0", "layer.1"}
-    tests = {"correlation", "permutation", "adversarial", "flips", "erasure", "entropy"}
+    tests = set(DEFAULT_TESTS)
     assert set(table["test"]) == tests
     defined = table[table["n"] > 0]
     assert set(defined["test"]) == tests
@@ -107,7 +108,7 @@ def test_each_head_of_the_last_layer_has_its_answer(evaluated):
 
 def test_tables_have_a_column_a_layer(evaluated):
     shown = [table for table in evaluated.tables() if "by site" in table.title]
-    assert len(shown) == 6
+    assert len(shown) == len(DEFAULT_TESTS)
     assert all(table.head[2:4] == ["layer.0", "layer.1"] for table in shown)
     assert {"layer.0 attention", "layer.1 attention"} <= {
         row[0] for table in evaluated.tables() if table.head[0] == "ranking" for row in table.rows

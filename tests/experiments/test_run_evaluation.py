@@ -17,7 +17,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, SourceSettings, attribute
 from attn_faithful.cli import main
 from attn_faithful.store import find_runs
-from tests.experiments.tiny import cells, run
+from tests.experiments.tiny import DEFAULT_TESTS, cells, run
 
 TABLES = ("predictions", "tokens", "scores", "variants")
 WATCHED = (("attention_correlation", "attention~leave_one_out"), ("attention_permutation", "attention"))
@@ -65,7 +65,7 @@ def by_example(folder, table):
 def test_tables_and_records(whole, texts):
     assert whole.done
     meta, summary = whole.read_meta(), whole.read_summary()
-    assert meta["evaluation"]["tests"] == ["correlation", "permutation", "adversarial", "flips", "erasure", "entropy"]
+    assert meta["evaluation"]["tests"] == DEFAULT_TESTS
     assert {"torch", "captum", "scipy"} <= set(meta["versions"])
     assert whole.read_table("predictions").column("example").to_pylist() == [row["id"] for row in texts]
     tokens = whole.read_table("tokens").to_pydict()
@@ -145,7 +145,7 @@ def test_from_python_the_same_result(whole, model, texts, tmp_path):
     for table in TABLES:
         assert by_example(result.folder, table) == by_example(whole, table), table
     frame = result.table()
-    assert set(frame["test"].dropna()) == {"correlation", "permutation", "adversarial", "flips", "erasure", "entropy"}
+    assert set(frame["test"].dropna()) == set(DEFAULT_TESTS)
     assert {"mean", "low", "high", "n", "n_undefined", "direction", "meaning"} <= set(frame)
     assert len(result.table(by_class=True)) == 3 * len(frame)
     examples = result.examples.set_index("example")

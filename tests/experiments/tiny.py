@@ -39,6 +39,8 @@ def numbers(value):
     return value
 
 
+# of data without rationales, in the order of the tables
+DEFAULT_TESTS = ["correlation", "permutation", "adversarial", "flips", "erasure", "polarity", "stability", "entropy"]
 TABLES = ("predictions", "tokens", "variants", "scores")
 
 

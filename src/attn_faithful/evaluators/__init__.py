@@ -7,5 +7,7 @@ import attn_faithful.evaluators.permutation
 import attn_faithful.evaluators.adversarial
 import attn_faithful.evaluators.flips
 import attn_faithful.evaluators.erasure
+import attn_faithful.evaluators.polarity
+import attn_faithful.evaluators.stability
 import attn_faithful.evaluators.entropy
 import attn_faithful.evaluators.plausibility  # noqa: F401

@@ -85,10 +85,15 @@ class Removal:
         """The class (B,) with everything kept."""
         if self.affine is None:
             return self.encoded.logits.argmax(-1)
-        # the path begins with everything kept, in logits that round as all others of it do
-        order = removal_order(torch.zeros_like(self.weights), self.items)
-        logits = self._path(order)[:, 0].nan_to_num(-torch.inf)  # (B, C)
+        logits = self.in_full().nan_to_num(-torch.inf)  # (B, C)
         return first_true(logits == logits.amax(-1, keepdim=True)).long()
+
+    def in_full(self) -> Tensor:
+        """Logits (B, C), float64, with everything kept; they round as those without some items do."""
+        if self.affine is None:
+            return self.encoded.logits.double()
+        order = removal_order(torch.zeros_like(self.weights), self.items)
+        return self._path(order)[:, 0]
 
     def first_flips(self, orders: Sequence[Tensor], decision: Tensor) -> list[Tensor]:
         """How many items of each order (B, T) go until the decision (B,) changes.

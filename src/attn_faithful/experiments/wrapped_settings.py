@@ -13,6 +13,7 @@ from attn_faithful.models.adapted import class_name
 from attn_faithful.models.protocol import JOINT
 
 DECODED = ("attention", "attention_gradient", "attention_x_gradient", "random")  # sources that ask `decode` alone
+DELETED = ("leave_one_out", "signed_leave_one_out")  # those that delete tokens
 OF_SOURCES = ("against", "of", "rankings")  # what tests call the sources that they compare
 
 
@@ -93,7 +94,7 @@ def possible(model: Any, settings: EvaluationSettings, named: bool) -> tuple[Eva
     """
     if model.embedding_gradients:
         return settings, []
-    known = [*DECODED, "leave_one_out"] if model.deletes else DECODED
+    known = [*DECODED, *DELETED] if model.deletes else DECODED
     tests: list[str] = []
     notes: list[str] = []
     test_settings = dict(settings.test_settings)

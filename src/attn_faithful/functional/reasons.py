@@ -24,6 +24,8 @@ ATTENTION_PROOF = "attention-proof"
 NO_RATIONALE = "no rationale token"
 NOTHING_SELECTED = "no selected token"
 UNDEFINED_DIVERGENCE = "undefined divergence"
+NO_SUPPORT = "no item is ranked as support"
+NO_SECOND_WORD = "no other word to exchange"
 NEVER_MOVED = "twin attention never moved"
 
 # of a whole data set
