@@ -16,7 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
-from attn_faithful.functional.log_weights import check_items, checked_weights, relative_weights, running_sums
+from attn_faithful.functional.log_weights import (
+    check_items,
+    checked_weights,
+    relative_weights,
+    running_sums,
+    signed_keys,
+)
 from attn_faithful.functional.readout import (
     check_decision,
     decided,
@@ -26,7 +32,6 @@ from attn_faithful.functional.readout import (
     flipped,
     lead,
     leads,
-    min_or_infinity,
     total,
 )
 from attn_faithful.functional.reasons import NEVER, Reasons, first_reasons, or_else
@@ -236,21 +241,14 @@ def _decided(log_weights: Tensor, token_logits: Tensor, bias: Tensor) -> Tensor:
 
 def _largest_first(log_weights: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens (B, C, T) in the order of ``a_t m_t``, those without weight last, and scaled sums (B, C, T + 1) of what
-    is left without the first k. Terms are compared by sign and logarithm, so none underflows.
+    is left without the first k.
     """
-    weighted = (log_weights > -math.inf)[:, None]
-    counts = weighted & (margins != 0)
-    size = log_weights[:, None] + margins.abs().log()  # (B, C, T)
-    size = torch.where(counts, size, math.inf)
-    smallest = min_or_infinity(size)
-    size = size - smallest[..., None] + 1
-    signed_size = torch.where(counts, margins.sign() * size, 0.0)
-    key = torch.where(weighted, signed_size, -math.inf)
+    key = signed_keys(log_weights[:, None], margins)  # (B, C, T)
     order = key.argsort(dim=-1, descending=True, stable=True)
 
     # Only what adds to the sum sets its scale.
     last_first = order.flip(-1)
-    weights = torch.where(counts, log_weights[:, None], -math.inf)
+    weights = torch.where(margins != 0, log_weights[:, None], -math.inf)
     weights_of_classes = weights.gather(2, last_first).flatten(0, 1)  # (B C, T)
     margins_of_classes = margins.gather(2, last_first).flatten(0, 1)
     sums, _ = running_sums(weights_of_classes, margins_of_classes[..., None])

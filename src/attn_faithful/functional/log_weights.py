@@ -92,6 +92,29 @@ def relative_weights(log_weights: Tensor) -> Tensor:
     return (log_weights - origin).exp()
 
 
+def signed_keys(log_weights: Tensor, values: Tensor) -> Tensor:
+    """Numbers (..., T) in the order of ``exp(log_weights_t) values_t``, -inf without weight; nothing underflows.
+
+    Terms are compared by sign and logarithm. The keys of one row say nothing about those of another.
+
+    Args:
+        log_weights: (..., T), -inf for a weight of 0.
+        values: (..., T), finite.
+
+    Example:
+        >>> signed_keys(torch.tensor([[-2000.0, 0.0, -math.inf]]), torch.tensor([[3.0, -1.0, 9.0]]))[0].argsort()
+        tensor([2, 1, 0])
+    """
+    weighted = log_weights > -math.inf
+    counts = weighted & (values != 0)
+    size = log_weights + values.abs().log()
+    size = torch.where(counts, size, math.inf)
+    smallest = min_or_infinity(size)
+    size = size - smallest[..., None] + 1
+    signed_size = torch.where(counts, values.sign() * size, 0.0)
+    return torch.where(weighted, signed_size, -math.inf)
+
+
 def _step_by_step(log_weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Running sums (R, T + 1, V) relative to the largest weight so far, and the logarithms (R, T + 1) of that one."""
     top = torch.full_like(log_weights[:, 0], -math.inf)

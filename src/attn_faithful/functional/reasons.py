@@ -27,6 +27,8 @@ UNDEFINED_DIVERGENCE = "undefined divergence"
 NO_SUPPORT = "no item is ranked as support"
 NO_SECOND_WORD = "no other word to exchange"
 NEVER_MOVED = "twin attention never moved"
+ALIKE = "all orders alike"
+OVER_BUDGET = "too long for the beam's budget"
 
 # of a whole data set
 NO_EXAMPLE = "no defined example"
