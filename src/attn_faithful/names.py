@@ -17,6 +17,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "stability": ("rankings",),
     "entropy": ("of",),
     "plausibility": ("rankings", "share", "threshold"),
+    "randomisation": ("rankings", "draws", "modes", "steps", "tie_tolerance"),
 }
 SOURCES = (
     "attention",

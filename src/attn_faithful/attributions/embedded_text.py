@@ -14,7 +14,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, one_attention, outcome
 from attn_faithful.attributions.parts import EVERY, Part, gradient_parts
 from attn_faithful.models.adapted import class_name, forward_arguments, input_embeddings, original
-from attn_faithful.models.protocol import evaluating
+from attn_faithful.models.modes import evaluating
 
 
 @dataclass(frozen=True, eq=False)

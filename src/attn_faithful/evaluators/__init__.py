@@ -10,4 +10,5 @@ import attn_faithful.evaluators.erasure
 import attn_faithful.evaluators.polarity
 import attn_faithful.evaluators.stability
 import attn_faithful.evaluators.entropy
-import attn_faithful.evaluators.plausibility  # noqa: F401
+import attn_faithful.evaluators.plausibility
+import attn_faithful.evaluators.randomisation  # noqa: F401

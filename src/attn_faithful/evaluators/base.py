@@ -169,6 +169,7 @@ class Evaluator(PublishedTest):
         needs_labels: whether it reads the gold classes; other tests do not see them.
         under_controls: whether it is also run with null controls in the place of attention.
         by_label: the part for which multi-label models are judged label by label; None where there is none.
+        by_default: whether it runs where no test is named.
     """
 
     run: Callable[[Block, Any], Any]
@@ -179,6 +180,7 @@ class Evaluator(PublishedTest):
     needs_labels: bool = False
     under_controls: bool = True
     by_label: LabelTest | None = None
+    by_default: bool = True
 
 
 EVALUATORS: Registry[Evaluator] = Registry("test")

@@ -8,7 +8,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.attributions.base import SOURCES, SourceSettings
-from attn_faithful.evaluators import attefa
+from attn_faithful.evaluators import attefa, randomisation
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.evaluators.null_controls import CONTROLS
@@ -101,10 +101,20 @@ class EvaluationSettings:
         return build(EVALUATORS[test].settings, self.test_settings.get(test, {}), f"settings: {test}")
 
     def against(self, source: str) -> EvaluationSettings:
-        """The same, with one more source that attention is compared with."""
-        correlation = dict(self.test_settings.get("correlation", {}))
-        correlation["against"] = [*self.of("correlation").against, source]
-        return replace(self, test_settings={**self.test_settings, "correlation": correlation})
+        """The same, with one more source that attention is compared with, and that is asked whether it knows the model.
+
+        The latter only where that test is named, so that other runs keep their settings and their names.
+        """
+        test_settings = dict(self.test_settings)
+        test_settings["correlation"] = self._with("correlation", "against", source)
+        if randomisation.NAME in self.tests:
+            test_settings[randomisation.NAME] = self._with(randomisation.NAME, "rankings", source)
+        return replace(self, test_settings=test_settings)
+
+    def _with(self, test: str, key: str, source: str) -> dict[str, Any]:
+        """The settings of a test with one more source in a list of them, which stands there once."""
+        listed = dict.fromkeys([*getattr(self.of(test), key), source])
+        return {**self.test_settings.get(test, {}), key: list(listed)}
 
     @property
     def needed(self) -> list[str]:

@@ -93,7 +93,7 @@ def make_task(
     Args:
         model_input: a model that speaks the protocol, or a transformers classifier, which is wrapped.
         data: where the texts come from; labels are mapped to the model's classes.
-        settings: which tests, and how; none named means all of them.
+        settings: which tests, and how; none named means all defaults, see `Evaluator.by_default`.
 
     Raises:
         InputError: the model does not speak the protocol, the data cannot be read, a label is none of the model's, an
@@ -159,8 +159,12 @@ def _last_split(texts: TextData) -> str:
 def _possible_tests(
     model: Any, settings: EvaluationSettings, has_rationales: bool
 ) -> tuple[EvaluationSettings, list[str]]:
-    """The settings with the tests that the model allows, all of them where none is named; and what was left out."""
+    """The settings with the tests that the model allows, where none is named all defaults; and what was left out."""
     if settings.tests:
         return possible(model, settings, named=True)
-    tests = [test for test in EVALUATORS if has_rationales or not EVALUATORS[test].needs_rationale]
+    tests = []
+    for test in EVALUATORS:
+        evaluator = EVALUATORS[test]
+        if evaluator.by_default and (has_rationales or not evaluator.needs_rationale):
+            tests.append(test)
     return possible(model, replace(settings, tests=tests), named=False)

@@ -47,6 +47,7 @@ NO_BOUND = "no bound for the gradient search"
 MORE_CLASSES = "more than two classes"
 WHERE_NO_MASS = "mass where the model has none"
 NOTHING_MARKED = "no rationale in the data"
+NO_WEIGHTS = "no weights known"
 
 
 Reasons = list[str | None]  # for each example why it is undefined, None where it is defined

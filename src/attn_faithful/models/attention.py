@@ -138,8 +138,13 @@ class Attention(nn.Module):
         if config.projection == "entmax" and config.learn_alpha:
             # the learned alpha lies between 1 and 2, and where it starts the sigmoid still has a slope
             alpha = min(max(config.entmax_alpha, 1.01), 1.99)
-            start = alpha - 1
-            self.alpha_logit = nn.Parameter(torch.logit(torch.tensor(start)))
+            self.start = torch.logit(torch.tensor(alpha - 1, device="cpu")).item()  # where it is loaded too
+            self.alpha_logit = nn.Parameter(torch.tensor(self.start))
+
+    def reset_parameters(self) -> None:
+        """The learned alpha as it starts."""
+        if self.alpha_logit is not None:
+            nn.init.constant_(self.alpha_logit, self.start)
 
     def project(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """Attention (..., T) from scores, in float32 at least; a row with nothing allowed is all zeros."""

@@ -47,6 +47,11 @@ class Encoder(nn.Module):
         """Whether a token's state depends on nothing but that token."""
         return self.reach == 0
 
+    @property
+    def layers_from_bottom(self) -> list[list[nn.Module]]:
+        """The modules of each layer, the one that reads the embeddings first."""
+        return [[self]]
+
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         raise TypeError("an encoder defines forward")
 
@@ -120,6 +125,10 @@ class RecurrentEncoder(Encoder):
     def _one_way(self, sizes: Sequence[int], hidden_size: int) -> nn.ModuleList:
         """A network a layer, of inputs of these sizes."""
         return nn.ModuleList([self.cell(size, hidden_size, batch_first=True) for size in sizes])
+
+    @property
+    def layers_from_bottom(self) -> list[list[nn.Module]]:
+        return [[ahead, back] for ahead, back in zip(self.ahead, self.back, strict=True)]
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         if embedded.device.type != "cpu":
@@ -241,6 +250,12 @@ class TransformerEncoder(Encoder):
             norm=nn.LayerNorm(width),
             enable_nested_tensor=False,
         )
+
+    @property
+    def layers_from_bottom(self) -> list[list[nn.Module]]:
+        inputs = [self.input] if self.positions is None else [self.input, self.positions]
+        *lower, last = self.layers.layers
+        return [inputs, *([layer] for layer in lower), [last, self.layers.norm]]
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         coded = self._coded_positions(embedded, mask)  # (T, N)

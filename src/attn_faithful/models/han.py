@@ -16,7 +16,8 @@ from attn_faithful.models.document_deletion import STATES, logits_without
 from attn_faithful.models.encoders import ENCODERS, encode_padded
 from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.hierarchy import Sentences, at_slots, encode_by_length, split_sentences
-from attn_faithful.models.protocol import Affine, Batch, Encoded, at_least_float32, check_alternatives, evaluating
+from attn_faithful.models.modes import evaluating
+from attn_faithful.models.protocol import Affine, Batch, Encoded, at_least_float32, check_alternatives
 from attn_faithful.models.readout import attended, for_later
 
 

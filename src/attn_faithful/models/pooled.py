@@ -15,6 +15,7 @@ from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassi
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.deletion import logits_without
 from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
+from attn_faithful.models.modes import evaluating
 from attn_faithful.models.protocol import (
     AMONG_CANDIDATES,
     Affine,
@@ -22,7 +23,6 @@ from attn_faithful.models.protocol import (
     Encoded,
     at_least_float32,
     check_alternatives,
-    evaluating,
 )
 from attn_faithful.models.readout import TanhReadout, among, attended, check_candidates, for_later
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.functional.tail import Tail, TailUnknownError, check_steps
@@ -267,39 +264,3 @@ def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
     if multi_label:
         return logits.sigmoid()
     return logits.softmax(-1)
-
-
-@dataclass
-class _Modes:
-    """The modes of a model's modules before its first user put it into eval mode, and how many use it now."""
-
-    before: list[tuple[nn.Module, bool]]
-    users: int = 0
-
-
-_MODES: WeakKeyDictionary[nn.Module, _Modes] = WeakKeyDictionary()
-_GUARD = threading.Lock()
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside; every module's own mode comes back afterwards, also after an exception.
-
-    Where threads share a model its modes come back with the last of them.
-    """
-    with _GUARD:
-        modes = _MODES.get(model)
-        if modes is None:
-            modes = _Modes([(module, module.training) for module in model.modules()])
-            _MODES[model] = modes
-        modes.users += 1
-        model.eval()
-    try:
-        yield
-    finally:
-        with _GUARD:
-            modes.users -= 1
-            if not modes.users:
-                del _MODES[model]
-                for module, training in modes.before:
-                    module.training = training

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.models.distinct_deletions import first_equal, from_first
-from attn_faithful.models.protocol import AttentionModel, Batch, Encoded, evaluating
+from attn_faithful.models.modes import evaluating
+from attn_faithful.models.protocol import AttentionModel, Batch, Encoded
 from attn_faithful.models.words import in_words
 
 TOLERANCE = 1e-3  # of the logits' size, by which decoding the model's own attention may miss them

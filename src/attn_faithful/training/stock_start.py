@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.protocol import evaluating
+from attn_faithful.models.modes import evaluating
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.trainer import seeded

@@ -15,7 +15,8 @@ from attn_faithful._checks import InputError, check_choice
 from attn_faithful._seeds import seed_for
 from attn_faithful.functional import divergences
 from attn_faithful.functional.head_matching import matched_jsd
-from attn_faithful.models.protocol import evaluating, probabilities
+from attn_faithful.models.modes import evaluating
+from attn_faithful.models.protocol import probabilities
 from attn_faithful.models.stock.interface import Trace
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.settings import TwinSettings

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
-from attn_faithful.models.protocol import AttentionModel, at_least_float32, evaluating
+from attn_faithful.models.modes import evaluating
+from attn_faithful.models.protocol import AttentionModel, at_least_float32
 from attn_faithful.models.stock.interface import KEYWORD, Trace, configs_of, projection_of, traced
 from attn_faithful.models.stock.layers import Blocks, computing_in, repeated, taken
 from attn_faithful.models.stock.thread_local import lock_of, overriding
