@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     split: str | None = None,
     settings: Mapping[str, Any] | None = None,
     source_file: str | Path | None = None,
+    fit_data: Any = None,
     name: str | None = None,
     chunk_size: int | None = None,
     threads: int | None = None,
@@ -61,6 +63,8 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}``; its key
             ``test_settings`` holds settings of tests, whichever are run.
         source_file: importance computed elsewhere, by example and token; attention is compared with it too.
+        fit_data: texts that the weights of the source "learned_heads" are fitted on, as `data` takes them; None for the
+            training split of `data`.
         name: what tables call the model.
         chunk_size: examples whose results are held before they are written.
         threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
@@ -90,12 +94,10 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         >>> int(result.table()["n"].max())
         3
     """
-    from attn_faithful.data.settings import DataSettings
     from attn_faithful.data.training_texts import CAUTION
     from attn_faithful.experiments.evaluation_task import make_task
-    from attn_faithful.experiments.inputs import DataInput, ModelInput
+    from attn_faithful.experiments.inputs import ModelInput
     from attn_faithful.experiments.run_evaluation import evaluate_task
-    from attn_faithful.experiments.strict_settings import build
     from attn_faithful.experiments.threads import asked_for
     from attn_faithful.models.devices import on_device
     from attn_faithful.models.entry import in_order
@@ -108,13 +110,12 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     tokenizer, data = in_order(model, tokenizer, data)
     evaluation = _evaluation(tests, settings)
     model, tokenizer, origin = model_and_tokenizer(model, tokenizer, device)
-    is_named = isinstance(data, str | Path)
-    source = str(data) if is_named else "data"
-    data_input = DataInput(
-        build(DataSettings, {"source": source, **columns}, "evaluate_attention"),
-        rows=None if is_named else data,
+    data_input = _data_input(data, columns)
+    data_input = replace(
+        data_input,
         split=split,
         source_file=None if source_file is None else str(source_file),
+        fit=None if fit_data is None else _data_input(fit_data, _without(columns, "source", "limit")),
     )
     try:
         task = make_task(ModelInput(model, tokenizer, name, origin), data_input, evaluation)
@@ -130,6 +131,22 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     with on_device(task.model, device), asked_for(threads), shown as counter:
         folder = evaluate_task(task, output, chunk_size=chunk_size, on_progress=counter.update)
     return Result(folder.path)
+
+
+def _data_input(data: Any, columns: Mapping[str, Any]) -> Any:
+    """Texts as `evaluate_attention` takes them, with what the caller says of their columns."""
+    from attn_faithful.data.settings import DataSettings
+    from attn_faithful.experiments.inputs import DataInput
+    from attn_faithful.experiments.strict_settings import build
+
+    is_named = isinstance(data, str | Path)
+    source = str(data) if is_named else "data"
+    settings = build(DataSettings, {"source": source, **columns}, "evaluate_attention")
+    return DataInput(settings, rows=None if is_named else data)
+
+
+def _without(columns: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in columns.items() if name not in names}
 
 
 def _evaluation(tests: Tests, settings: Mapping[str, Any] | None) -> Any:
@@ -172,6 +189,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
     tests: Tests = None,
     output: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
+    fit_data: Any = None,
     threads: int | None = None,
     device: str = "auto",
     progress: bool = True,
@@ -187,7 +205,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
         tests: names, or a mapping of each test to its settings; None for those that the settings name, or
             "correlation", "permutation", "adversarial" and "flips".
         output: folder for the run folder; None for one that goes with the result.
-        settings, threads, device, progress: see :func:`evaluate_attention`.
+        settings, fit_data, threads, device, progress: see :func:`evaluate_attention`.
         columns: further keys of the recipe's part ``data``.
 
     Returns:
@@ -228,6 +246,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
         tests,
         output=output,
         settings=keys,
+        fit_data=fit_data,
         threads=threads,
         device=device,
         progress=progress,

@@ -40,6 +40,7 @@ SOURCES = (
     "signed_input_x_gradient",
     "signed_integrated_gradients",
     "signed_leave_one_out",
+    "learned_heads",
     "random",
 )
 NULL_ATTENTIONS = ("uniform", "random")  # --controls of evaluate
@@ -140,6 +141,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "extra_sources",
         "controls",
         "target",
+        "fit_texts",
         "seed",
     ),
     "evaluation.sources": (

@@ -44,6 +44,7 @@ TABLES: dict[str, dict[str, str]] = {
         "signed_input_x_gradient": "gradient times embedding, summed with its sign",
         "signed_integrated_gradients": "gradients along the path from the baseline, summed with their sign",
         "signed_leave_one_out": "the outcome with the token minus that without it",
+        "learned_heads": "attention of all heads, each times the weight that training texts gave it",
         "random": "random importance, the control",
         "given": "importance that was computed elsewhere, from --source-file",
     },

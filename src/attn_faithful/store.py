@@ -29,6 +29,7 @@ Shard = int | str
 
 META = "meta.json"
 SUMMARY = "summary.json"
+LEARNED_HEADS = "learned_heads.json"
 LOCK = ".lock"
 
 # what a killed process leaves: files under passing names, and shards; those with a `.part.SHARD.json` are complete
@@ -313,6 +314,13 @@ class RunFolder:
 
     def read_meta(self) -> dict[str, Any]:
         return self._read_json(META)
+
+    def write_learned_heads(self, weights: Mapping[str, Any]) -> None:
+        self._write_json(LEARNED_HEADS, weights)
+
+    def read_learned_heads(self) -> dict[str, Any] | None:
+        """The weights of heads that the run fitted; None where it fitted none."""
+        return self._read_json(LEARNED_HEADS) if (self.path / LEARNED_HEADS).is_file() else None
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
         text = json.dumps(strict(value), indent=1, allow_nan=False, ensure_ascii=False)

@@ -24,6 +24,7 @@ LAYERED = {
     "rollout",
     "attention_flow",
     "attention_relevance",
+    "learned_heads",
 }  # of transformers models
 
 

@@ -323,3 +323,16 @@ def test_what_was_not_tested_is_not_called_tested(tmp_path, model):
     tested = model_card(run, model=model)
     assert "tested on Films for how faithful its attention is" in tested
     assert "No test of its attention" not in tested
+
+
+def test_weights_of_heads_stand_on_the_card(tmp_path, model):
+    run = write_run(tmp_path / "run", 0.25, model=str(model))
+    assert "Which heads follow importance" not in model_card(run, model=model)
+    learned = {"weights": [[0.25, -1.5], [0.0, 3.0]], "fitted_on": "train of Films", "texts": 300, "tau": 0.4321}
+    run.folder.write_learned_heads(learned)
+    card = model_card(Run(run.path), model=model)
+    assert "fitted to leave-one-out on 300 texts (train of Films); on texts left out the mix" in card
+    assert "a rank correlation of 0.43 with it" in card
+    rows = ["| layer | head | weight |", "| --- | --- | --- |"]
+    rows += ["| 1 | 1 | 3 |", "| 0 | 1 | -1.5 |", "| 0 | 0 | 0.25 |", "| 1 | 0 | 0 |"]
+    assert "\n".join(rows) in card

@@ -3,6 +3,7 @@
 import attn_faithful.attributions.gradients
 import attn_faithful.attributions.internals
 import attn_faithful.attributions.layers
+import attn_faithful.attributions.learned_heads
 import attn_faithful.attributions.occlusion
 import attn_faithful.attributions.signed
 import attn_faithful.attributions.states

@@ -107,6 +107,7 @@ class Request:
         memory: values that a source keeps for the same request of another label.
         deletions: ``deletions(keep (B, K, T)) -> logits (B, K, C)`` of some items alone, which tests share as well;
             None to ask the model.
+        head_weights: (L, H) of the heads of each layer, for the source "learned_heads"; None where none were fitted.
 
     Raises:
         InputError: a target of another shape, or of a class that does not exist.
@@ -124,6 +125,7 @@ class Request:
     label: int | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     deletions: Callable[[Tensor], Tensor] | None = None
+    head_weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", adapted(self.model))

@@ -29,6 +29,8 @@ def evaluate(given: argparse.Namespace) -> None:
     """Check the flags of ``evaluate``."""
     _check_model(given.model)
     _check_source(given.data)
+    if given.fit_data is not None:
+        _check_source(given.fit_data)
     if given.tests != "all":
         _check_names("test", given.tests, names.TESTS)
     _check_names("control", given.controls, names.NULL_ATTENTIONS)

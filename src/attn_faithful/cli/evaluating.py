@@ -26,6 +26,9 @@ def evaluate(given: argparse.Namespace) -> None:
 
     check_folder_name("name", given.name)
     data, settings = _data_and_tests(given)
+    fit = None
+    if given.fit_data is not None:
+        fit = DataInput(replace(data, source=given.fit_data, name=None, rationale=None, limit=None))
     warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show, of finished runs too
     with process_group(given.processes, "data") as processes:
         with quiet():
@@ -33,7 +36,7 @@ def evaluate(given: argparse.Namespace) -> None:
         for seed in numbers("--seeds", given.seeds, int) or [settings.seed]:
             task = make_task(
                 ModelInput(model, tokenizer, origin=given.model),
-                DataInput(data, split=given.split, source_file=given.source_file),
+                DataInput(data, split=given.split, source_file=given.source_file, fit=fit),
                 replace(settings, seed=seed),
             )
             _run(task, given, processes)

@@ -132,6 +132,7 @@ def _add_evaluate(commands: Any) -> None:
     add("--target", help="class that importance is about: predicted (default), gold or a class's name")
     add("--controls", metavar="NAME,NAME", help="null attention beside the model's: uniform, random (default: both)")
     add("--source-file", metavar="FILE", help="importance computed elsewhere, by example and token")
+    add("--fit-data", metavar="DATA", help="texts to fit learned_heads on (default: the training split of --data)")
     add("--name", default="evaluate", help="folder below --output (default: evaluate)")
     group = _common_flags(parser)
     group.add_argument("--seeds", metavar="N,N", help="seeds of all random choices, a run for each (default: 0)")

@@ -138,6 +138,7 @@ class BlockSources:
             token_ids=self.evaluated.token_ids,
             site=self.block.site,
             deletions=self.block.without if self.evaluated.model.layered else None,
+            head_weights=self.evaluated.head_weights,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attn_faithful.models.blocks import Block
 from attn_faithful.models.inference import Collate, encode_block
@@ -22,12 +23,14 @@ class EvaluatedModel:
         collate: makes a batch of rows.
         label_names: in the order of the classes.
         token_ids: "mask", "unk" and "pad" -> id, where the tokenizer has them.
+        head_weights: (L, H), for the source "learned_heads"; None where none were fitted.
     """
 
     model: Any
     collate: Collate
     label_names: Sequence[str]
     token_ids: Mapping[str, int | None]
+    head_weights: Tensor | None = None
 
     @classmethod
     def of(

@@ -14,8 +14,10 @@ from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.evaluators.null_controls import CONTROLS
 from attn_faithful.experiments.spellings import stored
 from attn_faithful.experiments.strict_settings import build
+from attn_faithful.functional.learned_heads import FOLDS
 from attn_faithful.models.protocol import JOINT, QUERIES
 
+LEARNED_HEADS = "learned_heads"
 GIVEN = "given"  # the source of importance that was computed elsewhere, in settings and in tables
 EVERY = "all"
 UNITS = ("word", "token")
@@ -41,6 +43,7 @@ class EvaluationSettings:
         extra_sources: sources of importance to compute and store beside those that the tests need.
         controls: attention that takes the place of the model's, so that each number stands beside chance.
         target: the class that importance is about: "predicted", "gold" or the name of a class.
+        fit_texts: on how many training texts, at most, the weights of the source "learned_heads" are fitted.
         seed: of all random choices.
     """
 
@@ -55,6 +58,7 @@ class EvaluationSettings:
     extra_sources: list[str] = field(default_factory=list)
     controls: list[str] = field(default_factory=lambda: ["uniform", "random"])
     target: str = "predicted"
+    fit_texts: int = 300
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -75,6 +79,8 @@ class EvaluationSettings:
             check_choice("control", control, CONTROLS)
         for source in self.extra_sources:
             check_choice("source", source, SOURCES)
+        if isinstance(self.fit_texts, bool) or not isinstance(self.fit_texts, int) or self.fit_texts < FOLDS:
+            raise InputError(f"fit_texts must be an integer of at least {FOLDS}, but is {self.fit_texts!r}.")
         for test in EVALUATORS:
             self._check_sources(test)
 
@@ -121,6 +127,11 @@ class EvaluationSettings:
         """Every source that has to be computed."""
         return computed([*self.sources_of(self.tests), *self.extra_sources])
 
+    @property
+    def learns_heads(self) -> bool:
+        """Whether weights of heads have to be fitted."""
+        return LEARNED_HEADS in self.needed
+
     def sources_of(self, tests: Sequence[str]) -> list[str]:
         """The sources that some tests need, those of one test after those of another."""
         sources: list[str] = []
@@ -129,8 +140,11 @@ class EvaluationSettings:
         return sources
 
     def on_disk(self) -> dict[str, Any]:
-        """The settings by the keys of meta.json and of digests, which keep the old names."""
-        return stored(asdict(self), "evaluation")
+        """The settings by the keys of meta.json and of digests, which keep the old names; without what nobody reads."""
+        settings = asdict(self)
+        if not self.learns_heads:
+            del settings["fit_texts"]
+        return stored(settings, "evaluation")
 
 
 def computed(sources: Sequence[str]) -> list[str]:

@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._checks import check_choice
+from attn_faithful._checks import InputError, check_choice
 from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.sources import TextData
 from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.descriptions import digest_of
-from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
+from attn_faithful.experiments.evaluation_settings import GIVEN, LEARNED_HEADS, EvaluationSettings
+from attn_faithful.experiments.head_fitting import FitTexts, given_fit_texts, own_fit_texts
 from attn_faithful.experiments.identity import Identity, digest, run_identity
 from attn_faithful.experiments.inputs import DataInput, ModelInput, labelled_texts
 from attn_faithful.experiments.wrapped_settings import agreed, possible
@@ -41,6 +42,7 @@ class Task:
         folder_name: the model's part of the name of the run folder, which does not depend on where it lies; None for
             its name.
         weights: a digest of the model's weights where it is known, see `descriptions.digest_of`.
+        fit: the texts that weights of the source "learned_heads" are fitted on; None where it is not asked for.
     """
 
     model: Any
@@ -55,6 +57,7 @@ class Task:
     precision: Mapping[str, str] | None = None
     folder_name: str | None = None
     weights: str | None = None
+    fit: FitTexts | None = None
 
     @cached_property
     def identity(self) -> Identity:
@@ -62,6 +65,7 @@ class Task:
         file_digest = None
         if self.source_file is not None:
             file_digest = digest(Path(self.source_file), named=False)
+        of_fit = {} if self.fit is None else {"fit": self.fit.digest}
         return run_identity(
             "evaluate",
             self.model,
@@ -71,6 +75,7 @@ class Task:
             self.settings.on_disk(),
             weights=self.weights,
             source_file=file_digest,
+            **of_fit,
         )
 
     def folder(self, output: str | Path) -> RunFolder:
@@ -131,7 +136,33 @@ def make_task(
         precision=precision,
         folder_name=names.in_folder,
         weights=weights,
+        fit=_fit_texts(model, data, texts, split, settings),
     )
+
+
+def _fit_texts(
+    model: Any, data: DataInput, texts: TextData, split: str, settings: EvaluationSettings
+) -> FitTexts | None:
+    """The texts that weights of heads are fitted on; None where nobody asks for them, or the model has no layers.
+
+    Raises:
+        InputError: they are asked for, and there are none; or none asks for those that are given.
+    """
+    if not settings.learns_heads:
+        if data.fit is not None:
+            raise InputError(
+                f"Texts to fit weights of heads on are given, but no test asks for the source {LEARNED_HEADS!r}; leave "
+                f"them out, or add it (--set evaluation.extra_sources=[{LEARNED_HEADS}])."
+            )
+        return None
+    if not model.layered:
+        return None
+    if data.fit is None:
+        return own_fit_texts(texts, split, settings)
+    fit_data = labelled_texts(model, data.fit, "evaluate")
+    if not model.reads_pairs:
+        _leave_out_queries(fit_data)
+    return given_fit_texts(fit_data, texts.splits[split], settings)
 
 
 def _check_pair(model: Any, tokenizer: Any) -> None:

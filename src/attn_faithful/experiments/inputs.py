@@ -48,6 +48,8 @@ class DataInput:
         split: that is tested; None for "test" where there is one, else the last.
         source_file: importance that was computed elsewhere; the source "given" of the test "correlation".
         faults: collects all that is wrong with the rows; None raises the first.
+        fit: other texts, that weights of the source "learned_heads" are fitted on; None for the training split of
+            these.
     """
 
     settings: DataSettings
@@ -55,6 +57,7 @@ class DataInput:
     split: str | None = None
     source_file: str | None = None
     faults: Faults | None = None
+    fit: DataInput | None = None
 
 
 def labelled_texts(model: Any, data: DataInput, purpose: str = "train") -> TextData:

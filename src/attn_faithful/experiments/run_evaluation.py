@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.importance_file import read_importance
@@ -19,6 +20,7 @@ from attn_faithful.experiments.descriptions import attention_read, trained_on
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_task import Task
 from attn_faithful.experiments.gold import Gold
+from attn_faithful.experiments.head_fitting import learn_heads
 from attn_faithful.experiments.inputs import encoded_for
 from attn_faithful.experiments.prepare import collator
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
@@ -29,6 +31,7 @@ from attn_faithful.experiments.scoring import StoredScores
 from attn_faithful.experiments.shown_items import ShownItems
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.models.devices import device_of
+from attn_faithful.records.learned_heads import LearnedHeads
 from attn_faithful.records.meta import EVALUATION_KEYS, RunMeta
 from attn_faithful.records.summary import RunSummary
 from attn_faithful.store import RunFolder
@@ -92,7 +95,7 @@ class EvaluationRun:
         self.chunk_size = chunk_size
         self.start = time.time()
         self.texts = task.texts.splits[task.split]
-        self.rows = self._encoded()
+        self.rows = self._encoded(self.texts)
         task.texts.notes.extend(unknown_notes(task.tokenizer, self.rows, task.texts.name))
 
     def run(self, on_progress: ExampleProgress) -> None:
@@ -100,6 +103,7 @@ class EvaluationRun:
         task = self.task
         collate = collator(self.rows, (), task.model.pad_token_id)
         evaluated = EvaluatedModel.of(task.model, task.tokenizer, collate, task.texts.label_names)
+        evaluated = self._with_learned_heads(evaluated)
         builder = RowBuilder.of(task.tokenizer, self.texts, self.rows, joined=task.model.reads_pairs)
         file_importance, notes = self._file_importance(builder.items)
         writer = Writer(self.folder, builder, self.processes, self.chunk_size, depends_on=task.identity.digest)
@@ -112,10 +116,27 @@ class EvaluationRun:
             writer.finish()
         self.processes.wait("evaluated")
 
-    def _encoded(self) -> Rows:
+    def _with_learned_heads(self, evaluated: EvaluatedModel) -> EvaluatedModel:
+        """The model with the weights of its heads, where a source needs them: an earlier run's, or new ones."""
+        fit = self.task.fit
+        if fit is None:
+            return evaluated
+        stored = self.processes.of_main(self.folder.read_learned_heads())
+        if stored is not None:
+            learned = LearnedHeads.from_json(stored)
+        else:
+            rows = self._encoded(fit.texts)
+            learned = learn_heads(evaluated, rows, self.task.settings, fit.name, self.processes)
+            if self.processes.main:
+                self.folder.write_learned_heads(learned.as_json())
+        self.task.texts.notes.append(learned.summary)
+        weights = torch.tensor(learned.weights, dtype=torch.float64)  # (L, H)
+        return replace(evaluated, head_weights=weights)
+
+    def _encoded(self, texts: Any) -> Rows:
         """The encoded texts, with tokens, or special tokens too, as items where the settings say so."""
         task = self.task
-        encoded = encoded_for(task.model, task.tokenizer, self.texts)
+        encoded = encoded_for(task.model, task.tokenizer, texts)
         unused = []
         if task.settings.units == "token":
             unused.append("word_ids")

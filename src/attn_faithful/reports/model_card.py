@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from attn_faithful._checks import InputError
+from attn_faithful.records.learned_heads import LearnedHeads
 from attn_faithful.reports.answer.answer import answer
 from attn_faithful.reports.card_metadata import front_matter, licence_of
 from attn_faithful.reports.card_model import about, configuration_of, settings_of, training_of
@@ -77,6 +78,7 @@ def model_card(
         meanings=list(meanings.items()),
         undefined=undefined,
         answers=[answer(each).lines for each in runs if each.records],
+        learned=_learned_heads(runs),
         unnamed=bool(defined) and not results,
         versions=_versions(run),
         ours="attention" in configuration,
@@ -89,6 +91,14 @@ def _rows(runs: Sequence[Run]) -> list[CardRow]:
     rows = list(chain.from_iterable(map(card_rows, runs)))
     first = {(row.name, row.dataset): row for row in reversed(rows)}
     return list(first.values())[::-1]
+
+
+def _learned_heads(runs: Sequence[Run]) -> LearnedHeads | None:
+    """The weights of heads of the first run that fitted some."""
+    for run in runs:
+        if run.learned_heads is not None:
+            return run.learned_heads
+    return None
 
 
 def _template() -> Any:

@@ -47,6 +47,7 @@ HUES: dict[str, Hue] = {
     "value_norm": Hue("attention x value norm", "#7a9f5a", "#b9d99b"),
     "value_zeroing": Hue("value zeroing", "#4f6d35", "#9fc07e"),
     "attention_relevance": Hue("attention relevance", "#c2649e", "#b85f9a"),
+    "learned_heads": Hue("learned heads", "#7d4fa3", "#c39be6"),
     "informative": Hue("planted words", "#26262b", "#f2f2f5"),
     "random": Hue("random", "#8c8c8c", "#96969b"),
     "random_ranking": Hue("random ranking", "#8c8c8c", "#96969b"),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful._checks import InputError
+from attn_faithful.records.learned_heads import LearnedHeads
 from attn_faithful.records.meta import RunMeta
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.records.summary import RunSummary
@@ -89,6 +90,12 @@ class Run:
     def evaluation(self) -> Mapping[str, Any]:
         """How the model was tested; empty where it was not."""
         return self.info.evaluation or self.recipe.get("evaluation") or {}
+
+    @cached_property
+    def learned_heads(self) -> LearnedHeads | None:
+        """The weights of heads that the run fitted; None where it fitted none."""
+        stored = self.folder.read_learned_heads()
+        return None if stored is None else LearnedHeads.from_json(stored)
 
     @property
     def multi_label(self) -> bool:
