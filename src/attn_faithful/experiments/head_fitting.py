@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -163,14 +163,14 @@ def _found(evaluated: EvaluatedModel, rows: Rows, settings: EvaluationSettings, 
         model=evaluated.model,
         batch=batch,
         encoded=encoded,
-        settings=replace(settings.sources, sign="signed"),
+        settings=settings.sources,
         keys=block.keys,
         seed=settings.seed,
         token_ids=evaluated.token_ids,
         site=site,
     )
     attention = attention_of_heads(request).cpu()  # (B, T, F)
-    importance = attribute("leave_one_out", request).values  # (B, T)
+    importance = attribute("signed_leave_one_out", request).values  # (B, T)
     content = encoded.content.cpu()
     found = []
     for row, place in enumerate(block.first):
