@@ -26,6 +26,7 @@ LAYERED = {
     "attention_relevance",
     "learned_heads",
 }  # of transformers models
+SIGNED = {"signed_input_x_gradient", "signed_integrated_gradients", "signed_leave_one_out"}
 
 
 def ask(model=None, batch=None, keys=KEYS, seed: int = 0, **more) -> Request:
@@ -47,6 +48,7 @@ def test_the_sources():
         "state_saliency",
         "state_leave_one_out",
         "hidden_gradient",
+        *SIGNED,
         *LAYERED,
     }
     assert set(base.AT_A_SITE) <= set(SOURCES)
@@ -62,7 +64,7 @@ def test_every_source_answers_for_content_tokens(source):  # C05
     assert found.values.device.type == "cpu"
     assert not found.values.requires_grad
     assert torch.equal(found.values.isfinite(), request.encoded.content)
-    if source not in ("attention_gradient", "attention_x_gradient"):  # of Serrano and Smith: always signed
+    if source not in {"attention_gradient", "attention_x_gradient", *SIGNED}:  # always signed
         assert bool((found.values.nan_to_num() >= 0).all()), "magnitudes by default"
     assert all(column.shape == (4,) for column in found.extra.values())
 
