@@ -39,6 +39,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     settings: Mapping[str, Any] | None = None,
     source_file: str | Path | None = None,
     fit_data: Any = None,
+    fit_texts: int | None = None,
     name: str | None = None,
     chunk_size: int | None = None,
     threads: int | None = None,
@@ -65,6 +66,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         source_file: importance computed elsewhere, by example and token; attention is compared with it too.
         fit_data: texts that the weights of the source "learned_heads" are fitted on, as `data` takes them; None for the
             training split of `data`.
+        fit_texts: on how many of them, at most; None for 300.
         name: what tables call the model.
         chunk_size: examples whose results are held before they are written.
         threads: that torch computes with; None for one with small models, unless ATTN_FAITHFUL_THREADS,
@@ -116,6 +118,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         split=split,
         source_file=None if source_file is None else str(source_file),
         fit=None if fit_data is None else _data_input(fit_data, _without(columns, "source", "limit")),
+        fit_texts=fit_texts,
     )
     try:
         task = make_task(ModelInput(model, tokenizer, name, origin), data_input, evaluation)
@@ -190,6 +193,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
     output: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     fit_data: Any = None,
+    fit_texts: int | None = None,
     threads: int | None = None,
     device: str = "auto",
     progress: bool = True,
@@ -205,7 +209,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
         tests: names, or a mapping of each test to its settings; None for those that the settings name, or
             "correlation", "permutation", "adversarial" and "flips".
         output: folder for the run folder; None for one that goes with the result.
-        settings, fit_data, threads, device, progress: see :func:`evaluate_attention`.
+        settings, fit_data, fit_texts, threads, device, progress: see :func:`evaluate_attention`.
         columns: further keys of the recipe's part ``data``.
 
     Returns:
@@ -247,6 +251,7 @@ def explain(  # noqa: PLR0913 -- what a notebook may say, by keyword
         output=output,
         settings=keys,
         fit_data=fit_data,
+        fit_texts=fit_texts,
         threads=threads,
         device=device,
         progress=progress,

@@ -141,7 +141,6 @@ KEYS: dict[str, tuple[str, ...]] = {
         "extra_sources",
         "controls",
         "target",
-        "fit_texts",
         "seed",
     ),
     "evaluation.sources": (

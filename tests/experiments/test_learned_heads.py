@@ -29,7 +29,8 @@ from tests.experiments.test_evaluation_stock import NAMES, TEXTS, bert
 from tests.reference import learned_heads as slow
 
 WORDS = ("good", "bad", "movie", "movies", "not", "unbelievably")
-ASKED = {"extra_sources": ["learned_heads", "leave_one_out"], "controls": [], "fit_texts": 20, "test_settings": {}}
+ASKED = {"extra_sources": ["learned_heads", "leave_one_out"], "controls": []}
+NOT_ASKED = {"extra_sources": []}
 
 
 def training_texts(n: int = 30) -> list[dict[str, str]]:
@@ -61,9 +62,12 @@ def folder(tmp_path_factory):
     return path
 
 
-def evaluate(model, output, data=None, settings=None, **more):
+def evaluate(model, output, data=None, settings=None, fit_texts=20, **more):
     settings = {**ASKED, **(settings or {})}
-    return af.evaluate_attention(*model, data or splits(), ["entropy"], output=output, settings=settings, **more)
+    data = data or splits()
+    return af.evaluate_attention(
+        *model, data, ["entropy"], output=output, settings=settings, fit_texts=fit_texts, **more
+    )
 
 
 @pytest.fixture(scope="module")
@@ -137,19 +141,16 @@ def test_training_texts_are_in_the_runs_name(model, evaluated, tmp_path):
     # what is tested and what is not drawn aside, the texts of the draw are what counts
     backwards = evaluate(model, tmp_path, splits(training_texts()[::-1]))
     assert stored(backwards) == stored(evaluated)
-    fewer = evaluate(model, tmp_path, settings={"fit_texts": 10})
+    fewer = evaluate(model, tmp_path, fit_texts=10)
     assert fewer.path.name != evaluated.path.name
     assert stored(fewer).texts == 10
 
 
 def test_without_the_source_nothing_of_it_is_in_the_name(model, tmp_path):
-    plain = evaluate(model, tmp_path, settings={"extra_sources": []})
+    plain = evaluate(model, tmp_path, settings={"extra_sources": []}, fit_texts=None)
     assert not (plain.path / "learned_heads.json").exists()
     assert Run(plain.path).learned_heads is None
     assert "fit" not in plain.info.identity
-    assert "fit_texts" not in plain.info.evaluation
-    again = evaluate(model, tmp_path, settings={"extra_sources": [], "fit_texts": 10})
-    assert again.path == plain.path
 
 
 def test_a_stopped_run_keeps_its_weights(model, tmp_path, monkeypatch):
@@ -211,7 +212,7 @@ def test_other_texts_may_be_given(model, evaluated, tmp_path):
     assert learned.weights == stored(evaluated).weights
     assert learned.fitted_on == "test of data"
     found = af.explain(
-        *model, "good movie, unbelievably bad", sources=["learned_heads"], settings=ASKED, fit_data=training_texts()
+        *model, "good movie, unbelievably bad", sources=["learned_heads"], fit_data=training_texts(), fit_texts=20
     )
     assert "learned_heads" in [line.kind.key for line in found[0].lines]
 
@@ -228,8 +229,13 @@ def test_other_texts_may_be_given(model, evaluated, tmp_path):
             {"fit_data": datasets.DatasetDict(test=splits()["test"], validation=splits()["train"])},
             "Expected a split 'train' in data .* but found validation, test",
         ),
-        (splits(), {"settings": {"fit_texts": 3}}, "fit_texts must be an integer of at least 5"),
-        (TEXTS, {"fit_data": TEXTS, "settings": {"extra_sources": []}}, "no test asks for the source 'learned_heads'"),
+        (splits(), {"fit_texts": 3}, "fit_texts must be an integer of at least 5"),
+        (
+            TEXTS,
+            {"fit_data": TEXTS, "settings": NOT_ASKED, "fit_texts": None},
+            "no test asks for the source 'learned_h",
+        ),
+        (splits(), {"settings": NOT_ASKED}, "no test asks for the source 'learned_heads'"),
     ],
 )
 def test_what_is_missing_is_told(model, tmp_path, data, more, message):
@@ -255,6 +261,6 @@ def test_the_command(folder, tmp_path, capsys):
     call += ["--output", str(tmp_path / "runs"), "--set", "evaluation.extra_sources=[learned_heads]"]
     assert main(call) == 2
     assert "--fit-data" in capsys.readouterr().err
-    assert main([*call, "--fit-data", str(tmp_path / "more.jsonl"), "--set", "evaluation.fit_texts=20"]) == 0
+    assert main([*call, "--fit-data", str(tmp_path / "more.jsonl"), "--fit-texts", "20"]) == 0
     assert "learned_heads: weights fitted to leave-one-out on 20 texts (test of more); on" in capsys.readouterr().out
     assert main([*call, "--fit-data", str(tmp_path / "none.jsonl")]) == 2

@@ -19,7 +19,7 @@ from attn_faithful.loading import check_there
 
 _CONFIGURATION = "config.json"
 _SPLITS = ("train", "validation", "test")
-_POSITIVE = ("limit", "batch_size", "chunk_size", "epochs", "twin_epochs", "processes", "learning_rate")
+_POSITIVE = ("limit", "fit_texts", "batch_size", "chunk_size", "epochs", "twin_epochs", "processes", "learning_rate")
 
 
 # the commands

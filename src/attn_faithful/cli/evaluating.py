@@ -36,7 +36,7 @@ def evaluate(given: argparse.Namespace) -> None:
         for seed in numbers("--seeds", given.seeds, int) or [settings.seed]:
             task = make_task(
                 ModelInput(model, tokenizer, origin=given.model),
-                DataInput(data, split=given.split, source_file=given.source_file, fit=fit),
+                DataInput(data, None, given.split, given.source_file, fit=fit, fit_texts=given.fit_texts),
                 replace(settings, seed=seed),
             )
             _run(task, given, processes)

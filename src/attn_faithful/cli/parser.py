@@ -133,6 +133,7 @@ def _add_evaluate(commands: Any) -> None:
     add("--controls", metavar="NAME,NAME", help="null attention beside the model's: uniform, random (default: both)")
     add("--source-file", metavar="FILE", help="importance computed elsewhere, by example and token")
     add("--fit-data", metavar="DATA", help="texts to fit learned_heads on (default: the training split of --data)")
+    add("--fit-texts", type=int, metavar="N", help="on how many of them (default: 300)")
     add("--name", default="evaluate", help="folder below --output (default: evaluate)")
     group = _common_flags(parser)
     group.add_argument("--seeds", metavar="N,N", help="seeds of all random choices, a run for each (default: 0)")

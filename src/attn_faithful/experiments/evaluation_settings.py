@@ -14,7 +14,6 @@ from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.evaluators.null_controls import CONTROLS
 from attn_faithful.experiments.spellings import stored
 from attn_faithful.experiments.strict_settings import build
-from attn_faithful.functional.learned_heads import FOLDS
 from attn_faithful.models.protocol import JOINT, QUERIES
 
 LEARNED_HEADS = "learned_heads"
@@ -43,7 +42,6 @@ class EvaluationSettings:
         extra_sources: sources of importance to compute and store beside those that the tests need.
         controls: attention that takes the place of the model's, so that each number stands beside chance.
         target: the class that importance is about: "predicted", "gold" or the name of a class.
-        fit_texts: on how many training texts, at most, the weights of the source "learned_heads" are fitted.
         seed: of all random choices.
     """
 
@@ -58,7 +56,6 @@ class EvaluationSettings:
     extra_sources: list[str] = field(default_factory=list)
     controls: list[str] = field(default_factory=lambda: ["uniform", "random"])
     target: str = "predicted"
-    fit_texts: int = 300
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -79,8 +76,6 @@ class EvaluationSettings:
             check_choice("control", control, CONTROLS)
         for source in self.extra_sources:
             check_choice("source", source, SOURCES)
-        if isinstance(self.fit_texts, bool) or not isinstance(self.fit_texts, int) or self.fit_texts < FOLDS:
-            raise InputError(f"fit_texts must be an integer of at least {FOLDS}, but is {self.fit_texts!r}.")
         for test in EVALUATORS:
             self._check_sources(test)
 
@@ -140,11 +135,8 @@ class EvaluationSettings:
         return sources
 
     def on_disk(self) -> dict[str, Any]:
-        """The settings by the keys of meta.json and of digests, which keep the old names; without what nobody reads."""
-        settings = asdict(self)
-        if not self.learns_heads:
-            del settings["fit_texts"]
-        return stored(settings, "evaluation")
+        """The settings by the keys of meta.json and of digests, which keep the old names."""
+        return stored(asdict(self), "evaluation")
 
 
 def computed(sources: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.experiments.descriptions import digest_of
 from attn_faithful.experiments.evaluation_settings import GIVEN, LEARNED_HEADS, EvaluationSettings
-from attn_faithful.experiments.head_fitting import FitTexts, given_fit_texts, own_fit_texts
+from attn_faithful.experiments.head_fitting import FIT_TEXTS, FitTexts, given_fit_texts, own_fit_texts
 from attn_faithful.experiments.identity import Identity, digest, run_identity
 from attn_faithful.experiments.inputs import DataInput, ModelInput, labelled_texts
 from attn_faithful.experiments.wrapped_settings import agreed, possible
@@ -149,20 +149,21 @@ def _fit_texts(
         InputError: they are asked for, and there are none; or none asks for those that are given.
     """
     if not settings.learns_heads:
-        if data.fit is not None:
+        if data.fit is not None or data.fit_texts is not None:
             raise InputError(
-                f"Texts to fit weights of heads on are given, but no test asks for the source {LEARNED_HEADS!r}; leave "
-                f"them out, or add it (--set evaluation.extra_sources=[{LEARNED_HEADS}])."
+                f"fit_data and fit_texts say what weights of heads are fitted on, but no test asks for the source "
+                f"{LEARNED_HEADS!r}; leave them out, or add it (--set evaluation.extra_sources=[{LEARNED_HEADS}])."
             )
         return None
     if not model.layered:
         return None
+    n = data.fit_texts or FIT_TEXTS
     if data.fit is None:
-        return own_fit_texts(texts, split, settings)
+        return own_fit_texts(texts, split, n, settings.seed)
     fit_data = labelled_texts(model, data.fit, "evaluate")
     if not model.reads_pairs:
         _leave_out_queries(fit_data)
-    return given_fit_texts(fit_data, texts.splits[split], settings)
+    return given_fit_texts(fit_data, texts.splits[split], n, settings.seed)
 
 
 def _check_pair(model: Any, tokenizer: Any) -> None:

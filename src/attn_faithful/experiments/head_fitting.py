@@ -25,6 +25,7 @@ from attn_faithful.models.blocks import Block
 from attn_faithful.models.inference import planned
 from attn_faithful.records.learned_heads import LearnedHeads
 
+FIT_TEXTS = 300  # on how many texts they are fitted, where nobody says otherwise
 TRAIN = "train"
 
 FoundText = tuple[int, Tensor, Tensor]  # place among the texts, attention of all heads (T, F), importance (T,)
@@ -75,8 +76,14 @@ def contents(rows: Any) -> list[str]:
     return [json.dumps(pair) for pair in zip(rows["text"], queries, strict=True)]
 
 
-def own_fit_texts(texts: TextData, split: str, settings: EvaluationSettings) -> FitTexts:
+def own_fit_texts(texts: TextData, split: str, n: int, seed: int) -> FitTexts:
     """Texts of the training split of the data that is tested.
+
+    Args:
+        texts: the data.
+        split: that is tested.
+        n: how many texts at most.
+        seed: of the draw.
 
     Raises:
         InputError: there is none, or it is the one that is tested.
@@ -91,16 +98,17 @@ def own_fit_texts(texts: TextData, split: str, settings: EvaluationSettings) -> 
             f"The source {LEARNED_HEADS!r} needs training texts to fit weights of heads on, but {missing}; "
             "give some with --fit-data DATA (in Python fit_data=...)."
         )
-    return FitTexts.drawn(texts, TRAIN, settings.fit_texts, settings.seed, contents(texts.splits[split]))
+    return FitTexts.drawn(texts, TRAIN, n, seed, contents(texts.splits[split]))
 
 
-def given_fit_texts(fit_data: TextData, tested: Any, settings: EvaluationSettings) -> FitTexts:
+def given_fit_texts(fit_data: TextData, tested: Any, n: int, seed: int) -> FitTexts:
     """Texts of the training split of other data, or of its one split.
 
     Args:
         fit_data: other data.
         tested: the texts that are tested.
-        settings: how many texts.
+        n: how many texts at most.
+        seed: of the draw.
 
     Raises:
         InputError: several splits, none of them for training; or no text beside those that are tested.
@@ -113,7 +121,7 @@ def given_fit_texts(fit_data: TextData, tested: Any, settings: EvaluationSetting
                 f"Expected a split {TRAIN!r} in {fit_data.name} to fit weights of heads on, but found "
                 f"{', '.join(fit_data.splits)}; rename one, or give one file."
             )
-    found = FitTexts.drawn(fit_data, split, settings.fit_texts, settings.seed, contents(tested))
+    found = FitTexts.drawn(fit_data, split, n, seed, contents(tested))
     if not len(found.texts):
         raise InputError(f"Expected texts to fit weights of heads on, but all of {fit_data.name} are tested.")
     return found

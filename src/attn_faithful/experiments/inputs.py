@@ -12,6 +12,7 @@ from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.experiments.descriptions import ModelNames
 from attn_faithful.experiments.label_shapes import fit_label_shapes
+from attn_faithful.functional.learned_heads import FOLDS
 from attn_faithful.models.configurations import is_multi_label
 
 
@@ -50,6 +51,10 @@ class DataInput:
         faults: collects all that is wrong with the rows; None raises the first.
         fit: other texts, that weights of the source "learned_heads" are fitted on; None for the training split of
             these.
+        fit_texts: on how many of them, at most; None for `head_fitting.FIT_TEXTS`.
+
+    Raises:
+        InputError: too few texts to fit on.
     """
 
     settings: DataSettings
@@ -58,6 +63,12 @@ class DataInput:
     source_file: str | None = None
     faults: Faults | None = None
     fit: DataInput | None = None
+    fit_texts: int | None = None
+
+    def __post_init__(self) -> None:
+        n = self.fit_texts
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < FOLDS):
+            raise InputError(f"fit_texts must be an integer of at least {FOLDS}, but is {n!r}.")
 
 
 def labelled_texts(model: Any, data: DataInput, purpose: str = "train") -> TextData:
