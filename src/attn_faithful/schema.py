@@ -61,6 +61,7 @@ TABLES: dict[str, dict[str, str]] = {
         "changes": "permutations: output_tvd of each, in order; erasure: comprehensiveness at each share",
         "label": "of multi-label models: which label was asked, where one was by itself",
         "removed": "which items were removed, by their place among the items",
+        "core": "items whose attention proves the decision, by their place among the items",
         "exact": "whether the alternative is the best there is; false for the best that a search found",
     },
     "history": {

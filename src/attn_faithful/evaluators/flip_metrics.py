@@ -67,6 +67,34 @@ TRIED = MetricSpec(
     shown=False,
 )
 
+# of the items whose attention must be believed, and of a ranking
+CORE_SIZE = MetricSpec(
+    "core_size",
+    "items in the core",
+    "fewest items whose attention must be believed: with theirs as it is the decision stands however the rest is dealt "
+    "to the other items; 0 where no attention changes it; for more than two classes the fewest that were found",
+    high=math.inf,
+)
+CORE_LOWER = MetricSpec(
+    "core_size_lower",
+    "its lower bound",
+    "what no core has fewer items than; the size itself for two classes",
+    high=math.inf,
+    shown=False,
+)
+CORE_SHARE = MetricSpec(
+    "core_share",
+    "core over items",
+    "items in the core over all items",
+)
+CORE_IS_TOP = MetricSpec(
+    "core_is_top",
+    "top is a core",
+    "whether as many items as the core has are a core from the top of the ranking, of texts whose core has an item; of "
+    "random rankings the share of draws",
+    direction="higher",
+)
+
 # of the top item removed alone, beside a random other one
 SINGLE_JS = MetricSpec(
     "single_js",
@@ -154,6 +182,10 @@ METRICS = (
     NEVER_FLIPS,
     SPREAD,
     TRIED,
+    CORE_SIZE,
+    CORE_LOWER,
+    CORE_SHARE,
+    CORE_IS_TOP,
     SINGLE_JS,
     JS_DIFFERENCE,
     NEGATIVE,

@@ -17,6 +17,7 @@ from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.attention_removal import OPERATORS
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
 from attn_faithful.evaluators.flip_case import FlipCase, FlipCurve, where_flips
+from attn_faithful.evaluators.flip_core import CORE, add_core
 from attn_faithful.evaluators.flip_facts import flip_facts
 from attn_faithful.evaluators.flip_metrics import (
     AT_LAST,
@@ -41,7 +42,7 @@ from attn_faithful.functional.reasons import NEVER
 from attn_faithful.functional.searched_flip_set import BUDGET, searched_flip_set
 
 RANDOM, SMALLEST, GREEDY = "random_ranking", "smallest_set", "greedy_set"
-NO_RANKING = (RANDOM, SMALLEST, GREEDY)  # names beside those of sources
+NO_RANKING = (RANDOM, SMALLEST, GREEDY, CORE)  # names beside those of sources
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class FlipSet:
 
 
 def run(block: Block, settings: FlipSettings) -> ScoreRows:
-    """Remove items by every ranking, and find the smallest set that changes the decision.
+    """Remove items by every ranking, and find the smallest set that changes the decision and the core that proves it.
 
     Values of texts of one item and of texts that a ranking never flips are NaN with a reason.
 
@@ -132,6 +133,10 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
     for name, curve in curves.items():
         values = _values(name, curve, case.counts, fewest)
         case.add(rows, values, source=name, otherwise=NEVER)
+    rankings = {name: [order] for name, order in orders.items()}
+    if settings.random:
+        rankings[RANDOM] = random_orders
+    add_core(rows, block, rankings)
     single = settings.rankings if settings.single is None else settings.single
     orders_of_single = {name: orders[name] for name in single}
     add_single_removals(rows, case, orders_of_single)
