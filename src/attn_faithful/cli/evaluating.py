@@ -10,7 +10,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, joined, listed, numbers, set_flags
-from attn_faithful.cli.looking import FULL, complain, say, show_answers
+from attn_faithful.cli.looking import FULL, complain, say, show_answers, show_recommendations
 
 _SMOKE_TEXTS = 64
 
@@ -74,6 +74,7 @@ def _show(folder: Path, texts: int, full: bool) -> None:
     say(f"Run folder: {folder}")
     if result.info.failed:
         complain(failure_note(result.info.failed, texts))
+    show_recommendations(models)
 
 
 def _data_and_tests(given: argparse.Namespace) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from attn_faithful.reports.characters import visible
@@ -37,12 +38,16 @@ def show(tables: Sequence[Any]) -> None:
 
 
 def show_answers(models: Sequence[Any], tables: Sequence[Any], rest: str) -> None:
-    """The answers first, of many models one line each; then the tables, and where the rest is."""
+    """The answers first, of many models one line each; then the tables, and where the rest is.
+
+    What may be shown is left out of them: it stands last, see :func:`show_recommendations`.
+    """
     from attn_faithful.reports.answer.answer import answers
 
     console = _console()
     every = answers(models)
     for answer in every:
+        answer = replace(answer, recommendation="")
         if len(every) > _MANY:
             say(answer.short)
         else:
@@ -51,6 +56,16 @@ def show_answers(models: Sequence[Any], tables: Sequence[Any], rest: str) -> Non
     show(tables)
     if rest:
         say(rest)
+
+
+def show_recommendations(models: Sequence[Any]) -> None:
+    """What may be shown as an explanation of each model."""
+    from attn_faithful.reports.answer.answer import answers
+
+    for answer in answers(models):
+        if answer.recommendation:
+            title = f"{answer.title}. " if len(models) > 1 else ""
+            say(f"{title}{answer.recommendation}")
 
 
 def _console() -> Any:

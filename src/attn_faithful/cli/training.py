@@ -12,7 +12,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides, set_flags
-from attn_faithful.cli.looking import FULL, complain, say, show_answers
+from attn_faithful.cli.looking import FULL, complain, say, show_answers, show_recommendations
 
 _SMOKE = {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200}
 _SMOKE_TEXTS = 64  # of each split, where a trained model gets twins
@@ -96,6 +96,7 @@ def _carry_out(
     else:
         show_answers(groups, short_tables(groups, recipe.on_disk()), FULL)
     say(f"Run folders: {Path(given.output) / recipe.name}")
+    show_recommendations(groups)
 
 
 # twins of a transformers classifier that is trained already

@@ -14,6 +14,7 @@ from attn_faithful.experiments.block_sources import BlockSources, SiteCache
 from attn_faithful.experiments.deletions import ItemDeletions
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
+from attn_faithful.experiments.source_times import SourceTimes
 from attn_faithful.models.protocol import Batch
 
 
@@ -45,7 +46,7 @@ class BlockReader:
         model = self.evaluated.model
         deletions = ItemDeletions(model, batch, encoded.members) if model.deletes else None
         block = replace(self.block, keys=keys, encoded=encoded, without=deletions, memory={})
-        sources = BlockSources(self.evaluated, self.settings, batch, block, SiteCache())
+        sources = BlockSources(self.evaluated, self.settings, batch, block, SiteCache(), SourceTimes())
         computed = [name for name in names if name != GIVEN]
         importance: dict[str, Tensor] = sources.importance(computed, self._classes())
         return Reading(encoded, self._in_order(importance, names))

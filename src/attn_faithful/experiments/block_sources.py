@@ -16,6 +16,7 @@ from attn_faithful.experiments.block_rows import Importance
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.label_views import LabelSources, sources_by_label
+from attn_faithful.experiments.source_times import SourceTimes
 from attn_faithful.functional.reasons import NO_TOKEN
 from attn_faithful.models.protocol import Batch, Encoded
 
@@ -60,6 +61,7 @@ class BlockSources:
         batch: the model's inputs.
         block: without sources.
         cache: of the sites of this block.
+        times: takes how long the sources take.
     """
 
     evaluated: EvaluatedModel
@@ -67,6 +69,7 @@ class BlockSources:
     batch: Batch
     block: Block
     cache: SiteCache
+    times: SourceTimes
 
     def compute(self, target: Tensor | None) -> tuple[dict[str, Tensor], ScoreRows]:
         """Importance by source, and numbers of the sources themselves (the convergence error of integrated gradients).
@@ -100,10 +103,14 @@ class BlockSources:
         """Each source with what it gives; of a source that does not depend on the site it is kept for other sites."""
         request = self._request(target)
         for name in names:
-            attribution = self.cache.sources.get(name) or attribute(name, request)
+            attribution = self.cache.sources.get(name) or self._timed(name, request)
             if name not in AT_A_SITE:
                 self.cache.sources[name] = attribution
             yield name, attribution
+
+    def _timed(self, name: str, request: Request) -> Attribution:
+        with self.times.measured(name, len(self.block)):
+            return attribute(name, request)
 
     def _add_scores(
         self,

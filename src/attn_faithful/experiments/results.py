@@ -94,6 +94,7 @@ class Writer:
         failed: examples that could not be measured -> the reason; of all processes once the run is closed.
         resumed: examples that an earlier run left.
         joined: whether an earlier run left all tables whole.
+        source_seconds: a text, of the sources that this run computed.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Writer:
         self.failed: dict[str, str] = {}
         self.resumed = 0
         self.joined = False
+        self.source_seconds: dict[str, float] = {}
         self.extra_shards: list[str] = []
         self._written: list[str] = []
         self._buffer = _Buffer()

@@ -27,6 +27,7 @@ from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSetti
 from attn_faithful.experiments.gold import Gold
 from attn_faithful.experiments.label_views import ask_labels, asks_labels
 from attn_faithful.experiments.rounds import Round
+from attn_faithful.experiments.source_times import SourceTimes
 from attn_faithful.models.protocol import Batch, Encoded
 
 ControlledTest = tuple[str | None, str]  # a control, or None for the model's own attention; and a test
@@ -63,6 +64,7 @@ class RoundTests:
         site: the block there.
         one: the round.
         cache: importance that the sites before leave.
+        times: takes how long the sources take.
     """
 
     evaluated: EvaluatedModel
@@ -71,6 +73,7 @@ class RoundTests:
     site: BlockSite
     one: Round
     cache: SiteCache
+    times: SourceTimes
 
     def run(
         self,
@@ -88,7 +91,7 @@ class RoundTests:
         encoded = self.site.encoded
         self.cache.keep_for(encoded)
         block = self._block()
-        sources = BlockSources(self.evaluated, self.settings, self.site.batch, block, self.cache)
+        sources = BlockSources(self.evaluated, self.settings, self.site.batch, block, self.cache, self.times)
         target = self._target()
         importance, scores = sources.compute(target)
         if file_importance is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.gold import Gold
 from attn_faithful.experiments.round_tests import BlockSite, ControlledTest, FileImportance, RoundTests
 from attn_faithful.experiments.rounds import rounds_of
+from attn_faithful.experiments.source_times import SourceTimes
 from attn_faithful.models import blocks
 from attn_faithful.models.inference import output_rows
 from attn_faithful.models.protocol import Batch, Encoded
@@ -34,12 +35,14 @@ class Tester:
         rows: encoded examples.
         settings: which tests, and how; without tests, only the model's outputs are computed.
         file_importance: importance computed elsewhere, one list an example over its content tokens; the source "given".
+        times: takes how long the sources take.
     """
 
     evaluated: EvaluatedModel
     rows: Rows
     settings: EvaluationSettings
     file_importance: FileImportance | None = None
+    times: SourceTimes = field(default_factory=SourceTimes)
 
     @cached_property
     def gold(self) -> Gold:
@@ -102,7 +105,8 @@ class Tester:
             on_step: called after the sources and after every test, at each site.
         """
         first = self.first
-        batch, encoded = self._encoded(block)
+        with self.times.measured("attention", len(block.copies)):
+            batch, encoded = self._encoded(block)
         results = BlockResults(first, output_rows(block.copies, encoded))
         rounds = rounds_of(block.copies, self._facts_of)
         caches = [SiteCache() for _ in rounds]
@@ -115,7 +119,7 @@ class Tester:
             tested = SiteResults(name, output_rows(block.copies, encoded))
             report = on_step
             for one, cache in zip(rounds, caches, strict=True):
-                tests = RoundTests(self.evaluated, self.settings, self.gold, site, one, cache)
+                tests = RoundTests(self.evaluated, self.settings, self.gold, site, one, cache, self.times)
                 importance, scores = tests.run(self.runs, self.file_importance, report)
                 tested.importance |= importance
                 tested.scores.extend(scores)

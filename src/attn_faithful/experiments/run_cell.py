@@ -193,6 +193,7 @@ class CellRun:
             base.probabilities,
             self.data.texts.label_names,
             self.multi_label,
+            writer.source_seconds,
         )
         with kept_tables(self.folder):
             summary = scores.added_to(summary)

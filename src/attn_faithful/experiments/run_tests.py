@@ -63,6 +63,7 @@ def evaluate_rows(
             tables, failed = guard(block)
             writer.add(block, tables, failed)
             progress.end()
+        writer.source_seconds = tester.times.gathered(processes).a_text()
         measured = sum(processes.all_gather([guard.measured]))
         if not measured and guard.errors:
             raise guard.errors[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -15,8 +15,10 @@ from attn_faithful.evaluators import attefa
 from attn_faithful.evaluators.base import EVALUATORS, MetricSpec
 from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.experiments.collecting import COLUMNS, Key, Parts, ScoreColumns, as_table, keys_of
+from attn_faithful.experiments.recommending import recommendations
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.records.facts import Fact
+from attn_faithful.records.recommendation import Recommendation
 from attn_faithful.records.scores import ALL, MetricFacts, ScoreRecord
 from attn_faithful.records.summary import RunSummary
 from attn_faithful.store import RunFolder
@@ -43,6 +45,7 @@ class StoredScores:
         probabilities: (n, C).
         label_names: of the classes.
         multi_label: whether an example may have several of them.
+        source_seconds: a text, of the sources that were timed.
     """
 
     folder: RunFolder
@@ -50,11 +53,24 @@ class StoredScores:
     probabilities: np.ndarray
     label_names: Sequence[str]
     multi_label: bool = False
+    source_seconds: Mapping[str, float] = field(default_factory=dict)
 
     def added_to(self, summary: RunSummary) -> RunSummary:
         """The summary of a run with the records, metrics and facts of its tests."""
         records = self.records()
-        return replace(summary, tests=records, metrics=metric_facts(records), facts=self.facts())
+        return replace(
+            summary,
+            tests=records,
+            metrics=metric_facts(records),
+            facts=self.facts(),
+            recommendation=self.recommendation(),
+        )
+
+    def recommendation(self) -> list[Recommendation]:
+        """What may be shown as an explanation, one a site; of several labels a text each number is their mean."""
+        if not self.folder.has_table("scores"):
+            return []
+        return recommendations(self._parts, self.examples, self.source_seconds)
 
     def records(self) -> list[ScoreRecord]:
         """The records of all tests of one model; those of twins are made elsewhere."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from attn_faithful.records.facts import Fact, fact_from_json
 from attn_faithful.records.json_values import Json
+from attn_faithful.records.recommendation import Recommendation
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.records.twins import TwinRecord
 
@@ -23,6 +24,7 @@ class RunSummary:
         facts: what tests say beside means and shares.
         twins: by variant and seed.
         controls: Wiegreffe and Pinter's baselines -> how well they predict.
+        recommendation: what may be shown as an explanation, one a site where orders of items were compared.
         informative_mass: mean attention on planted tokens; None where nothing is known to be planted.
     """
 
@@ -33,6 +35,7 @@ class RunSummary:
     twins: Mapping[str, TwinRecord] = field(default_factory=dict)
     controls: Mapping[str, Any] = field(default_factory=dict)
     informative_mass: float | None = None
+    recommendation: Sequence[Recommendation] = ()
 
     @classmethod
     def from_json(cls, values: Json) -> RunSummary:
@@ -51,6 +54,7 @@ class RunSummary:
             twins=twins,
             controls=dict(values.get("controls", {})),
             informative_mass=values.get("informative_mass"),
+            recommendation=[Recommendation.from_json(entry) for entry in values.get("recommendation", [])],
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -62,4 +66,5 @@ class RunSummary:
             "tests": [record.as_json() for record in self.tests],
             "metrics": {name: metric.as_json() for name, metric in self.metrics.items()},
             "facts": [fact.as_json() for fact in self.facts],
+            "recommendation": [each.as_json() for each in self.recommendation],
         }

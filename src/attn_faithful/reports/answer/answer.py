@@ -1,4 +1,5 @@
-"""The answer of a run: how well the model predicts, the verdict or why there is none, and what each test says.
+"""The answer of a run: how well the model predicts, the verdict or why there is none, what each test says, and what
+may be shown.
 
 `evaluate`, `attefa`, `run`, `explain`, `report`, the page, the model card and a notebook show it first, all from here.
 """
@@ -15,6 +16,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.reports.answer.about import about, distinct, doubts
 from attn_faithful.reports.answer.competence import Competence, competence_of
 from attn_faithful.reports.answer.findings import findings
+from attn_faithful.reports.answer.recommendation import recommendation_text
 from attn_faithful.reports.answer.sentences import sentences
 from attn_faithful.reports.answer.verdict import ENOUGH, MIXED, TEXTS, Verdict, verdict
 from attn_faithful.reports.answer.wording import Sentence, plain
@@ -37,6 +39,7 @@ class Answer:
         sentences: what each test says, with its n.
         n: different texts of each seed.
         doubts: what sets the texts apart from those of the training, and what was cut.
+        recommendation: what may be shown as an explanation; "" where no sources were ranked.
     """
 
     title: str
@@ -47,6 +50,7 @@ class Answer:
     sentences: Sequence[Sentence] = ()
     n: int = 0
     doubts: Sequence[str] = field(default=())
+    recommendation: str = ""
 
     @property
     def few(self) -> str:
@@ -96,11 +100,12 @@ class Answer:
 
     @property
     def lines(self) -> list[str]:
-        """All of it, a line each: what was tested, competence, verdict, marks, sentences."""
+        """All of it, a line each: what was tested, competence, verdict, marks, sentences, what may be shown."""
         first = self.about
         if self.title:
             first = f"{self.title}: {self.about}"
-        return [first, self.competence_text, self.verdict_text, *self.doubts, *self.statements]
+        last = [self.recommendation] if self.recommendation else []
+        return [first, self.competence_text, self.verdict_text, *self.doubts, *self.statements, *last]
 
     @property
     def short(self) -> str:
@@ -140,9 +145,9 @@ class Answer:
         return Markup("<div><p>{}</p>{}</div>").format(first, paragraphs)
 
     @property
-    def _strong(self) -> tuple[str, str]:
+    def _strong(self) -> tuple[str, ...]:
         """The lines that stand out."""
-        return self.competence_text, self.verdict_text
+        return self.competence_text, self.verdict_text, self.recommendation
 
     def _repr_html_(self) -> str:
         return str(self.html())
@@ -171,6 +176,8 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
     competence = list(map(competence_of, runs))
     single = [_verdict(run, site, each) for run, each in zip(runs, competence, strict=True)]
     joint, reason = _joint_verdict(runs, single)
+    n = min(map(distinct, runs))
+    unfit = any(each.why_not is not None for each in competence)
     return Answer(
         title=title,
         about=about(runs, site),
@@ -178,8 +185,9 @@ def answer(runs: Run | Sequence[Run], site: str | None = None, title: str | None
         verdict=joint,
         reason=reason,
         sentences=sentences(Scores(runs, site)),
-        n=min(map(distinct, runs)),
+        n=n,
         doubts=doubts(runs[0]),
+        recommendation=recommendation_text(runs, site, n, unfit),
     )
 
 

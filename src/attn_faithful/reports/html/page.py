@@ -16,11 +16,13 @@ from markupsafe import Markup
 
 from attn_faithful._checks import InputError
 from attn_faithful.reports.answer.answer import answer
+from attn_faithful.reports.answer.recommendation import recommended
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.html.cards import cards
 from attn_faithful.reports.html.packing import embedded, pack
 from attn_faithful.reports.palette import HUES, INK, MUTED, OTHER, PAPER, RULE
 from attn_faithful.reports.run import Run
+from attn_faithful.reports.tables.recommendation import recommendation_table
 
 BUDGET = 5_000_000  # bytes of a page
 _OF_FIGURES = 0.4  # what figures may take of it
@@ -105,7 +107,9 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
 def _view(run: Run, site: str | None) -> dict[str, Any]:
     """The part above the list of examples, for one site."""
     made, missing = cards(run, site)
-    return {"site": site, "cards": made, "missing": missing, "answer": answer(run, site)}
+    found = recommended(run, site)
+    table = None if found is None else recommendation_table(found)
+    return {"site": site, "cards": made, "missing": missing, "answer": answer(run, site), "ranked": table}
 
 
 def _version(run: Run) -> str:
