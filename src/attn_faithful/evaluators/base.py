@@ -16,6 +16,7 @@ from attn_faithful.evaluators.rereading import Rereading
 from attn_faithful.models.protocol import Encoded
 from attn_faithful.records.facts import Fact
 
+RANKED = ("attention", "attention_x_gradient", "signed_input_x_gradient", "signed_leave_one_out")  # by default
 CELLS = 2**22  # attention weights of alternatives that are decoded together
 
 

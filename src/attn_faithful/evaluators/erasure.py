@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, LabelTest, MetricSpec, sources_of
 from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, is_defined, nan_where
 from attn_faithful.functional.erasure import (
     SHARES,
@@ -55,7 +55,7 @@ class ErasureSettings:
         shares: of a text's items, each rounded up; the defaults are ERASER's.
     """
 
-    rankings: list[str] = field(default_factory=lambda: ["attention", "input_x_gradient", "leave_one_out", "random"])
+    rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
     shares: list[float] = field(default_factory=lambda: list(SHARES))
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.attention_removal import OPERATORS
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, LabelTest, MetricSpec, sources_of
 from attn_faithful.evaluators.flip_case import FlipCase, FlipCurve, where_flips
 from attn_faithful.evaluators.flip_core import CORE, add_core
 from attn_faithful.evaluators.flip_facts import flip_facts
@@ -59,7 +59,7 @@ class FlipSettings:
         budget: removals that this search tries for a text at most; one of 160 items takes about 300.
     """
 
-    rankings: list[str] = field(default_factory=lambda: ["attention", "attention_gradient", "attention_x_gradient"])
+    rankings: list[str] = field(default_factory=lambda: ["attention_gradient", *RANKED])
     single: list[str] | None = None
     random: int = 5
     operator: str = "renormalize"

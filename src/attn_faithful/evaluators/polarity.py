@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.attention_removal import Removal
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, LabelTest, MetricSpec, sources_of
 from attn_faithful.evaluators.score_rows import ScoreRows, nan_where
 from attn_faithful.functional.polarity import first_support, polarity_violation
 from attn_faithful.functional.reasons import (
@@ -53,15 +53,7 @@ class PolaritySettings:
             control.
     """
 
-    rankings: list[str] = field(
-        default_factory=lambda: [
-            "attention",
-            "attention_x_gradient",
-            "signed_input_x_gradient",
-            "signed_leave_one_out",
-            "random",
-        ]
-    )
+    rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
 
     def __post_init__(self) -> None:
         if not self.rankings or len(set(self.rankings)) != len(self.rankings):

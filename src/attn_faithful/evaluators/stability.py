@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, MetricSpec, sources_of
 from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows
 from attn_faithful.functional.block_correlations import block_tau
 from attn_faithful.functional.block_ranks import BlockRanks, Items
@@ -58,15 +58,7 @@ class StabilitySettings:
         rankings: sources of importance; "attention" may be among them, and "random" is the control.
     """
 
-    rankings: list[str] = field(
-        default_factory=lambda: [
-            "attention",
-            "attention_x_gradient",
-            "signed_input_x_gradient",
-            "signed_leave_one_out",
-            "random",
-        ]
-    )
+    rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
 
     def __post_init__(self) -> None:
         if not self.rankings or len(set(self.rankings)) != len(self.rankings):
