@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import sources_of
+from attn_faithful.evaluators.base import RANKED, sources_of
 from attn_faithful.evaluators.erasure import ErasureSettings, run
 from tests.evaluators.blocks import random_block, values
 from tests.models.examples import SMALL
@@ -214,7 +214,7 @@ def test_no_text_has_content():
 
 
 def test_settings():
-    assert sources_of(ErasureSettings()) == ["input_x_gradient", "leave_one_out", "random"]
+    assert sources_of(ErasureSettings()) == [*RANKED[1:], "random"]
     for wrong in ([], ["attention", "attention"]):
         with pytest.raises(InputError, match="rankings must name different sources"):
             ErasureSettings(rankings=wrong)

@@ -19,8 +19,14 @@ from tests.evaluators.blocks import random_block, values
 from tests.reference import divergences as slow_divergences
 from tests.reference import erasure as slow
 
+RANKINGS = ("attention", "attention_gradient", "attention_x_gradient")
 ATTENTION = FlipSettings(rankings=["attention"], single=["attention"], random=3)
 LENGTHS = (6, 1, 0, 9, 2)
+
+
+def three_rankings(**changes):
+    """Settings with the rankings that the blocks of this file have."""
+    return FlipSettings(rankings=list(RANKINGS), **changes)
 
 
 def with_sources(block, **sources):
@@ -42,7 +48,7 @@ def lists(block, row):
 @pytest.mark.parametrize("seed", range(4))
 def test_fractions_and_masses_equal_a_loop(classes, seed):
     block = with_sources(random_block(LENGTHS, classes, seed))
-    found = run(block, FlipSettings(random=0))
+    found = run(block, three_rankings(random=0))
     flipped = 0
     for name in ("attention", "attention_gradient", "attention_x_gradient"):
         (fractions, reasons), (masses, _), (sizes, _) = (
@@ -72,7 +78,7 @@ def test_fractions_and_masses_equal_a_loop(classes, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_smallest_set_is_that_of_all_subsets(seed):
     block = with_sources(random_block(LENGTHS, 3, seed))
-    found = run(block, FlipSettings())
+    found = run(block, three_rankings())
     sizes, reasons = values(found, "flip_size", "smallest_set")
     for row, n in enumerate(LENGTHS):
         if n > 1:
@@ -116,7 +122,7 @@ def test_the_mass_of_the_smallest_set_is_what_its_items_hold(affine):
 
 def test_pairs_of_rankings_say_which_needs_fewer_items():
     block = with_sources(random_block((6, 7, 8) * 12, 3, 2))
-    found = run(block, FlipSettings())
+    found = run(block, three_rankings())
     sizes = {name: values(found, "flip_size", name)[0] for name in ("attention", "attention_gradient")}
     pair = "attention_gradient~attention"
     columns = {name: values(found, name, pair)[0] for name in ("flips_sooner", "flips_later", "flip_difference")}
@@ -137,7 +143,7 @@ def test_pairs_of_rankings_say_which_needs_fewer_items():
 def test_attention_times_gradient_is_the_best_ranking_for_two_classes():
     # its order is that of a_t m_t, by which the smallest set is built
     block = with_sources(random_block((8,) * 30, 2, 3))
-    optimal, _ = values(run(block, FlipSettings()), "flip_optimal", "attention_x_gradient")
+    optimal, _ = values(run(block, three_rankings()), "flip_optimal", "attention_x_gradient")
     assert all(math.isnan(v) or v == 1 for v in optimal.values())
     assert sum(v == 1 for v in optimal.values()) > 10
 
@@ -200,7 +206,7 @@ def test_random_rankings_have_a_mean_and_a_spread():
 def test_the_slow_way_equals_the_affine_one():
     block = with_sources(random_block((*LENGTHS, 40), 3, 5))
     plain = replace(block, encoded=replace(block.encoded, affine=None))
-    fast, slow_way = run(block, FlipSettings()), run(plain, FlipSettings())
+    fast, slow_way = run(block, three_rankings()), run(plain, three_rankings())
     compared = 0
     for metric in ("decision_flip", "flip_mass", "single_js", "js_difference", "flip_top_only", "flips_later"):
         mine, theirs = values(fast, metric), values(slow_way, metric)
@@ -215,7 +221,7 @@ def test_the_slow_way_equals_the_affine_one():
     exact, _ = values(fast, "flip_size", "smallest_set")
     assert all(math.isnan(bound[e]) or bound[e] >= exact[e] for e in bound)
     assert not any(slow_way.variants["exact"])
-    assert "greedy_set" not in run(plain, FlipSettings(greedy=False)).scores["source"]
+    assert "greedy_set" not in run(plain, three_rankings(greedy=False)).scores["source"]
 
 
 def not_affine(block):
@@ -261,9 +267,9 @@ def test_a_set_is_asked_once_whoever_needs_it():
     block = with_sources(random_block((7, 5, 9), 3, 5))
     decode = CountingDecode(block)
     counted = replace(block, encoded=replace(block.encoded, affine=None, decode=decode))
-    found = run(counted, FlipSettings(greedy=False))
+    found = run(counted, three_rankings(greedy=False))
     assert len(decode.asked) == len(set(decode.asked)) > 40
-    plain = run(not_affine(block), FlipSettings(greedy=False))
+    plain = run(not_affine(block), three_rankings(greedy=False))
     assert found.scores["value"] == pytest.approx(plain.scores["value"], abs=1e-10, nan_ok=True)
 
 
@@ -380,7 +386,7 @@ def test_peaked_attention_and_large_logits_stay_finite():
     block = with_sources(replace(block, encoded=encoded))
     assert all(bool(v.isfinite().all()) for v in block.sources.values())
     assert bool((block.sources["attention_gradient"] != 0).any())  # 1 - p is not 0
-    found = run(block, FlipSettings())
+    found = run(block, three_rankings())
     # without the first .73 of the rest is the second's: -59.6
     assert values(found, "flip_size", "attention")[0]["e0"] == 1
     assert values(found, "flip_size", "smallest_set")[0]["e0"] == 1
