@@ -9,13 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from attn_faithful.reports.figures import FIGURES
 from attn_faithful.reports.run import Run
 from attn_faithful.schema import columns
 from attn_faithful.store import RunFolder
 
 LN2 = math.log(2)
+# the figures that the tests which run unasked have the numbers for
+DRAWN = [name for name, figure in FIGURES.items() if "setting" not in name and figure.test != "randomisation"]
 TESTS = ("correlation", "permutation", "adversarial", "flips")
 SOURCES = ("input_x_gradient", "leave_one_out")
+PARTS = ("classifier", "encoder.layer.1", "encoder.layer.0")  # of a model whose weights were drawn anew
 MARKUP = [
     "</script><script>alert(1)</script> is a <b>bad</b> joke",
     'an <img src=x onerror="alert(2)"> & a "quote" \'here\'',
@@ -187,6 +191,24 @@ def _found(rng, n, shift):
         yield "flips", name, "attention", float(value)
     for name, value in (("decision_flip", min(1.0, 1 / max(1, n))), ("flip_size", 1.0)):
         yield "flips", name, "smallest_set", value
+    for metric, source, tau in _randomised(n):
+        yield "randomisation", metric, source, tau
+
+
+def _randomised(n):
+    """Of attention, which falls below the read-out, of a source that falls at once, and of one that stays."""
+    less = 0.01 * (n % 3)
+    for source, taus in (
+        ("attention", (1.0, 0.4 - less, 0.3 - less)),
+        ("input_x_gradient", (0.2 - less, 0.1, -0.1)),
+        ("random", (1.0, 1.0, 1.0)),
+    ):
+        for part, tau in zip(PARTS, taus, strict=True):
+            yield "randomisation_cascading", f"{source}@{part}", tau
+            yield "randomisation_single", f"{source}@{part}", tau
+        yield "randomisation_tau", source, taus[-1]
+        for draw, beside in enumerate((-0.1, 0.1)):
+            yield "randomisation_draw", f"{source}@{draw}", 1.0 if source == "random" else taus[-1] + beside
 
 
 def _records(scores):

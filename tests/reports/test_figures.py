@@ -24,6 +24,7 @@ from attn_faithful.reports.figures.relations import counts_by_bin, scatter_by_cl
 from attn_faithful.reports.figures.style import safe
 from attn_faithful.reports.run_search import read_runs
 from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, relabelled, two_sites, undefined
+from tests.reports.made import DRAWN
 
 NAMES = ["no", "yes"]
 
@@ -232,7 +233,7 @@ def golden():
     return cells(aggregate(read_runs([CELLS])))
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if "setting" not in name])
+@pytest.mark.parametrize("name", DRAWN)
 def test_every_figure_is_drawn(golden, name):
     figure = FIGURES[name]
     panels = figure.read(golden)

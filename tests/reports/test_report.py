@@ -22,6 +22,7 @@ from attn_faithful.store import RunFolder
 from tests.reports.altered import CELLS, EVIL, FOREIGN, LSTM, copied, edit, older, relabelled, single, undefined
 from tests.reports.golden.make import COMPARED, EXPECTED
 from tests.reports.latex import faults
+from tests.reports.made import DRAWN
 from tests.reports.test_escaping import TEXTS
 
 SAVED = ("tau_histograms", "fraction_removed")
@@ -78,7 +79,7 @@ def test_everything_that_was_written_is_named(golden):
     for name in golden.tables:
         for ending in ("md", "tex", "csv"):
             assert (golden.path / "tables" / f"{name}.{ending}").is_file()
-    assert set(golden.figures) == {name for name in FIGURES if "setting" not in name}
+    assert set(golden.figures) == set(DRAWN)
     for paths in golden.figures.values():
         for path in paths:
             assert path.read_bytes().startswith(b"\x89PNG")
@@ -140,7 +141,7 @@ def test_names_are_text_everywhere(tmp_path, labels, few_figures):
     path = relabelled(tmp_path / "cell", labels, data=labels[0], encoder=labels[1])
     made = report([path], pages=False)
     assert made.path == path / "report"
-    assert len(made.figures) == len(FIGURES) - 2
+    assert len(made.figures) == len(DRAWN)
     reader = MarkdownIt("commonmark").enable("table")
     for name in ("report.md", "tables/data.md", "tables/tests/permutation.md"):
         tokens = [token for token in reader.parse(read(made, name)) if token.type == "inline"]
@@ -171,7 +172,7 @@ def test_one_text(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "write", drawn)
     made = report([single(tmp_path / "cell")], pages=False)
-    assert set(made.figures) == {name for name in FIGURES if "setting" not in name}
+    assert set(made.figures) == set(DRAWN)
     assert "| - | " in read(made, "tables/attention_correlation.md")  # no interval of one text
 
 
@@ -180,7 +181,7 @@ def test_columns_of_an_older_version(tmp_path, few_figures):
     made = report([older(tmp_path / "cell")])
     assert made.pages[0].is_file()
     lacking = {what for what, _ in made.left_out}
-    assert lacking == {"figure negative_differences", "figure entropy_by_setting", "figure correlation_by_setting"}
+    assert lacking == {"figure negative_differences", *(f"figure {name}" for name in set(FIGURES) - set(DRAWN))}
     assert "an older version wrote the run" in str(made)
 
 
@@ -344,9 +345,9 @@ def test_one_reason_is_told_once(tmp_path):
 def test_a_notebook_shows_figures_and_escapes(tmp_path):
     result = Result(relabelled(tmp_path / "cell", EVIL, data=EVIL[0]))
     figures = result.figures
-    assert list(figures) == [name for name in FIGURES if "setting" not in name]
+    assert list(figures) == DRAWN
     assert figures["negative_differences"].startswith(b"\x89PNG")
-    assert set(figures.missing) == {"entropy_by_setting", "correlation_by_setting"}
+    assert set(figures.missing) == set(FIGURES) - set(DRAWN)
     assert "nothing" not in figures
     page = figures.draw("negative_differences")
     assert page.axes[0].get_xlabel()

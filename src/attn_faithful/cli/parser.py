@@ -124,7 +124,7 @@ def _add_evaluate(commands: Any) -> None:
     _column_flags(parser)
     add = parser.add_argument
     add("--split", help="train, validation or test (default: test)")
-    add("--tests", metavar="NAME,NAME", help="correlation, permutation, flips ... (default: all)")
+    add("--tests", metavar="NAME,NAME", help="correlation, flips ... (default: all but randomisation)")
     add("--layers", help="of a transformers model: last (default), all, joint, or numbers: 0,5")
     add("--queries", help="of a transformers model: auto (default), token, mean, all")
     add("--units", help="items of attention: word (default) or token")

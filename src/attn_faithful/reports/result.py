@@ -18,6 +18,7 @@ from attn_faithful.reports.run import Run
 from attn_faithful.reports.tables.by_test import tables_of_tests
 from attn_faithful.reports.tables.flip_facts import tables_of_flips
 from attn_faithful.reports.tables.headlines import headline_table
+from attn_faithful.reports.tables.randomisation import tables_of_randomisation
 from attn_faithful.reports.tables.recommendation import recommendation_tables
 from attn_faithful.reports.tables.table import Table
 from attn_faithful.store import strict
@@ -87,7 +88,12 @@ class Result(Run):
     def tables(self) -> list[Table]:
         """All tables, those that the command line prints with ``--full``."""
         of_tests = tables_of_tests(self.records, self.metrics, self.label_names)
-        return [*of_tests, *tables_of_flips(self.summary.facts), *recommendation_tables([self])]
+        return [
+            *of_tests,
+            *tables_of_flips(self.summary.facts),
+            *tables_of_randomisation(self.records),
+            *recommendation_tables([self]),
+        ]
 
     @property
     def answer(self) -> Answer:

@@ -9,6 +9,7 @@ import numpy as np
 
 from attn_faithful.reports.answer.findings import completely_different, eps_of
 from attn_faithful.reports.answer.heads import heads_sentences
+from attn_faithful.reports.answer.randomisation import randomisation_sentences
 from attn_faithful.reports.answer.removal import removal_sentences
 from attn_faithful.reports.answer.verdict import constant_base
 from attn_faithful.reports.answer.wording import Sentence, share_of
@@ -213,6 +214,14 @@ _NUMBERS = {
     "flips": ("flip_never", "attention"),
     "erasure": ("comprehensiveness", "attention"),
     "entropy": ("importance_entropy", "attention"),
+    "randomisation": ("randomisation_tau", "attention"),
 }
 
-SAY: tuple[Callable[[Scores], Iterator[Sentence]], ...] = (_move, _agree, _shuffle, removal_sentences, _twins)
+SAY: tuple[Callable[[Scores], Iterator[Sentence]], ...] = (
+    _move,
+    _agree,
+    _shuffle,
+    removal_sentences,
+    randomisation_sentences,
+    _twins,
+)

@@ -1,5 +1,6 @@
 """The papers' figures from run folders: each an entry of `FIGURES` that reads its data and a function that draws it."""
 
+from attn_faithful.reports.figures.adebayo import FIGURES as ADEBAYO
 from attn_faithful.reports.figures.amini_kosseim import FIGURES as AMINI_KOSSEIM
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel, cells, common_title
 from attn_faithful.reports.figures.compose import draw, letters, png, write
@@ -8,7 +9,7 @@ from attn_faithful.reports.figures.meister import FIGURES as MEISTER
 from attn_faithful.reports.figures.serrano_smith import FIGURES as SERRANO_SMITH
 from attn_faithful.reports.figures.style import style
 
-_ALL = (*JAIN_WALLACE, *SERRANO_SMITH, *AMINI_KOSSEIM, *MEISTER)
+_ALL = (*JAIN_WALLACE, *SERRANO_SMITH, *AMINI_KOSSEIM, *MEISTER, *ADEBAYO)
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _ALL}
 
 __all__ = [

@@ -180,6 +180,51 @@ def curves(
     return ax
 
 
+def by_depth(ax: Any, steps: Sequence[str], lines: Sequence[Line], *, lowest: float, note: str) -> Any:
+    """tau-b of importances with themselves against the parts of a model, from its output on the left to its input.
+
+    Args:
+        ax: where to draw.
+        steps: names of the parts.
+        lines: one a source.
+        lowest: value of all panels that stand side by side.
+        note: how many texts they show.
+    """
+    depth = np.arange(len(steps), dtype=float)
+    apart = 0.16 / max(1, len(lines))  # so that no interval hides another
+    for number, (line, marker, line_style) in enumerate(zip(lines, cycle(MARKERS), cycle(_LINE_STYLES), strict=False)):
+        beside = (number - (len(lines) - 1) / 2) * apart
+        _draw_line(ax, depth + beside, line, marker=marker, linestyle=line_style)
+    ax.axhline(0, color=RULE, linewidth=0.9, zorder=0)
+    ax.axhline(1, **DASHED)
+    names = [safe(_last_of(step, steps)) for step in steps]
+    ax.set_xticks(range(len(steps)), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=7)
+    ax.set_xlim(-0.4, len(steps) - 0.6)
+    ax.set_ylim(min(-0.1, lowest - 0.05), 1.08)
+    ax.grid(axis="y", color=RULE)
+    ax.set_xlabel("drawn anew, from the output to the embeddings")
+    ax.set_ylabel("tau-b with itself before")
+    corner(ax, note)
+    beneath(ax, *ax.get_legend_handles_labels())
+    return ax
+
+
+def _last_of(step: str, steps: Sequence[str]) -> str:
+    """The end of a part's name that tells it from the others: a number with the word before it.
+
+    Example:
+        >>> _last_of("encoder.layer.5", ["encoder.layer.5", "pooler"])
+        'layer.5'
+    """
+    words = step.split(".")
+    for count in range(1, len(words)):
+        end = ".".join(words[-count:])
+        alike = [other for other in steps if other == end or other.endswith(f".{end}")]
+        if len(alike) == 1 and not end[0].isdigit():
+            return end
+    return step
+
+
 def _draw_line(ax: Any, settings: np.ndarray, line: Line, **style: Any) -> None:
     """The defined means of a line with their intervals."""
     means = np.asarray(line.values, dtype=float)  # (settings,)

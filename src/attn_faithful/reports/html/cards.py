@@ -16,6 +16,7 @@ from attn_faithful.reports.answer.verdict import constant_base
 from attn_faithful.reports.html.histogram import histogram
 from attn_faithful.reports.numbers import counted, number, percent, small
 from attn_faithful.reports.palette import title_of
+from attn_faithful.reports.randomisation import IGNORES, TAU, ignoring
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.scores import SETS, Scores, counts_of, interval_of, same_texts
 
@@ -52,7 +53,7 @@ def cards(run: Run, site: str | None) -> tuple[list[Card], dict[str, list[str]]]
     for test, makers in MAKERS.items():
         of_test = [card for card in (make(scores) for make in makers) if card is not None]
         made += of_test
-        if not of_test and test != "attefa":
+        if not of_test and test not in _UNASKED:
             reason = f"no number at {site}" if test in scores.tests else "not run"
             missing.setdefault(reason, []).append(test)
     return made, missing
@@ -250,6 +251,29 @@ def _removal(scores: Scores) -> Card | None:
     )
 
 
+def _weights(scores: Scores) -> Card | None:
+    record = scores.record(TAU)
+    if record is None:
+        return None
+    ignorant = ignoring(scores.run.records, scores.site)
+    values = scores.values(TAU)
+    others = []
+    for source in scores.run.sources(TAU, scores.site):
+        if source != "attention":
+            mark = f" ({IGNORES})" if source in ignorant else ""
+            others.append(_beside(values, scores.values(TAU, source), title_of(source)) + mark)
+    return Card(
+        "weights",
+        "attention",
+        f"Does the order of the {scores.noun}s change when all weights are drawn anew?",
+        number(record.mean, 2),
+        interval_of(record),
+        histogram(values, _lowest_tau(values), 1, "tau-b of attention with itself"),
+        _joined("1: the same order as before, which says nothing of the model", *others, by="; ") + ".",
+        counts_of(record),
+    )
+
+
 def _twins(scores: Scores) -> Card | None:
     if not scores.twins:
         return None
@@ -280,10 +304,13 @@ def _mark(twin: TwinRecord) -> str:
     return " (collapsed)" if twin.collapsed else ""
 
 
+_UNASKED = ("attefa", "randomisation")  # tests that run where they are asked for by name
+
 MAKERS: dict[str, tuple[Callable[[Scores], Card | None], ...]] = {
     "correlation": (_agreement,),
     "adversarial": (_heads, _move),
     "permutation": (_shuffle,),
     "flips": (_removal,),
+    "randomisation": (_weights,),
     "attefa": (_twins,),
 }

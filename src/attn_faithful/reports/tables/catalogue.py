@@ -12,6 +12,7 @@ from attn_faithful.reports.tables.by_test import tables_of_tests
 from attn_faithful.reports.tables.flip_facts import tables_of_flips
 from attn_faithful.reports.tables.headlines import headline_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
+from attn_faithful.reports.tables.randomisation import tables_of_randomisation
 from attn_faithful.reports.tables.recommendation import recommendation_tables
 from attn_faithful.reports.tables.table import Table
 from attn_faithful.reports.tables.trends import trend_tables
@@ -48,7 +49,8 @@ def tables_of_group(group: Group) -> list[Table]:
     """The tables of the tests of one model."""
     of_tests = tables_of_tests(group.tests, group.metrics, group.label_names, group.title)
     of_flips = tables_of_flips(group.facts, group.title)
-    return [*of_tests, *of_flips, *recommendation_tables(group.runs, group.title)]
+    of_randomisation = tables_of_randomisation(group.tests, group.title)
+    return [*of_tests, *of_flips, *of_randomisation, *recommendation_tables(group.runs, group.title)]
 
 
 def _of_models(groups: Sequence[Group]) -> list[Table | None]:
