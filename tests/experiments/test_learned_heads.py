@@ -79,6 +79,10 @@ def stored(result) -> LearnedHeads:
     return LearnedHeads.from_json(json.loads((result.path / "learned_heads.json").read_text()))
 
 
+def log_odds(logits, target: int) -> float:
+    return float(logits[0, target] - logits[0, 1 - target])
+
+
 @torch.no_grad()
 def attention_and_importance(model, text: str):
     """By hand: a model left to itself, word by word."""
@@ -91,14 +95,13 @@ def attention_and_importance(model, text: str):
     tokens = np.stack([layer[0, head, 0].numpy() for layer in output.attentions for head in range(2)])  # (F, tokens)
     n_words = words.max() + 1
     x = np.array([tokens[:, words == word].sum(1) for word in range(n_words)], dtype=np.float64)
-    probability = output.logits.double().softmax(-1)[0]
-    target = int(probability.argmax())
+    target = int(output.logits.argmax())
     y = []
     ids = inputs["input_ids"][0]
     for word in range(n_words):
         rest = ids[torch.tensor(words != word)][None]
-        without = plain(input_ids=rest).logits.double().softmax(-1)[0]
-        y.append(float(probability[target] - without[target]))
+        without = plain(input_ids=rest).logits
+        y.append(log_odds(output.logits, target) - log_odds(without, target))
     return x, np.array(y)
 
 

@@ -51,9 +51,9 @@ def test_more_heads_than_items_have_weights():
     np.testing.assert_allclose(fit.weights.numpy(), slow.fit(texts, STRENGTHS, FOLDS)[0], rtol=1e-10, atol=1e-10)
 
 
-def test_levels_of_texts_do_not_count():
+def test_levels_and_sizes_of_importance_do_not_count():
     texts = problem(2)
-    moved = [(x + 3 * i, y - 7 * i) for i, (x, y) in enumerate(texts)]
+    moved = [(x + 3 * i, 10.0 ** (i % 4) * y - 7 * i) for i, (x, y) in enumerate(texts)]
     np.testing.assert_allclose(fitted(moved).weights.numpy(), fitted(texts).weights.numpy(), atol=1e-9)
 
 
@@ -81,7 +81,8 @@ def test_importance_without_order_has_no_tau():
     ("texts", "message"),
     [
         (problem(5)[:4], "at least 5 texts of two items or more.* got 4"),
-        ([(x, np.ones(len(y))) for x, y in problem(5)], "whose importance differs"),
+        ([(x, np.full(len(y), 0.1) + 1e-17) for x, y in problem(5)], "whose importance differs"),
+        ([(x, 0.1 + 1e-12 * np.arange(len(y))) for x, y in problem(5)], "whose importance differs"),
         ([(np.ones_like(x), y) for x, y in problem(5)], "whose attention differs"),
     ],
 )

@@ -7,12 +7,13 @@ from scipy import stats
 
 
 def rows(texts):
-    """The rows of all texts, less the text's means, each text weighing as much as another: (N, F) and (N,)."""
+    """The rows of all texts, less the text's means, importance in deviations, all texts of one weight: (N, F), (N,)."""
     xs, ys = [], []
     for x, y in texts:
+        deviation = np.std(y) or 1.0
         for t in range(len(y)):
             xs.append((x[t] - np.mean(x, axis=0)) / math.sqrt(len(y)))
-            ys.append((y[t] - np.mean(y)) / math.sqrt(len(y)))
+            ys.append((y[t] - np.mean(y)) / deviation / math.sqrt(len(y)))
     return np.array(xs), np.array(ys)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -137,6 +137,8 @@ def learn_heads(
 ) -> LearnedHeads:
     """Fit weights of heads to leave-one-out with its sign, for the predicted class; the same in all processes.
 
+    Leave-one-out is of the log-odds, whatever the setting `outcome`: the probability of a confident model hardly moves.
+
     Args:
         evaluated: the model.
         rows: the encoded texts.
@@ -171,7 +173,7 @@ def _found(evaluated: EvaluatedModel, rows: Rows, settings: EvaluationSettings, 
         model=evaluated.model,
         batch=batch,
         encoded=encoded,
-        settings=settings.sources,
+        settings=replace(settings.sources, outcome="logit"),
         keys=block.keys,
         seed=settings.seed,
         token_ids=evaluated.token_ids,

@@ -14,6 +14,7 @@ from attn_faithful.functional.rankings import kendall_tau_b
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of the ridge, in shares of the columns' mean square
 FOLDS = 5
+ROUNDING = 1e-9  # share of the largest importance by which the others may differ and yet be equal
 
 Text = tuple[Tensor, Tensor]  # attention (T, F) and importance (T,)
 
@@ -23,7 +24,7 @@ class HeadFit:
     """Weights of heads, and how well weights of other texts foretell a text's importance.
 
     Attributes:
-        weights: (F,) float64, a weight a head.
+        weights: (F,) float64, a weight a head: standard deviations of importance a unit of attention.
         strength: of the ridge, one of `STRENGTHS`.
         r_squared: of held-out texts, the share of the importance's variation within texts that the mix explains; 1 is
             all of it, 0 what a constant explains, and less is worse than that.
@@ -40,7 +41,7 @@ class HeadFit:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """What a text, or several, add to the normal equations, about the text's own means: ``square`` is of y alone."""
+    """What a text, or several, add to the normal equations: ``square`` is of importance alone."""
 
     gram: Tensor  # (F, F)
     product: Tensor  # (F,)
@@ -49,7 +50,7 @@ class _Moments:
     @classmethod
     def of(cls, attention: Tensor, importance: Tensor) -> _Moments:
         x = attention - attention.mean(0)  # (T, F)
-        y = importance - importance.mean()  # (T,)
+        y = _standardised(importance)  # (T,)
         items = len(y)
         return cls(x.T @ x / items, x.T @ y / items, float(y @ y) / items)
 
@@ -76,8 +77,9 @@ def fit_heads(attention: Sequence[Tensor], importance: Sequence[Tensor]) -> Head
     r"""Weights of heads whose mix of attention is nearest to importance, for all texts together.
 
     ``min_w sum_i 1 / n_i sum_t (y_it - w . x_it)^2 + strength s |w|^2``, where the importance ``y_it`` of item t in
-    text i and the attention ``x_it`` of each head to it are taken less their means over the text, so that no text's
-    level counts, and ``s`` is the mean square of a column. The strength is that of `STRENGTHS` with the least squared
+    text i is taken less its mean over the text and in standard deviations of the text, and the attention ``x_it`` of
+    each head to it less its mean: neither the level nor the size of a text's importance counts, only how it is dealt.
+    ``s`` is the mean square of a column. The strength is that of `STRENGTHS` with the least squared
     error on texts left out, in `FOLDS` parts (text i in part i modulo 5); of equal ones the largest.
 
     Args:
@@ -98,7 +100,7 @@ def fit_heads(attention: Sequence[Tensor], importance: Sequence[Tensor]) -> Head
         >>> texts = torch.rand(8, 6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         >>> fit = fit_heads(list(texts), list(texts @ torch.tensor([1.0, -2.0, 0.0]).double()))
         >>> [round(float(weight), 2) for weight in fit.weights], round(fit.tau, 2)
-        ([1.0, -2.0, 0.0], 1.0)
+        ([1.56, -3.1, 0.13], 0.93)
     """
     texts = _usable(attention, importance)
     parts = []
@@ -126,6 +128,15 @@ def fit_heads(attention: Sequence[Tensor], importance: Sequence[Tensor]) -> Head
         tau=_mean_tau(texts, held_out),
         texts=len(texts),
     )
+
+
+def _standardised(importance: Tensor) -> Tensor:
+    """A text's importance (T,) less its mean, in standard deviations; 0 where it is constant up to rounding."""
+    y = importance - importance.mean()
+    deviation = y.square().mean().sqrt()
+    if float(deviation) <= ROUNDING * float(importance.abs().max()):
+        return torch.zeros_like(y)
+    return y / deviation
 
 
 def _usable(attention: Sequence[Tensor], importance: Sequence[Tensor]) -> list[Text]:
