@@ -15,6 +15,7 @@ from attn_faithful.reports.tables.beside_paper import expected_table
 from attn_faithful.reports.tables.by_metric import metric_tables
 from attn_faithful.reports.tables.catalogue import tables_of_group
 from attn_faithful.reports.tables.headlines import headline_table
+from attn_faithful.reports.tables.learned_heads import learned_heads_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
 from attn_faithful.reports.tables.pairs import paired_tables
 from attn_faithful.reports.tables.table import Table
@@ -95,6 +96,7 @@ def _all_tables(
         pairs_table(groups),
         seeds_table(groups),
         *_beside_papers(groups, recipe, left_out),
+        learned_heads_table(groups),
         *metric_tables(groups),
         *paired_tables(groups),
     ]
