@@ -171,6 +171,24 @@ def test_a_wrapped_model_reads_altered_weights_as_one_that_is_wrapped_with_them(
     assert torch.equal(model.encode(batch, model.sites[0]).logits, first)
 
 
+def test_half_precision_under_a_caller_s_autocast_reads_altered_weights_too():
+    """Autocast keeps casts of weights until the outermost context ends."""
+    plain = build("bert")
+    with torch.no_grad():
+        for weight in plain.parameters():
+            weight.mul_(0.3)
+    batch = read(texts((9, 6)))
+    model = StockModel(plain, dtype="bfloat16")
+    drawn = drawn_weights(plain, 0)
+    with replaced(drawn):
+        expected = model.encode(batch, "layer.2").logits
+    with torch.autocast("cpu", enabled=False):
+        first = model.encode(batch, "layer.2").logits
+        with replaced(drawn):
+            assert torch.equal(model.encode(batch, "layer.2").logits, expected)
+        assert torch.equal(model.encode(batch, "layer.2").logits, first)
+
+
 @pytest.mark.parametrize("kind", ["own", "stock"])
 def test_other_threads_wait_until_the_weights_are_back(kind):
     if kind == "own":

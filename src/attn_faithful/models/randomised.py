@@ -58,10 +58,12 @@ def replaced(values: Weights) -> Iterator[None]:
         for weight, value in values.items():
             before.append((weight, weight.data))
             weight.data = value
+        torch.clear_autocast_cache()  # a caller's autocast may keep what it made of the weights in half precision
         yield
     finally:
         for weight, own in before:
             weight.data = own
+        torch.clear_autocast_cache()
 
 
 @contextmanager
