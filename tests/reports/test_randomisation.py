@@ -12,7 +12,7 @@ import pytest
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.answer.answer import answer
 from attn_faithful.reports.figures import FIGURES, Missing, cells, draw, letters, style
-from attn_faithful.reports.figures.means import _last_of
+from attn_faithful.reports.figures.means import Line, _last_of, by_depth
 from attn_faithful.reports.html.cards import cards
 from attn_faithful.reports.randomisation import curves, ignoring
 from attn_faithful.reports.report import report
@@ -95,6 +95,18 @@ def test_the_figure_has_a_line_a_source_in_two_panels(run):
         expected = [[r.mean for r in curve.by_step.values()] for curve in curves(run.records, "pool", mode)]
         assert drawn == expected
     assert page.axes[0].get_ylim() == page.axes[1].get_ylim()
+
+
+@pytest.mark.parametrize(("parts", "turned"), [(14, 40), (15, 90)])
+def test_names_of_many_parts_stand_upright(parts, turned):
+    from matplotlib.figure import Figure as Page
+
+    values = [0.5] * parts
+    line = Line("given", "given importance (ignores the model)", values, values, values)
+    ax = by_depth(Page().subplots(), [f"layer.{i}" for i in range(parts)], [line], lowest=0.5, note="")
+    assert {tick.get_rotation() for tick in ax.get_xticklabels()} == {turned}
+    (label,) = ax.get_legend().get_texts()
+    assert label.get_text() == line.title
 
 
 def test_the_figure_says_why_it_is_missing(tmp_path):

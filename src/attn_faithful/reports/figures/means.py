@@ -17,6 +17,8 @@ from attn_faithful.reports.palette import RULE, hue_of, tint
 
 _LINE_STYLES = ("-", "--", "-.", ":")
 _LEAST_TVD = 0.1  # that is shown
+_MANY_PARTS = 14  # of a model, beyond which their names stand upright
+_LETTERS_OF_A_LINE = 40  # of its title
 
 
 class Twin(NamedTuple):
@@ -198,7 +200,9 @@ def by_depth(ax: Any, steps: Sequence[str], lines: Sequence[Line], *, lowest: fl
     ax.axhline(0, color=RULE, linewidth=0.9, zorder=0)
     ax.axhline(1, **DASHED)
     names = [safe(_last_of(step, steps)) for step in steps]
-    ax.set_xticks(range(len(steps)), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=7)
+    turned = 40 if len(steps) <= _MANY_PARTS else 90
+    middle = "top" if turned < 90 else "center"
+    ax.set_xticks(range(len(steps)), names, rotation=turned, ha="right", va=middle, rotation_mode="anchor", fontsize=7)
     ax.set_xlim(-0.4, len(steps) - 0.6)
     ax.set_ylim(min(-0.1, lowest - 0.05), 1.08)
     ax.grid(axis="y", color=RULE)
@@ -239,6 +243,6 @@ def _draw_line(ax: Any, settings: np.ndarray, line: Line, **style: Any) -> None:
         color=hue_of(line.source).light,
         markersize=4.5,
         capsize=2,
-        label=safe(line.title),
+        label=safe(line.title, _LETTERS_OF_A_LINE),
         **style,
     )
