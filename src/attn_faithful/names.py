@@ -11,7 +11,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "correlation": ("against", "k", "tie_tolerance"),
     "permutation": ("permutations", "identity"),
     "adversarial": ("method", "eps", "k", "search", "bins", "halvings", "boxes"),
-    "flips": ("rankings", "single", "random", "operator", "greedy", "budget"),
+    "flips": ("rankings", "single", "random", "operator", "greedy", "budget", "beam", "beam_budget"),
     "erasure": ("rankings", "shares"),
     "polarity": ("rankings",),
     "stability": ("rankings",),

@@ -93,7 +93,7 @@ class Removal:
         if self.affine is None:
             return self.encoded.logits.double()
         order = removal_order(torch.zeros_like(self.weights), self.items)
-        return self._path(order)[:, 0]
+        return self.path(order)[:, 0]
 
     def first_flips(self, orders: Sequence[Tensor], decision: Tensor) -> list[Tensor]:
         """How many items of each order (B, T) go until the decision (B,) changes.
@@ -102,11 +102,11 @@ class Removal:
             (B,), float64, an order: NaN where it never does.
         """
         if self.affine is not None:
-            return [first_flip(self._path(order), decision) for order in orders]
+            return [first_flip(self.path(order), decision) for order in orders]
         sizes = first_flips(self.after, torch.stack(list(orders)), self.items, decision)  # (O, B)
         return list(sizes.unbind(0))
 
-    def _path(self, order: Tensor) -> Tensor:
+    def path(self, order: Tensor) -> Tensor:
         """Logits (B, T + 1, C) without the first 0, 1, 2, ... items of an order, of an affine read-out."""
         if not self.projects_again:
             return prefix_logits(self.log_weights, order, self.items, *self.readout)

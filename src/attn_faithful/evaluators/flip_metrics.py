@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from attn_faithful.evaluators.aopc_scores import AopcMetrics
 from attn_faithful.evaluators.base import MetricSpec
 from attn_faithful.functional.divergences import LN2
 
@@ -172,6 +173,9 @@ DIFFERENCE = MetricSpec(
     shown=False,
 )
 
+# of a ranking, between all orders of removals
+REMOVAL_AOPC = AopcMetrics.named("_removal", "removed from the attention")
+
 METRICS = (
     FRACTION,
     MASS,
@@ -197,4 +201,5 @@ METRICS = (
     SOONER,
     LATER,
     DIFFERENCE,
+    *REMOVAL_AOPC.all,
 )

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
+from attn_faithful.evaluators.aopc_scores import BEAM_BUDGET, check_beam
 from attn_faithful.evaluators.attention_removal import OPERATORS
 from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.flip_aopc import add_aopc
 from attn_faithful.evaluators.flip_case import FlipCase, FlipCurve, where_flips
 from attn_faithful.evaluators.flip_core import CORE, add_core
 from attn_faithful.evaluators.flip_facts import flip_facts
@@ -57,6 +59,9 @@ class FlipSettings:
             again. For softmax the two are the same.
         greedy: where the read-out is not affine, search a small set greedily: an upper bound of the smallest.
         budget: removals that this search tries for a text at most; one of 160 items takes about 300.
+        beam: where the limits of AOPC are not exact, the sets of each size that a beam search for them keeps; 0 for no
+            AOPC there.
+        beam_budget: removals that this search asks for, of a text, at most; n items take about n^2.
     """
 
     rankings: list[str] = field(default_factory=lambda: ["attention_gradient", *RANKED])
@@ -65,6 +70,8 @@ class FlipSettings:
     operator: str = "renormalize"
     greedy: bool = True
     budget: int = BUDGET
+    beam: int = 1
+    beam_budget: int = BEAM_BUDGET
 
     def __post_init__(self) -> None:
         check_choice("operator", self.operator, OPERATORS)
@@ -72,6 +79,7 @@ class FlipSettings:
             raise InputError(f"random must be at least 0, but is {self.random}.")
         if self.budget < 1:
             raise InputError(f"budget must be at least 1, but is {self.budget}.")
+        check_beam(self.beam, self.beam_budget)
         if not self.rankings:
             raise InputError("rankings must name one source at least, such as attention.")
         for name in self.rankings:
@@ -140,6 +148,7 @@ def run(block: Block, settings: FlipSettings) -> ScoreRows:
     single = settings.rankings if settings.single is None else settings.single
     orders_of_single = {name: orders[name] for name in single}
     add_single_removals(rows, case, orders_of_single)
+    add_aopc(rows, case, rankings, settings.beam, settings.beam_budget)
     if "attention" in curves:
         for name, curve in curves.items():
             if name not in ("attention", SMALLEST, GREEDY):

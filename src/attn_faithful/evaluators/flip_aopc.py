@@ -1,0 +1,60 @@
+"""AOPC of rankings by removal from the attention, between the best and the worst order of removals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from attn_faithful.evaluators.aopc_scores import AopcScores
+from attn_faithful.evaluators.attention_removal import Removal
+from attn_faithful.evaluators.flip_case import FlipCase
+from attn_faithful.evaluators.flip_metrics import REMOVAL_AOPC
+from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.functional.aopc_beam import searched_aopc
+from attn_faithful.functional.aopc_limits import aopc_limits
+from attn_faithful.functional.naopc import AopcLimits, order_aopc
+
+
+def add_aopc(
+    rows: ScoreRows,
+    case: FlipCase,
+    orders: Mapping[str, Sequence[Tensor]],
+    beam: int,
+    budget: int,
+) -> None:
+    """Add AOPC of every ranking, and where it lies between its limits.
+
+    The limits are exact for two classes and a read-out that is affine in one attention, else a beam search finds them.
+
+    Args:
+        rows: where the scores go.
+        case: the block.
+        orders: ranking -> places (B, T) of the items, of each of its draws.
+        beam: most sets of each size that are kept; 0 where limits that must be searched are left out.
+        budget: most sets that the model is asked for, of a text.
+    """
+    names = [name for name, draws in orders.items() for _ in draws]
+    all_orders = [order for draws in orders.values() for order in draws]
+    removal = case.removal
+    if case.block.encoded.multi_label:
+        limits = AopcLimits.undefined(case.items, list(case.reasons))
+        scores = AopcScores.of_orders(names, limits.best.expand(len(names), -1), limits)
+    elif removal.exact and removal.readout[1].shape[1] == 2:
+        scores = _exact(removal, names, all_orders, case.decision)
+    elif beam:
+        before = removal.after.count.clone()
+        found = searched_aopc(removal.after, torch.stack(all_orders), removal.items, case.decision, beam, budget)
+        asked = removal.after.count - before
+        scores = AopcScores.of_orders(names, found.aopc, found.limits, asked.to(case.items.device))
+    else:
+        return
+    scores.add(rows, case.block, REMOVAL_AOPC, list(case.reasons))
+
+
+def _exact(removal: Removal, names: Sequence[str], orders: Sequence[Tensor], decision: Tensor) -> AopcScores:
+    """Of a read-out that is affine in one attention, of two classes."""
+    aopc = [order_aopc(removal.path(order), removal.items, decision) for order in orders]
+    limits = aopc_limits(removal.log_weights, removal.items, *removal.readout, decision)
+    return AopcScores.of_orders(names, torch.stack(aopc), limits)
