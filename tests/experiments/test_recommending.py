@@ -78,7 +78,7 @@ def test_numbers_of_a_source():
     assert attention.polarity.mean == 0.1
     assert attention.polarity.low == pytest.approx(0.0657, abs=1e-3)  # Wilson's interval of 20 in 200
     assert (attention.optimal.mean, attention.optimal.n) == (0.5, 150)
-    assert attention.seconds == 0.25
+    assert attention.seconds == 0.0  # the forward gives it
     difference = values - columns["random_ranking", "naopc_removal"]
     assert attention.above_random == pytest.approx(difference.mean(), abs=1e-12)
     assert math.isnan(attention.p_best)
@@ -113,6 +113,17 @@ def test_each_line_by_itself(metric, values, fails):
     found = recommended(columns)
     assert list(found.sources[0].fails) == fails
     assert found.source == (None if fails else "attention")
+
+
+def test_a_source_that_lacks_a_number_is_not_recommended():
+    columns = columns_of(attention=0.8, untested=0.95)
+    del columns["untested", "polarity_violation"]
+    found = recommended(columns, seconds={"untested": 0.5})
+    assert (found.sources[0].source, list(found.sources[0].fails)) == ("untested", ["unmeasured"])
+    assert found.sources[0].seconds == 0.5
+    assert found.source == "attention"
+    del columns["attention", "polarity_violation"]
+    assert recommended(columns).source == "untested"
 
 
 def test_no_better_than_random_orders():

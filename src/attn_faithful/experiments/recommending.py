@@ -15,6 +15,7 @@ from attn_faithful.records.recommendation import (
     ORDER,
     POLARITY,
     STABILITY,
+    UNMEASURED,
     Criterion,
     RankedSource,
     Recommendation,
@@ -25,7 +26,7 @@ _EXACT_SET = "smallest_set"  # a source that test flips has where the read-out i
 RANDOM = ("random_ranking", "random", "uniform")  # controls, which nobody shows
 
 # what a source has to pass; conventions, stated for readers in docs/reading.md
-ORDER_LINE = 0.75  # NAOPC, halfway from the middle of all orders to the best one
+ORDER_LINE = 0.75  # NAOPC
 POLARITY_LINE = 0.25  # share of the texts
 STABILITY_LINE = 0.5  # tau-b
 SIGNIFICANT = 0.05
@@ -144,9 +145,16 @@ def _source(site: _Site, name: str, random_order: np.ndarray | None, seconds: di
         optimal=_share(site.values(name, "flip_optimal")),
         polarity=_share(site.values(name, *_POLARITY)),
         stability=_criterion(site.values(name, "stability_tau")),
-        seconds=seconds.get(name),
+        seconds=_seconds(name, seconds),
         above_random=above,
     )
+
+
+def _seconds(name: str, seconds: dict[str, float]) -> float | None:
+    """What a source costs a text beside the forward that predicts, which gives attention; None where unknown."""
+    if name == "attention" and seconds:
+        return 0.0
+    return seconds.get(name)
 
 
 def _place(source: RankedSource) -> tuple[float, ...]:
@@ -168,12 +176,12 @@ def _tested(site: _Site, candidates: Sequence[RankedSource], random_order: np.nd
     tested = []
     for source, of_random, of_best in zip(candidates, p_random, p_best, strict=True):
         with_tests = replace(source, p_random=of_random, p_best=of_best)
-        tested.append(replace(with_tests, fails=_fails(with_tests)))
+        tested.append(replace(with_tests, fails=_fails(with_tests, candidates)))
     return tested
 
 
-def _fails(source: RankedSource) -> tuple[str, ...]:
-    """The lines that a source does not pass; what was not measured forbids nothing."""
+def _fails(source: RankedSource, candidates: Sequence[RankedSource]) -> tuple[str, ...]:
+    """The lines that a source does not pass; what was measured of no source forbids nothing."""
     fails = []
     if not source.naopc.low > ORDER_LINE:
         fails.append(ORDER)
@@ -184,6 +192,10 @@ def _fails(source: RankedSource) -> tuple[str, ...]:
         fails.append(POLARITY)
     if source.stability.low <= STABILITY_LINE:
         fails.append(STABILITY)
+    polarity_is_known = any(each.polarity.n for each in candidates)
+    stability_is_known = any(each.stability.n for each in candidates)
+    if (polarity_is_known and not source.polarity.n) or (stability_is_known and not source.stability.n):
+        fails.append(UNMEASURED)
     return tuple(fails)
 
 

@@ -105,8 +105,7 @@ class Tester:
             on_step: called after the sources and after every test, at each site.
         """
         first = self.first
-        with self.times.measured("attention", len(block.copies)):
-            batch, encoded = self._encoded(block)
+        batch, encoded = self._encoded(block)
         results = BlockResults(first, output_rows(block.copies, encoded))
         rounds = rounds_of(block.copies, self._facts_of)
         caches = [SiteCache() for _ in rounds]

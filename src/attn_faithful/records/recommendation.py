@@ -10,7 +10,7 @@ from typing import Any
 from attn_faithful.records.json_values import Json, known_fields, number_or_nan
 
 # what a source can fail by
-ORDER, CHANCE, POLARITY, STABILITY = "order", "chance", "polarity", "stability"
+ORDER, CHANCE, POLARITY, STABILITY, UNMEASURED = "order", "chance", "polarity", "stability", "unmeasured"
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,12 @@ class RankedSource:
         optimal: share of the texts, of those that it flips, in which no set that flips the decision is smaller.
         polarity: share of the texts in which its first item does not speak for the decision.
         stability: tau-b of its ranking with that of the text with another word of no effect.
-        seconds: a text; None where that was not measured.
+        seconds: a text, beside the forward that predicts; None where that was not measured.
         above_random: mean difference of its NAOPC from that of random orders; NaN for a control.
         p_random, p_best: of paired tests of its NAOPC against random orders and against the first source of the list,
             two-sided (Wilcoxon), corrected for all of them (Holm); NaN where there is none.
-        fails: what forbids to show it: "order", "chance", "polarity", "stability"; empty where nothing does.
+        fails: what forbids to show it: "order", "chance", "polarity", "stability", "unmeasured" (it lacks a
+            number that other sources have); empty where nothing does.
     """
 
     source: str

@@ -9,6 +9,7 @@ from attn_faithful.records.recommendation import (
     ORDER,
     POLARITY,
     STABILITY,
+    UNMEASURED,
     RankedSource,
     Recommendation,
 )
@@ -95,8 +96,8 @@ def _evidence(found: Recommendation, noun: str) -> str:
         parts.append(
             f"its ranking stays when a {noun} without effect is another (tau {number(best.stability.mean, 2)})"
         )
-    if best.seconds is not None:
-        parts.append(f"{_time(best.seconds)} a text")
+    if best.seconds:
+        parts.append(f"it costs {_time(best.seconds)} a text beside the forward pass")
     return f"{'; '.join(parts)}."
 
 
@@ -150,6 +151,8 @@ def _why_not(source: RankedSource, found: Recommendation, noun: str) -> str:
     if STABILITY in source.fails:
         tau = number(source.stability.mean, 2)
         reasons.append(f"its ranking changes with a {noun} that has no effect (tau {tau})")
+    if UNMEASURED in source.fails:
+        reasons.append("not all of the numbers above were measured of it")
     return ", and ".join(reasons)
 
 

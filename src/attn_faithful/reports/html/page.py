@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from attn_faithful._checks import InputError
 from attn_faithful.reports.answer.answer import answer
-from attn_faithful.reports.answer.recommendation import recommended
+from attn_faithful.reports.answer.recommendation import BEGINNING, recommended
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.html.cards import cards
 from attn_faithful.reports.html.packing import embedded, pack
@@ -109,7 +109,11 @@ def _view(run: Run, site: str | None) -> dict[str, Any]:
     made, missing = cards(run, site)
     found = recommended(run, site)
     table = None if found is None else recommendation_table(found)
-    return {"site": site, "cards": made, "missing": missing, "answer": answer(run, site), "ranked": table}
+    said = answer(run, site)
+    # the heading says the beginning
+    shown = said.recommendation.removeprefix(f"{BEGINNING}: ")
+    shown = shown[:1].upper() + shown[1:]
+    return {"site": site, "cards": made, "missing": missing, "answer": said, "ranked": table, "shown": shown}
 
 
 def _version(run: Run) -> str:

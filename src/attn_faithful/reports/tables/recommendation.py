@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attn_faithful.records.recommendation import CHANCE, ORDER, POLARITY, STABILITY, RankedSource, Recommendation
+from attn_faithful.records.recommendation import (
+    CHANCE,
+    ORDER,
+    POLARITY,
+    STABILITY,
+    UNMEASURED,
+    RankedSource,
+    Recommendation,
+)
 from attn_faithful.reports.numbers import interval, number, p_value, percent
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.run import Run
@@ -49,6 +57,7 @@ _WHY = {
     CHANCE: "no better than random",
     POLARITY: "first item speaks against",
     STABILITY: "not stable",
+    UNMEASURED: "not measured by all tests",
 }
 
 
