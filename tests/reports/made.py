@@ -90,6 +90,8 @@ def made(  # noqa: PLR0913 -- what a run folder can have
             if "flips" in tests and undefined is None:
                 removed = [len(words) - 1] if words else []
                 _put(variants, **row, test="flips", variant="smallest_set", removed=removed, exact=True)
+                core = [0] if len(words) > 1 else []
+                _put(variants, **row, test="flips", variant="certified_core", core=core, exact=True)
             if twins:
                 _put(variants, **row, test="attefa", variant="attefa-10", **moved)
                 _put(scores, **row, source="attefa-10", metric="jsd", value=0.6)
@@ -191,6 +193,10 @@ def _found(rng, n, shift):
         yield "flips", name, "attention", float(value)
     for name, value in (("decision_flip", min(1.0, 1 / max(1, n))), ("flip_size", 1.0)):
         yield "flips", name, "smallest_set", value
+    core = float(n > 1)
+    for name, value in (("core_size", core), ("core_size_lower", core), ("core_share", core / max(1, n))):
+        yield "flips", name, "certified_core", value
+    yield "flips", "core_is_top", "attention", 1.0 if core else math.nan
     for metric, source, tau in _randomised(n):
         yield "randomisation", metric, source, tau
 

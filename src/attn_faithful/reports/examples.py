@@ -14,7 +14,7 @@ from attn_faithful.reports.heads import slots_of
 from attn_faithful.reports.line_notes import Alternative, LineNotes
 from attn_faithful.reports.palette import title_of
 from attn_faithful.reports.run import ATTENTION, Run
-from attn_faithful.reports.scores import SETS
+from attn_faithful.reports.scores import CORE, SETS
 from attn_faithful.reports.site_columns import ListColumn, SiteColumns, one_an_item
 from attn_faithful.schema import TABLES
 
@@ -37,7 +37,7 @@ class Kind:
 
     Attributes:
         key: "attention", a source, "adversarial", "flip", "head-flip", "joint-flip", "twin <variant>", "smallest_set",
-            "informative".
+            "certified_core", "informative".
         title: in words.
         hue: the entry of the palette.
         outlined: whether it names items, and does not weigh them.
@@ -200,6 +200,8 @@ class Examples:
             return "what the model attends to"
         if not kind.of_variants:
             return self._notes.on_source(kind.key, i)
+        if kind.key == CORE:
+            return self._notes.on_core(i)
         if kind.outlined:
             return self._notes.on_set(kind.key, i)
         row = self._variant_rows[kind.key].get(self.run.ids[i])
@@ -233,6 +235,8 @@ class Examples:
         for key, title in zip(SETS, ("smallest flip set", "a small flip set"), strict=True):
             if key in self._variant_rows:
                 yield Kind(key, title, "smallest", outlined=True)
+        if CORE in self._variant_rows:
+            yield Kind(CORE, title_of(CORE), "smallest", outlined=True)
         if PLANTED in self._tokens:
             yield Kind(PLANTED, "planted words", PLANTED, outlined=True)
 
@@ -279,7 +283,7 @@ def _line_of(test: str | None, variant: str) -> str | None:
             return variant
         if _BEST.fullmatch(variant):
             return "adversarial"
-    elif test == "flips" and variant in SETS:
+    elif test == "flips" and variant in (*SETS, CORE):
         return variant
     elif test == "attefa":
         return f"twin {variant}"
@@ -290,4 +294,6 @@ def _column_of(key: str) -> str:
     """The column of the variants that a line is read from."""
     if key in SETS:
         return "removed"
+    if key == CORE:
+        return "core"
     return ATTENTION

@@ -8,9 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from attn_faithful.reports.answer.cores import REST
 from attn_faithful.reports.heads import Heads, heads_of
 from attn_faithful.reports.numbers import counted, number
 from attn_faithful.reports.run import ATTENTION, Run
+from attn_faithful.reports.scores import CORE
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,20 @@ class LineNotes:
         if never is not None:
             needs = f"attention order: {never}"
         return f"{counted(size, self.noun)}; {needs}"
+
+    def on_core(self, i: int) -> str:
+        """What the items of the core prove, and of more classes how few there might be."""
+        size, reason = self._score("core_size", CORE, i)
+        if math.isnan(size):
+            return reason or ""
+        if not size:
+            return "none: no attention could change the decision"
+        proves = f"this {self.noun}'s weight proves the decision"
+        if size > 1:
+            proves = f"these {counted(size, self.noun)}' weights prove the decision"
+        lower, _ = self._score("core_size_lower", CORE, i)
+        fewer = f" (at least {lower:.0f} needed)" if lower < size else ""
+        return f"{proves}{fewer}; {REST}"
 
     def _score(self, metric: str, source: str, i: int) -> tuple[float, str | None]:
         """A number of one text, and why it is undefined."""

@@ -40,6 +40,7 @@ HUES: dict[str, Hue] = {
     "given": Hue("given importance", "#3a7ca8", "#86c0e6"),
     "smallest": Hue("smallest set", "#26262b", "#f2f2f5"),
     "smallest_set": Hue("smallest set", "#26262b", "#f2f2f5"),
+    "certified_core": Hue("certified core", "#26262b", "#f2f2f5"),
     "greedy_set": Hue("a small set", "#55555e", "#c4c4cc"),
     "rollout": Hue("rollout", "#4f9194", "#9ad4d7"),
     "raw_attention": Hue("raw attention", "#4f9194", "#9ad4d7"),

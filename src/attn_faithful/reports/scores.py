@@ -16,6 +16,7 @@ from attn_faithful.reports.numbers import counted, number
 from attn_faithful.reports.run import ATTENTION, Run
 
 SETS = ("smallest_set", "greedy_set")  # sources that name the items whose removal flips the decision: exact, found
+CORE = "certified_core"  # the source that names the items whose attention proves the decision
 
 
 class Scores:

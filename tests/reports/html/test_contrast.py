@@ -50,7 +50,7 @@ def look(name):
 HUED = [
     pytest.param(hue, id=key) for key, hue in {**HUES, "other": OTHER}.items() if key not in ("smallest", "informative")
 ]
-SETS = ("smallest_set", "greedy_set")  # outlined, never shaded
+SETS = ("smallest_set", "greedy_set", "certified_core")  # outlined, never shaded
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])

@@ -131,6 +131,7 @@ def test_from_a_run(tmp_path):
         "input_x_gradient",
         "leave_one_out",
         "smallest_set",
+        "certified_core",
     ]
     only = heatmap(Examples(run), 0, ["attention_gradient"])
     assert [line.kind.key for line in only.lines] == ["attention_gradient"]

@@ -67,6 +67,8 @@ def test_first_stands_the_answer_and_its_figures_lead_to_their_cards(html):
     assert [link.split("-")[-1] for link in links] == [
         "move",
         "move",
+        "remove",  # the core
+        "remove",
         "agree",
         "shuffle",
         "remove",
@@ -204,7 +206,7 @@ def test_all_undefined(tmp_path):
     assert re.search(r"The tests [a-z, ]+ say nothing of these texts: constant attention \(4\)\.", said)
     assert said.count("undefined No distribution: fewer than two texts have a number.") == 4
     assert said.count("n 0, few texts, undefined 4 (constant attention 4)") == 4
-    assert data_of(html)["examples"][0][6][0][1] == ["constant attention"] * 5
+    assert data_of(html)["examples"][0][6][0][1] == ["constant attention"] * 6
 
 
 def test_without_tests(tmp_path):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from attn_faithful.reports.answer.cores import core_sentences
 from attn_faithful.reports.answer.findings import completely_different, eps_of
 from attn_faithful.reports.answer.heads import heads_sentences
 from attn_faithful.reports.answer.randomisation import randomisation_sentences
@@ -219,6 +220,7 @@ _NUMBERS = {
 
 SAY: tuple[Callable[[Scores], Iterator[Sentence]], ...] = (
     _move,
+    core_sentences,
     _agree,
     _shuffle,
     removal_sentences,

@@ -10,7 +10,7 @@ from typing import Any
 from attn_faithful.reports.answer.head_statements import searched
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.palette import title_of
-from attn_faithful.reports.scores import SETS, Scores
+from attn_faithful.reports.scores import CORE, SETS, Scores
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,8 @@ def _possible(examples: Examples) -> Iterator[Column]:
     for name, (title, amount) in zip(SETS, _OF_SETS, strict=True):
         meaning = f"{amount} {examples.noun}s without which the decision flips"
         yield Column(title, meaning, "flip_size", name, digits=0)
+    meaning = f"fewest {examples.noun}s whose attention must be believed for the decision, whatever the rest is"
+    yield Column("core", meaning, "core_size", CORE, digits=0)
     twins = [kind.key.removeprefix("twin ") for kind in examples.kinds if kind.key.startswith("twin ")]
     for twin in twins[:1]:
         yield Column("twin TVD", f"change of p by the twin {twin}", "tvd", twin)
