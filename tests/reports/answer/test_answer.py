@@ -421,3 +421,25 @@ def test_plausibility_speaks_neither_way():
     from attn_faithful.evaluators.base import EVALUATORS
 
     assert {spec.direction for spec in EVALUATORS["plausibility"].metrics} == {None}
+
+
+@pytest.mark.parametrize(
+    ("violated", "said"),
+    [
+        (
+            [1.0] * 10 + [0.0] * 30,
+            "In 10 of 40 texts (25%) the word with most attention does not speak for the decision.",
+        ),
+        ([0.0] * 40, "In none of the 40 texts does the word with most attention fail to speak for the decision."),
+        ([1.0], "Here the word with most attention does not speak for the decision, which is as sure without it."),
+    ],
+)
+def test_polarity_in_words(violated, said, tmp_path, monkeypatch):
+    from attn_faithful.reports.answer.sentences import _polarity
+    from attn_faithful.reports.answer.wording import plain
+
+    run = made(tmp_path / "run", ["a b c d"] * len(violated))
+    scores = Scores([run], "pool")
+    values = {"polarity_violation": np.array(violated)}
+    monkeypatch.setattr(Scores, "values", lambda self, metric, source="attention": values[metric])
+    assert [plain(sentence) for sentence in _polarity(scores)] == [said]

@@ -49,10 +49,10 @@ def test_another_source_than_attention():
     assert text(run(PRODUCT, ATTENTION, RANDOM, shown="attention_x_gradient")) == (
         "What may be shown: attention x gradient. Its order is near the best one in which words are removed "
         "from the attention (NAOPC 0.94, 0.93 to 0.95; random orders 0.50, 500 texts); in 90% of the texts "
-        "that it flips no fewer words would do; its first word speaks against the decision in 2%; its ranking"
-        " stays when a word without effect is another (tau 0.98); it costs 0.4 ms a text beside the forward "
-        "pass. Not attention: its order is too far from the best one (NAOPC 0.53, 0.52 to 0.54, not above "
-        "0.75), and its first word speaks against the decision in 34% of the texts."
+        "that it flips no fewer words would do; its first word does not speak for the decision in 2%; its "
+        "ranking stays when a word without effect is another (tau 0.98); it costs 0.4 ms a text beside the "
+        "forward pass. Not attention: its order is too far from the best one (NAOPC 0.53, 0.52 to 0.54, not "
+        "above 0.75), and its first word does not speak for the decision in 34% of the texts."
     )
 
 
@@ -75,8 +75,8 @@ def test_none_of_these():
     assert text(run(best, ATTENTION, RANDOM)) == (
         "What may be shown: none of these. The best of them, signed leave-one-out: its order is too far from "
         "the best one (NAOPC 0.70, 0.69 to 0.71, not above 0.75). Attention: its order is too far from the "
-        "best one (NAOPC 0.53, 0.52 to 0.54, not above 0.75), and its first word speaks against the decision "
-        "in 34% of the texts."
+        "best one (NAOPC 0.53, 0.52 to 0.54, not above 0.75), and its first word does not speak for the "
+        "decision in 34% of the texts."
     )
 
 
@@ -127,7 +127,11 @@ def test_what_was_not_measured_is_not_said():
 def test_table():
     ranked = run(PRODUCT, ATTENTION, RANDOM, shown="attention_x_gradient")
     table = recommendation_table(ranked.summary.recommendation[0])
-    assert [row[-1] for row in table.rows] == ["yes", "no: order too far from the best, first item speaks against", "-"]
+    assert [row[-1] for row in table.rows] == [
+        "yes",
+        "no: order too far from the best, first item does not speak for the decision",
+        "-",
+    ]
     assert table.best == {(0, 0)}
     assert table.rows[0][:3] == ["attention x gradient", "0.940", "[0.930, 0.950]"]
     one, two = recommendation_tables([ranked, ranked], "SST lstm")

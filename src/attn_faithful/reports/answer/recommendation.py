@@ -91,7 +91,7 @@ def _evidence(found: Recommendation, noun: str) -> str:
     if best.optimal.n:
         parts.append(f"in {percent(best.optimal.mean)} of the texts that it flips no fewer {noun}s would do")
     if best.polarity.n:
-        parts.append(f"its first {noun} speaks against the decision in {percent(best.polarity.mean)}")
+        parts.append(f"its first {noun} does not speak for the decision in {percent(best.polarity.mean)}")
     if best.stability.n:
         parts.append(
             f"its ranking stays when a {noun} without effect is another (tau {number(best.stability.mean, 2)})"
@@ -147,7 +147,7 @@ def _why_not(source: RankedSource, found: Recommendation, noun: str) -> str:
         reasons.append("its order is no better than a random one")
     if POLARITY in source.fails:
         share = percent(source.polarity.mean)
-        reasons.append(f"its first {noun} speaks against the decision in {share} of the texts")
+        reasons.append(f"its first {noun} does not speak for the decision in {share} of the texts")
     if STABILITY in source.fails:
         tau = number(source.stability.mean, 2)
         reasons.append(f"its ranking changes with a {noun} that has no effect (tau {tau})")

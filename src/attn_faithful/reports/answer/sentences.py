@@ -148,6 +148,25 @@ def _shuffle(scores: Scores) -> Iterator[Sentence]:
     yield ["Shuffling attention changes the probability by ", ("shuffle", small(change)), f" ({over})."]
 
 
+# whether the first item speaks for the decision
+
+
+def _polarity(scores: Scores) -> Iterator[Sentence]:
+    values = scores.values("polarity_violation")
+    n = int(np.isfinite(values).sum())
+    if not n:
+        return
+    share = float(np.nanmean(values))
+    most = f"the {scores.noun} with most attention"
+    where = share_of(scores, share, n, "polarity_violation")
+    if not scores.single and share:
+        yield ["In ", where, f" {most} does not speak for the decision."]
+    elif not scores.single:
+        yield ["In ", where, f" does {most} fail to speak for the decision."]
+    elif share:
+        yield [f"Here {most} does not speak for the decision, which is as sure without it."]
+
+
 # twins
 
 
@@ -224,6 +243,7 @@ SAY: tuple[Callable[[Scores], Iterator[Sentence]], ...] = (
     _agree,
     _shuffle,
     removal_sentences,
+    _polarity,
     randomisation_sentences,
     _twins,
 )

@@ -55,7 +55,7 @@ _CONTROLS = ("random", "random_ranking", "uniform")
 _WHY = {
     ORDER: "order too far from the best",
     CHANCE: "no better than random",
-    POLARITY: "first item speaks against",
+    POLARITY: "first item does not speak for the decision",
     STABILITY: "not stable",
     UNMEASURED: "not measured by all tests",
 }
@@ -153,7 +153,7 @@ def _note(found: Recommendation) -> str:
         "NAOPC: 1 is the best order of the items, 0 the worst. p: paired tests (Wilcoxon, corrected by Holm's method) "
         "against random orders and against the first source. optimal: of the texts that the order flips, the share "
         "that no smaller set flips. A source may be shown whose interval of NAOPC lies above "
-        f"{lines.get('order', 0):g}, that is better than random orders, whose first item speaks against the decision "
-        f"in fewer than {percent(lines.get('polarity', 0))} of the texts (interval), and whose tau-b with itself, a "
-        f"word without effect exchanged, lies above {lines.get('stability', 0):g} (interval)."
+        f"{lines.get('order', 0):g}, that is better than random orders, whose first item does not speak for the "
+        f"decision in fewer than {percent(lines.get('polarity', 0))} of the texts (interval), and whose tau-b with "
+        f"itself, a word without effect exchanged, lies above {lines.get('stability', 0):g} (interval)."
     )
