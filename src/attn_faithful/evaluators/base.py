@@ -16,7 +16,14 @@ from attn_faithful.evaluators.rereading import Rereading
 from attn_faithful.models.protocol import Encoded
 from attn_faithful.records.facts import Fact
 
-RANKED = ("attention", "attention_x_gradient", "signed_input_x_gradient", "signed_leave_one_out")  # by default
+# the rankings that are compared by default
+RANKED = (
+    "attention",
+    "attention_gradient",
+    "attention_x_gradient",
+    "signed_input_x_gradient",
+    "signed_leave_one_out",
+)
 CELLS = 2**22  # attention weights of alternatives that are decoded together
 
 

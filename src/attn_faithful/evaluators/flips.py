@@ -64,7 +64,7 @@ class FlipSettings:
         beam_budget: removals that this search asks for, of a text, at most; n items take about n^2.
     """
 
-    rankings: list[str] = field(default_factory=lambda: ["attention_gradient", *RANKED])
+    rankings: list[str] = field(default_factory=lambda: list(RANKED))
     single: list[str] | None = None
     random: int = 5
     operator: str = "renormalize"
