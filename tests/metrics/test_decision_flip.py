@@ -30,6 +30,7 @@ def test_metric_by_path(metric):
     assert result["decision_flip"] == pytest.approx((2 / 3 + 1) / 2)
     assert result["smallest"] == pytest.approx((1 / 3 + 1 / 2) / 2)
     assert (result["mass"], result["ratio"], result["optimal"]) == pytest.approx((0.9, 2, 0))
+    assert (result["core_size"], result["core_share"], result["core_is_top"]) == pytest.approx((1, 5 / 12, 0.5))
     assert (result["n"], result["n_undefined"]) == (2, 2)
     assert result["reasons"] == {"no content token": 1, "one item": 1}
 

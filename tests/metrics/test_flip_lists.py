@@ -7,11 +7,14 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.decision_flip import decision_flip_of_lists
+from tests.reference import certified_core as slow_core
 from tests.reference import erasure as reference
 
 nan, inf = math.nan, math.inf
-COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal")
-WHOLE = ("decision_flip", "std", "low", "high", "n", "n_undefined", "reasons", "reason", *COLUMNS[1:])
+FLIPS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal")
+COLUMNS = (*FLIPS, "core_size", "core_share", "core_is_top")
+WHOLE = ("decision_flip", "std", "low", "high", "n", "n_undefined", "reasons", "reason", *COLUMNS[1:], "core_reasons")
+ALSO_OF_NEVER = ("single_flip", "core_size", "core_share")
 
 
 def random_lists(seed, n=40, fewest=2):
@@ -45,8 +48,8 @@ def test_equals_the_reference(seed):
     columns = random_lists(seed)
     expected = np.array([reference.decision_flip(*text) for text in zip(*columns, strict=True)])
     each = decision_flip_of_lists(*columns, reduction="none")
-    assert list(each) == [*COLUMNS, "reason"]
-    for name, values in zip(COLUMNS, expected.T, strict=True):
+    assert list(each) == [*COLUMNS, "reason", "core_reason"]
+    for name, values in zip(FLIPS, expected.T, strict=True):
         same(each[name], values)
     never = np.isnan(expected[:, 0])
     assert each["reason"] == ["never flips" if x else None for x in never]
@@ -54,7 +57,7 @@ def test_equals_the_reference(seed):
     assert len(set(expected[~never, 4])) > 2
     whole = decision_flip_of_lists(*columns)
     assert list(whole) == list(WHOLE)
-    for name, values in zip(COLUMNS, expected.T, strict=True):
+    for name, values in zip(FLIPS, expected.T, strict=True):
         same(whole[name], np.nanmean(values))
     same(whole["single_flip"], expected[:, 2].mean())  # over all, also those that never flip
     same(whole["std"], np.nanstd(expected[:, 0]))
@@ -67,6 +70,34 @@ def test_equals_the_reference(seed):
     assert (whole["low"], whole["high"]) == pytest.approx((own.low, own.high), abs=1e-10)
     assert whole["low"] < whole["decision_flip"] < whole["high"]
     assert whole["smallest"] < whole["decision_flip"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cores_equal_all_subsets(seed):
+    columns = random_lists(seed, n=60)
+    two_classes = [i for i, bias in enumerate(columns[3]) if len(bias) == 2]
+    columns = [[column[i] for i in two_classes] for column in columns]
+    each = decision_flip_of_lists(*columns, reduction="none")
+    tops = []
+    for i, (importance, attention, token_logits, bias) in enumerate(zip(*columns, strict=True)):
+        size = len(slow_core.smallest_cores(attention, token_logits, bias)[0])
+        assert each["core_size"][i] == size
+        assert each["core_share"][i] == pytest.approx(size / len(attention))
+        if not size:
+            assert math.isnan(each["core_is_top"][i])
+            assert each["core_reason"][i] == "attention-proof"
+            continue
+        first = sorted(range(len(attention)), key=lambda t: -importance[t])[:size]
+        margins = slow_core.margins_by_class(attention, token_logits, bias)
+        tops.append(slow_core.stands(attention, margins, first))
+        assert each["core_is_top"][i] == tops[-1]
+        assert each["core_reason"][i] is None
+    assert 0 < sum(tops) < len(tops)
+    whole = decision_flip_of_lists(*columns)
+    same(whole["core_size"], np.mean(each["core_size"]))
+    same(whole["core_share"], np.mean(each["core_share"]))
+    same(whole["core_is_top"], np.mean(tops))
+    assert whole["core_reasons"] == {"attention-proof": each["core_size"].count(0)}
 
 
 def test_undefined_texts_have_a_reason_and_stay_out_of_the_mean():
@@ -84,8 +115,9 @@ def test_undefined_texts_have_a_reason_and_stay_out_of_the_mean():
     each = decision_flip_of_lists(*columns, reduction="none")
     assert each["reason"] == list(reasons)
     for name in COLUMNS:
-        defined = [reason in (None, "never flips") if name == "single_flip" else reason is None for reason in reasons]
-        assert (~np.isnan(each[name])).tolist() == defined
+        also = (None, "never flips") if name in ALSO_OF_NEVER else (None,)
+        assert (~np.isnan(each[name])).tolist() == [reason in also for reason in reasons]
+    assert each["core_reason"] == [*reasons[:-1], "attention-proof"]
     whole = decision_flip_of_lists(*columns)
     assert (whole["n"], whole["n_undefined"]) == (1, 7)
     assert whole["reasons"] == {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -12,7 +11,7 @@ from attn_faithful.evaluators.base import Block
 from attn_faithful.evaluators.flip_metrics import CORE_IS_TOP, CORE_LOWER, CORE_SHARE, CORE_SIZE
 from attn_faithful.evaluators.movable_attention import Movable, movable_of
 from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns
-from attn_faithful.functional.certified_core import CertifiedCore, certified_core, is_core
+from attn_faithful.functional.certified_core import CertifiedCore, certified_core, core_is_top
 from attn_faithful.functional.reasons import ATTENTION_PROOF, first_reasons, or_else
 
 CORE = "certified_core"  # a name beside those of sources
@@ -31,24 +30,17 @@ def add_core(rows: ScoreRows, block: Block, orders: Mapping[str, Sequence[Tensor
     movable = movable_of(block)
     if movable is None:
         return
-    found = certified_core(movable.shares, movable.items, movable.token_logits, movable.bias)
+    readout = movable.shares, movable.items, movable.token_logits, movable.bias
+    found = certified_core(*readout)
     counts = movable.items.sum(1)
     values = {CORE_SIZE: found.size, CORE_LOWER: found.lower, CORE_SHARE: found.size / counts}
     rows.add(block, values, found.reason, source=CORE)
     needs_none = first_reasons({ATTENTION_PROOF: found.size == 0})
     reasons = or_else(found.reason, needs_none)
     for name, orders_of_name in orders.items():
-        is_top = torch.stack([_is_top(movable, found, order) for order in orders_of_name])  # (draws, B)
+        is_top = torch.stack([core_is_top(*readout, order, found.size) for order in orders_of_name])  # (draws, B)
         rows.add(block, {CORE_IS_TOP: is_top.mean(0)}, reasons, source=name)
     _add_items(rows, block, movable, found)
-
-
-def _is_top(movable: Movable, found: CertifiedCore, order: Tensor) -> Tensor:
-    """Whether as many items as the core has are one from the top of an order (B, T), (B,); NaN where it has none."""
-    rank = order.argsort(-1)
-    top = movable.items & (rank < found.size[:, None])  # (B, T)
-    is_top = is_core(movable.shares, movable.items, movable.token_logits, movable.bias, top)
-    return torch.where(found.size > 0, is_top.double(), math.nan)
 
 
 def _add_items(rows: ScoreRows, block: Block, movable: Movable, found: CertifiedCore) -> None:

@@ -53,7 +53,7 @@ def certified_core(attention: Tensor, allowed: Tensor, token_logits: Tensor, bia
     k items of the smallest margins in S the worst item outside is the next, ``mu``; of the others those with the
     largest ``a_t (m_t - mu)`` join until ``mu + sum over S of a_t (m_t - mu) >= 0``. The best k gives the smallest core
     against one other class, in O(T^2 log T). Against several the largest of these sizes is a lower bound; their union,
-    without the items that it can do without, is a core and gives the upper one.
+    without items that it can do without, is a core and gives the upper one.
 
     The decision is the argmax of the logits, the lowest index on ties; as in :func:`~.flip_distance.flip_distance` a
     tie alone does not change it, so a core of 0 items is an attention-proof decision. All items but one are always a
@@ -86,10 +86,11 @@ def certified_core(attention: Tensor, allowed: Tensor, token_logits: Tensor, bia
     of_rival = rivals.smallest_cores()  # (P, T)
     lower = torch.zeros(rivals.examples, dtype=torch.long, device=allowed.device)
     lower = lower.scatter_reduce(0, rivals.row, of_rival.sum(1), "amax")
-    members = torch.zeros(allowed.shape, dtype=torch.long, device=allowed.device)
-    union = members.index_add(0, rivals.row, of_rival.long()) > 0  # (B, T)
-    core = _without_needless(rivals, union, lower)
+    none = torch.zeros(allowed.shape, dtype=torch.long, device=allowed.device)
+    times = none.index_add(0, rivals.row, of_rival.long())  # (B, T), in how many of these cores each item is
     defined = defined_rows(rivals.reasons, bias)
+    weights = torch.where(allowed & defined[:, None], attention, 0.0)
+    core = _without_needless(rivals, times, weights, lower)
     return CertifiedCore(
         size=torch.where(defined, core.sum(1).double(), math.nan),
         lower=torch.where(defined, lower.double(), math.nan),
@@ -125,6 +126,39 @@ def is_core(attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tens
     check_items(believed, tuple(allowed.shape))
     rivals = _Rivals.of(attention, allowed, token_logits, bias)
     return rivals.stands(believed) & defined_rows(rivals.reasons, bias)
+
+
+def core_is_top(
+    attention: Tensor, allowed: Tensor, token_logits: Tensor, bias: Tensor, order: Tensor, size: Tensor
+) -> Tensor:
+    r"""Whether the first items of a ranking are a core, as many as the smallest core has.
+
+    Args:
+        attention, allowed, token_logits, bias: as for :func:`certified_core`.
+        order: (B, T), places of the items from the most important on, then the others.
+        size: (B,), items of the smallest core that is known.
+
+    Returns:
+        (B,) 0 or 1, float64, higher says that the ranking puts first what must be believed; NaN where the size is 0,
+        since then no item must be, or NaN.
+
+    Raises:
+        InputError: as :func:`certified_core`.
+
+    Reference:
+        As :func:`certified_core`.
+
+    Example:
+        >>> attention, allowed = torch.tensor([[0.5, 0.3, 0.2]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> readout = attention, allowed, torch.tensor([[[0.0, 3.0], [0.0, 1.0], [0.0, -2.0]]]), torch.zeros(1, 2)
+        >>> size = certified_core(*readout).size
+        >>> [core_is_top(*readout, torch.tensor([order]), size).item() for order in ([0, 1, 2], [1, 0, 2])]
+        [1.0, 0.0]
+    """
+    rank = order.argsort(-1)
+    first = rank < size[:, None]  # (B, T), False for NaN
+    is_top = is_core(attention, allowed, token_logits, bias, allowed & first)
+    return torch.where(size > 0, is_top.double(), math.nan)
 
 
 @dataclass(frozen=True)
@@ -228,14 +262,26 @@ def _completed(weights: Tensor, margins: Tensor, mu: Tensor, forced: Tensor) -> 
     return forced.sum(1) + n_joined, forced | joined
 
 
-def _without_needless(rivals: _Rivals, core: Tensor, lower: Tensor) -> Tensor:
-    """The core (B, T) without items that it can do without, the last ones first, down to ``lower`` (B,) items."""
+def _without_needless(rivals: _Rivals, times: Tensor, weights: Tensor, lower: Tensor) -> Tensor:
+    """The union of the rivals' cores (B, T) without items that it can do without, down to ``lower`` (B,) items.
+
+    Those that the fewest rivals need are tried first, of these those of the smallest weights, then the last ones.
+
+    Args:
+        rivals: all pairs.
+        times: (B, T), in how many cores of the rivals each item is; at least 1 in the union.
+        weights: (B, T), 0 to 1.
+        lower: (B,).
+    """
+    core = times > 0
     larger = core.sum(1) > lower  # (B,)
     of_larger = rivals.of_examples(larger)
-    place = core.flip(1).cumsum(1).flip(1)  # (B, T), of each item among those of the core, from the last on
+    needed = times + 0.5 * weights  # the weights decide among equal times
+    most_needed_first = torch.where(core, needed, 0.0).sort(dim=1, descending=True, stable=True).indices
+    rank = most_needed_first.argsort(1)  # (B, T)
     most = int(core[larger].sum(1).amax()) if bool(larger.any()) else 0
-    for number in range(1, most + 1):
-        smaller = core & (place != number)
+    for place in reversed(range(most)):
+        smaller = core & (rank != place)
         drops = larger & of_larger.stands(smaller) & (core.sum(1) > lower)
         core = torch.where(drops[:, None], smaller, core)
     return core

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_same_length
 from attn_faithful.functional.attention_removal import first_flip, prefix_logits, removal_order, removed_mass
+from attn_faithful.functional.certified_core import certified_core, core_is_top
 from attn_faithful.functional.flip_set import smallest_flip_set
 from attn_faithful.functional.ragged import Array, RaggedRows, Rows, numbers
 from attn_faithful.functional.reasons import (
+    ATTENTION_PROOF,
     NAN_ATTENTION,
     NAN_SCORES,
     NEVER,
@@ -27,7 +29,9 @@ from attn_faithful.functional.reasons import (
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.lists import Nested, check_reduction, lists_of, mean_of, means_of
 
-_COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal")
+_CORE = ("core_size", "core_share", "core_is_top")
+_COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal", *_CORE)
+_ALSO_OF_NEVER = ("single_flip", *_CORE)  # defined too where the decision never changes
 
 
 def decision_flip_of_lists(
@@ -41,7 +45,8 @@ def decision_flip_of_lists(
 
     The logits are ``sum_t a_t z_t + b``, and the bias alone where no weight is left. The decision is the argmax, the
     lowest index on ties. Items of equal importance are removed in order of position. The set that a ranking removes
-    is itself one that changes the decision, so the smallest is never larger, whatever rounding says of a tie.
+    is itself one that changes the decision, so the smallest is never larger, whatever rounding says of a tie. The core
+    needs no removal: see :func:`~attn_faithful.functional.certified_core.certified_core`.
 
     Args:
         predictions: B rows of T importances, of the ranking that is judged: the largest is removed first. To judge
@@ -60,9 +65,14 @@ def decision_flip_of_lists(
         ``mass``, the attention removed (0 to 1); ``smallest``, the fraction of the smallest set that changes the
         decision, exact over all subsets; ``ratio``, the ranking's number of items over that (at least 1);
         ``optimal``, the share where they are equal. ``single_flip`` is the share of all texts with 2 items or more,
-        also those that never flip, of which the first item alone changes the decision. For "none" lists of these six
-        and ``reason`` ("no content token", "one item", "nan in attention", "nan in scores", "never flips": the bias
-        keeps the decision; else None).
+        also those that never flip, of which the first item alone changes the decision. Over the same texts as that:
+        ``core_size``, the fewest items whose attention must be believed for the decision to stand, however the rest is
+        dealt to the other items (exact for two classes, for more the fewest that were found), ``core_share``, over the
+        items, and ``core_is_top``, the share of those texts whose core has an item in which as many items from the top
+        of the ranking are a core; ``core_reasons``, how many texts have none by reason. For "none" lists of these nine,
+        ``reason`` ("no content token", "one item", "nan in attention", "nan in scores", "never flips": the bias keeps
+        the decision; else None) and ``core_reason``, why ``core_is_top`` is NaN ("attention-proof": no item must be
+        believed; or as before).
 
     Raises:
         InputError: an unknown reduction, unequal lengths, attention that is no distribution; the example is named.
@@ -110,11 +120,16 @@ def decision_flip_of_lists(
     values[[reason is not None for reason in undefined]] = math.nan
     never = first_reasons({NEVER: np.isnan(values[:, 0])})
     reasons = or_else(undefined, never)
+    needs_none = first_reasons({ATTENTION_PROOF: values[:, _COLUMNS.index("core_size")] == 0})
+    core_reasons = or_else(undefined, needs_none)
     if reduction == "none":
-        return {**lists_of(_COLUMNS, values), "reason": reasons}
-    column_reasons = [undefined if name == "single_flip" else reasons for name in _COLUMNS]
-    fraction, *others = summarize(values, column_reasons)
-    return {**mean_of("decision_flip", fraction), **means_of(_COLUMNS[1:], others)}
+        return {**lists_of(_COLUMNS, values), "reason": reasons, "core_reason": core_reasons}
+    reasons_of = dict.fromkeys(_COLUMNS, reasons)
+    reasons_of.update(dict.fromkeys(_ALSO_OF_NEVER, undefined))
+    reasons_of["core_is_top"] = core_reasons
+    fraction, *others = summarize(values, list(reasons_of.values()))
+    means = means_of(_COLUMNS[1:], others)
+    return {**mean_of("decision_flip", fraction), **means, "core_reasons": others[-1].reasons}
 
 
 @dataclass(frozen=True)
@@ -145,7 +160,7 @@ class _Readout:
 
 
 def _flips(importance: Tensor, attention: Tensor, readout: _Readout) -> tuple[Array, Array]:
-    """The columns (B, 6), NaN where the decision never changes, and whether the scores of a text are finite."""
+    """The columns (B, 9), and whether the scores of a text are finite."""
     items, token_logits, bias = readout.items, readout.token_logits, readout.bias
     log_weights = attention.log()
     order = removal_order(importance, items)
@@ -164,7 +179,9 @@ def _flips(importance: Tensor, attention: Tensor, readout: _Readout) -> tuple[Ar
     optimal = torch.where(never, math.nan, is_smallest)
     n = items.sum(1)
     single = (size == 1).double()
-    columns = (size / n, mass, single, smallest / n, size / smallest, optimal)
+    core = certified_core(attention, items, token_logits, bias).size
+    is_top = core_is_top(attention, items, token_logits, bias, order, core)
+    columns = (size / n, mass, single, smallest / n, size / smallest, optimal, core, core / n, is_top)
     return torch.stack(columns, 1).numpy(), finite.numpy()
 
 
