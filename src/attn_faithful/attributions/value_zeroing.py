@@ -56,11 +56,13 @@ class _OwnForward:
         calls: what the heads of the layers did.
         outputs: step -> the output of the block that it runs: of those that are run again, those before them, and the
             last of each stack.
+        entering: step -> the states (B, T, N) that the block which is run again is given.
     """
 
     text: LayeredText
     calls: dict[int, Call]
     outputs: dict[int, Any]
+    entering: dict[int, Tensor]
 
     @classmethod
     def of(cls, text: LayeredText, calls: list[int], steps: list[int]) -> _OwnForward:
@@ -70,18 +72,21 @@ class _OwnForward:
         before = {step - 1 for step in steps}
         wanted = {*steps, *before, *last_of_stack.values()}
         outputs: dict[int, Any] = {}
+        entering: dict[int, Tensor] = {}
         trace = Trace(read=set(calls))
 
         def run(number: int, block: nn.Module, forward: Forward, arguments: Arguments) -> Any:
             args, kwargs = arguments
             output = forward(*args, **kwargs)
+            if number in steps:
+                entering[number] = args[0] if args else kwargs["hidden_states"]
             if number in wanted:
                 outputs[number] = output
             return output
 
         with blocks.handled(run):
             text.model.run(text.inputs, trace)
-        return cls(text, trace.seen, outputs)
+        return cls(text, trace.seen, outputs, entering)
 
     def known(self, number: int) -> Any:
         """What a step that is not run again gives: its output, or where nobody reads that the last of its stack."""
@@ -107,8 +112,11 @@ class _OwnForward:
         def run(number: int, block: nn.Module, forward: Forward, arguments: Arguments) -> Any:
             nonlocal after
             args, kwargs = arguments
-            if number == step:
+            if number == step and place is None:
                 after = forward(*args, **kwargs)
+                return after
+            if number == step:
+                after = _of_states(forward, arguments, taken(self.entering[step], rows, texts, place))
                 return after
             if not model.skips:
                 return forward(*args, **kwargs)
@@ -133,6 +141,14 @@ def _step_of(text: LayeredText, call: int) -> int:
         f"The source 'value_zeroing' runs one layer again, but the attention of layer {call} of "
         f"{type(text.model.model).__name__} stands in no list of blocks; choose 'raw_attention' or 'value_norm'."
     )
+
+
+def _of_states(forward: Forward, arguments: Arguments, states: Tensor) -> Any:
+    """What a block gives of other states (R, 1, N) than those that it is called with."""
+    args, kwargs = arguments
+    if args:
+        return forward(states, *args[1:], **kwargs)
+    return forward(**{**kwargs, "hidden_states": states})
 
 
 def _states(output: Any) -> Tensor:
@@ -185,15 +201,11 @@ def _distances(own: _OwnForward, call: int, step: int) -> Tensor:
 
 
 def _one_row_suffices(text: LayeredText, call: int, step: int) -> bool:
-    """Whether the layer may be run for the token that the classifier reads alone, once its attention is known.
-
-    Not the first one, whose input is made of the token as if it stood at the beginning.
-    """
+    """Whether the layer may be run for the token that the classifier reads alone, once its attention is known."""
     model = text.model
     block = model.blocks.steps[step]
-    follows = step > 0 and model.blocks.steps[step - 1].stack == block.stack
     one_call = (block.first, block.last) == (call, call + 1)
-    return follows and one_call and model.skips and model.single and model.reads_one_token(call)
+    return one_call and model.skips and model.single and model.reads_one_token(call)
 
 
 def _without_column(text: LayeredText, tokens: Tensor) -> Alter:
