@@ -192,14 +192,15 @@ def test_reasons():
         found = run(changed, SETTINGS)
         assert not found.variants["example"]
         assert all(math.isnan(value) for value in found.scores["value"])
-        assert len(found.scores["value"]) == 2 * len(RANKINGS) * len(block)
+        named = [found.scores["source"].count(name) for name in RANKINGS]
+        assert named == [4 * len(block)] * len(RANKINGS)  # of these AOPC and NAOPC
         return set(found.scores["reason"])
 
     assert every_reason(replace(block, without=None)) == {"model cannot delete tokens"}
     labels = replace(block, encoded=replace(block.encoded, multi_label=True))
     assert every_reason(labels) == {"labels are independent"}
     broken = replace(block, without=lambda keep: torch.full((*keep.shape[:2], 3), math.nan))
-    assert {"no content token", "nan in probabilities"} >= every_reason(broken)
+    assert {"no content token", "one item", "nan in probabilities"} >= every_reason(broken)
 
     holes = block.sources["first"].clone()
     holes[3, 2] = math.nan

@@ -18,7 +18,7 @@ LENGTHS = (6, 1, 0, 9, 2, 7, 8, 5, 9, 4)
 
 def test_sooner_is_fewer_items_and_later_is_more():
     block = with_sources(random_block(LENGTHS, 2, 1))
-    found = run(block, FlipSettings(random=3))
+    found = run(block, FlipSettings(rankings=["attention", "attention_gradient", "attention_x_gradient"], random=3))
     seen = {"sooner": 0, "later": 0}
     attention, _ = values(found, "flip_size", "attention")
     for name in ("attention_gradient", "attention_x_gradient", "random_ranking"):
@@ -85,7 +85,7 @@ def test_pairs_are_corrected_for_each_other():
 def test_equal_differences_of_fractions_are_equal_numbers():
     """3/10 - 2/10 and 2/10 - 1/10: a rank each, of two different ones, where both are one item of ten."""
     block = with_sources(random_block((10,) * 60, 2, 4))
-    found = run(block, FlipSettings(random=0))
+    found = run(block, FlipSettings(rankings=["attention", "attention_gradient", "attention_x_gradient"], random=0))
     difference, _ = values(found, "flip_difference", "attention_gradient~attention")
     sizes, own = (values(found, "flip_size", name)[0] for name in ("attention_gradient", "attention"))
     items = {e: sizes[e] - own[e] for e in sizes if not math.isnan(difference[e])}

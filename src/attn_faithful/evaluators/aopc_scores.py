@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ from attn_faithful.evaluators.score_rows import ScoreRows, nan_where
 from attn_faithful.functional.naopc import AopcLimits, normalized_aopc
 from attn_faithful.functional.reasons import Reasons, or_else
 
-BEAM_BUDGET = 3000  # sets that a beam asks for, of a text; with nine rankings one of 50 items has a beam of one set
+BEAM_BUDGET = 3000  # sets that a beam asks for, of a text; with ten rankings one of 50 items has a beam of one set
 
 EXACT, SEARCHED = "exact_orders", "beam_orders"  # sources of the limits: by how they are known
 
@@ -128,7 +128,14 @@ class AopcScores:
         by_ranking = {name: aopc[rows] for name, rows in rows_of.items()}
         return cls(by_ranking, limits.including(aopc), asked)
 
-    def add(self, rows: ScoreRows, block: Block, metrics: AopcMetrics, reasons: Reasons) -> None:
+    def add(
+        self,
+        rows: ScoreRows,
+        block: Block,
+        metrics: AopcMetrics,
+        reasons: Reasons,
+        reasons_of: Mapping[str, Reasons] | None = None,
+    ) -> None:
         """Add the metrics of every ranking, and those of the limits.
 
         Args:
@@ -136,6 +143,7 @@ class AopcScores:
             block: the examples.
             metrics: the rows of the metric table.
             reasons: why an example is undefined beside what the limits say; None where it is not.
+            reasons_of: ranking -> why it is undefined for an example, where rankings may be.
         """
         reasons = or_else(reasons, self.limits.reason)
         alike = FLOAT64 if self.asked is None else FLOAT32
@@ -144,14 +152,30 @@ class AopcScores:
             values = {metrics.normalized: torch.stack([draw.value for draw in by_draw]).mean(0)}
             if self.asked is None:
                 values[metrics.width] = torch.stack([draw.width for draw in by_draw]).mean(0)
-            _add(rows, block, values, or_else(reasons, by_draw[0].reason), name)
-            _add(rows, block, {metrics.aopc: aopc.mean(0)}, reasons, name)
+            of_ranking = reasons
+            if reasons_of is not None:
+                of_ranking = or_else(reasons, reasons_of[name])
+            _add(rows, block, values, or_else(of_ranking, by_draw[0].reason), name)
+            _add(rows, block, {metrics.aopc: aopc.mean(0)}, of_ranking, name)
         values = {metrics.best: self.limits.best, metrics.worst: self.limits.worst}
         source = EXACT
         if self.asked is not None:
             values[metrics.asked] = self.asked
             source = SEARCHED
         _add(rows, block, values, reasons, source)
+
+
+def add_undefined(
+    rows: ScoreRows,
+    block: Block,
+    metrics: AopcMetrics,
+    rankings: Iterable[str],
+    reasons: Reasons,
+) -> None:
+    """Add the metrics of every ranking where nothing can be taken away: NaN, each example with its reason."""
+    nothing = torch.full((len(block),), math.nan)
+    for name in rankings:
+        _add(rows, block, {metrics.normalized: nothing, metrics.aopc: nothing}, reasons, name)
 
 
 def check_beam(beam: int, budget: int) -> None:

@@ -69,6 +69,7 @@ class Block:
         label: of a multi-label model, the name of the one label that is judged; `encoded` is then that label's, see
             `models.label_view`.
         rationale: the items that people marked as the reason, (B, T) bool; None for data without rationales.
+        reads_alone: whether the model reads each token alone, so that what is left of a text keeps its states.
         rereading: reads the texts again, as they are or altered; None where nothing but `encoded` is known.
         memory: what a test found that is the same under every control and for every label.
     """
@@ -84,6 +85,7 @@ class Block:
     labels: Sequence[int] | None = None
     rationale: Tensor | None = None
     label: str | None = None
+    reads_alone: bool = False
     rereading: Rereading | None = None
     memory: dict[Any, Any] = field(default_factory=dict)
 

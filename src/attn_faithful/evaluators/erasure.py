@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
+from attn_faithful.evaluators.aopc_scores import add_undefined, check_beam
 from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.erasure_aopc import DELETION_AOPC, add_aopc
 from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, is_defined, nan_where
 from attn_faithful.functional.erasure import (
     SHARES,
@@ -42,7 +44,11 @@ SUFFICIENCY = MetricSpec(
     direction="lower",
     unit="probability",
 )
-METRICS = (COMPREHENSIVENESS, SUFFICIENCY)
+METRICS = (COMPREHENSIVENESS, SUFFICIENCY, *DELETION_AOPC.all)
+
+# A shortened text is a run of the model: a MiniLM takes a second for as many. With six rankings a text of 28 items has
+# a beam of one set.
+BEAM_BUDGET = 1000
 
 
 @dataclass(frozen=True)
@@ -53,15 +59,21 @@ class ErasureSettings:
         rankings: sources whose largest values come first, signed ones as they are; "attention" may be among them, and
             "random" is the control.
         shares: of a text's items, each rounded up; the defaults are ERASER's.
+        beam: where the limits of AOPC are not exact, the sets of each size that a beam search for them keeps; 0 for no
+            AOPC there.
+        beam_budget: shortened texts that this search runs, of a text, at most; n items take about n^2.
     """
 
     rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
     shares: list[float] = field(default_factory=lambda: list(SHARES))
+    beam: int = 1
+    beam_budget: int = BEAM_BUDGET
 
     def __post_init__(self) -> None:
         if not self.rankings or len(set(self.rankings)) != len(self.rankings):
             raise InputError(f"rankings must name different sources of importance, but is {self.rankings}.")
         erasure_counts(torch.zeros(1), self.shares)  # refuses bad shares
+        check_beam(self.beam, self.beam_budget)
 
 
 @dataclass(frozen=True)
@@ -94,12 +106,14 @@ def run(block: Block, settings: ErasureSettings) -> ScoreRows:
         nothing = torch.full((len(block),), math.nan)
         for name in settings.rankings:
             rows.add(block, {COMPREHENSIVENESS: nothing, SUFFICIENCY: nothing}, source=name, otherwise=refused)
+        add_undefined(rows, block, DELETION_AOPC, settings.rankings, [refused] * len(block))
         return rows
     for name, curve in _curves(block, settings).items():
         values = {COMPREHENSIVENESS: aopc(curve.without), SUFFICIENCY: aopc(curve.only)}
         rows.add(block, values, curve.reasons, source=name)
         alternative = VariantColumns("erasure", name, is_defined(curve.reasons), {"changes": curve.without})
         rows.add_variants(block, [alternative])
+    add_aopc(rows, block, block.without, settings.rankings, settings.beam, settings.beam_budget)
     return rows
 
 

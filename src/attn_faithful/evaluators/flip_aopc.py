@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from attn_faithful.evaluators.aopc_scores import AopcScores
+from attn_faithful.evaluators.aopc_scores import AopcScores, add_undefined
 from attn_faithful.evaluators.attention_removal import Removal
 from attn_faithful.evaluators.flip_case import FlipCase
 from attn_faithful.evaluators.flip_metrics import REMOVAL_AOPC
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.aopc_beam import searched_aopc
 from attn_faithful.functional.aopc_limits import aopc_limits
-from attn_faithful.functional.naopc import AopcLimits, order_aopc
+from attn_faithful.functional.naopc import order_aopc
 
 
 def add_aopc(
@@ -39,9 +39,9 @@ def add_aopc(
     all_orders = [order for draws in orders.values() for order in draws]
     removal = case.removal
     if case.block.encoded.multi_label:
-        limits = AopcLimits.undefined(case.items, list(case.reasons))
-        scores = AopcScores.of_orders(names, limits.best.expand(len(names), -1), limits)
-    elif removal.exact and removal.readout[1].shape[1] == 2:
+        add_undefined(rows, case.block, REMOVAL_AOPC, orders, list(case.reasons))
+        return
+    if removal.exact and removal.readout[1].shape[1] == 2:
         scores = _exact(removal, names, all_orders, case.decision)
     elif beam:
         before = removal.after.count.clone()

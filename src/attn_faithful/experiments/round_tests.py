@@ -123,6 +123,7 @@ class RoundTests:
             site=self.site.name,
             encoded=self.site.encoded,
             without=self.site.deletions,
+            reads_alone=self.evaluated.model.reads_alone,
         )
 
     def _scores(
