@@ -32,8 +32,8 @@ def test_a_sure_model_has_a_polarity_too():
 
 
 def test_rounding_is_no_support():
-    before = torch.tensor([[0.0, 8.0]]).double()
-    after = torch.tensor([[[0.0, 8.0 - 1e-9], [0.0, 8.0 - 1e-3]]]).double()
+    before = torch.tensor([[0.0, 8.0]], dtype=torch.float64)
+    after = torch.tensor([[[0.0, 8.0 - 1e-9], [0.0, 8.0 - 1e-3]]], dtype=torch.float64)
     assert polarity_violation(before, after, torch.tensor([1])).tolist() == [[1.0, 0.0]]
 
 
