@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful.evaluators.aopc_scores import AopcScores, add_undefined
+from attn_faithful.evaluators.asked_sets import AskedSets
 from attn_faithful.evaluators.attention_removal import Removal
 from attn_faithful.evaluators.flip_case import FlipCase
 from attn_faithful.evaluators.flip_metrics import REMOVAL_AOPC
@@ -44,10 +45,10 @@ def add_aopc(
     if removal.exact and removal.readout[1].shape[1] == 2:
         scores = _exact(removal, names, all_orders, case.decision)
     elif beam:
-        before = removal.after.count.clone()
-        found = searched_aopc(removal.after, torch.stack(all_orders), removal.items, case.decision, beam, budget)
-        asked = removal.after.count - before
-        scores = AopcScores.of_orders(names, found.aopc, found.limits, asked.to(case.items.device))
+        # what others have asked already depends on the texts beside, and so is counted again
+        after = AskedSets(removal.after, len(removal.items))
+        found = searched_aopc(after, torch.stack(all_orders), removal.items, case.decision, beam, budget)
+        scores = AopcScores.of_orders(names, found.aopc, found.limits, after.count.to(case.items.device))
     else:
         return
     scores.add(rows, case.block, REMOVAL_AOPC, list(case.reasons))
