@@ -13,6 +13,7 @@ from attn_faithful.functional.aopc_limits import aopc_limits
 from attn_faithful.functional.attention_removal import prefix_logits, removal_order
 from attn_faithful.functional.kept_leads import greatest_leads
 from attn_faithful.functional.naopc import AopcLimits, normalized_aopc, order_aopc
+from attn_faithful.functional.nested_leads import nested_leads
 from tests.reference import aopc_limits as reference
 
 nan, inf = math.nan, math.inf
@@ -66,7 +67,7 @@ def test_the_reference_is_the_best_of_all_orders():
 
 
 def test_limits_hold_all_orders_and_are_reached():
-    """Equal to dynamic programming in 98%, and the others near; what was found is what an order has."""
+    """Equal to dynamic programming; what was found is what an order has."""
     generator = np.random.default_rng(0)
     problems = [problem(generator, 11) for _ in range(300)]
     found = aopc_limits(*batch(problems))
@@ -82,9 +83,46 @@ def test_limits_hold_all_orders_and_are_reached():
         assert found.best_found[i] == pytest.approx(best, abs=1e-3)
         assert found.worst_found[i] == pytest.approx(worst, abs=1e-3)
     gaps = np.array(gaps)
-    assert gaps.max() < 0.0008
-    assert (gaps < 1e-9).mean() > 0.97
-    assert (gaps > 1e-9).any()  # sets of several sizes that are not nested are among them
+    assert gaps.max() < 1e-6  # a gap that small is not searched
+    assert (gaps < 1e-9).mean() > 0.99
+
+
+def test_sets_that_are_not_nested():
+    """Without the search the sum of the greatest leads would lie beyond every order on a few texts."""
+    generator = np.random.default_rng(0)
+    differ = 0
+    for _ in range(150):
+        n = int(generator.integers(6, 12))
+        weights, z, b, decision = (
+            generator.dirichlet(np.full(n, 0.5)),
+            generator.standard_normal((n, 2)),
+            np.zeros(2),
+            1,
+        )
+        margins = z[:, 1] - z[:, 0]
+        w, m = torch.tensor(weights)[None].double().log(), torch.tensor(margins)[None]
+        of_sizes = greatest_leads(w, m).lead[0, : n - 1].sigmoid().sum().item()
+        p = reference.kept_probabilities(weights, z, b, decision)
+        of_orders = (n - 1) * (p[-1] - reference.limits(p)[1])
+        gap = of_sizes - of_orders
+        assert gap > -1e-9
+        closed = nested_leads(w, m, torch.tensor([gap + 0.01], dtype=torch.float64)).beyond.item()
+        assert closed == pytest.approx(gap, abs=1e-8)
+        differ += gap > 1e-6
+    assert differ > 2
+
+
+def test_the_best_order_where_the_sets_of_all_simpler_ones_miss():
+    """One of 20,000 drawn texts: the half without the item has the best order, which no simpler order reaches."""
+    scores = torch.tensor([[-1.36, -2.11, -2.48, -3.17, -4.69, -0.72]], dtype=torch.float64)
+    margins = torch.tensor([-2.75, -10.43, 1.29, 7.49, -6.71, -3.94], dtype=torch.float64)
+    z = torch.stack([torch.zeros_like(margins), margins], -1)[None]
+    items, bias, decision = torch.ones(1, 6, dtype=torch.bool), torch.zeros(1, 2), torch.tensor([1])
+    found = aopc_limits(scores, items, z, bias, decision)
+    p = reference.kept_probabilities(scores[0].exp().numpy(), z[0].numpy(), np.zeros(2), 1)
+    best, worst = reference.limits(p)
+    assert (found.best.item(), found.best_found.item()) == pytest.approx((best, best), abs=1e-10)
+    assert (found.worst.item(), found.worst_found.item()) == pytest.approx((worst, worst), abs=1e-10)
 
 
 def test_leads_of_every_size_equal_all_subsets():
@@ -129,7 +167,7 @@ def test_weights_far_apart(seed):
     best, worst = torch.stack(every).amax(0), torch.stack(every).amin(0)
     for gap in (found.best - best, worst - found.worst):
         assert gap.min() > -1e-10
-        assert (gap < 1e-9).double().mean() > 0.98
+        assert gap.max() < 1e-6
     torch.testing.assert_close(found.best_found, best, rtol=0, atol=1e-3)
     torch.testing.assert_close(found.worst_found, worst, rtol=0, atol=1e-3)
 

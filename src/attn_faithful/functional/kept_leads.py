@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful.functional.log_weights import running_sums, signed_keys
-from attn_faithful.functional.readout import max_or_infinity
+from attn_faithful.functional.readout import max_or_infinity, min_or_infinity
 
 _CELLS = 2**22  # numbers of the sets that are sorted together
 _SHARED = 16  # ratios of a text that are tried for all sizes
@@ -65,7 +65,8 @@ def greatest_leads(log_weights: Tensor, margins: Tensor) -> KeptLeads:
     for start in range(0, len(text), rows):
         texts = text[start : start + rows]
         places = place[start : start + rows]
-        ratio, kept = _dinkelbach(log_weights[texts], margins[texts], places + 1, near[texts, places])
+        none_forced = torch.zeros(len(texts), tokens, dtype=torch.bool, device=margins.device)
+        ratio, kept = _dinkelbach(log_weights[texts], margins[texts], places + 1, near[texts, places], none_forced)
         lead[texts, places] = ratio
         kept_by.index_add_(0, texts, kept.long())
     return KeptLeads(lead, kept_by)
@@ -101,8 +102,44 @@ def _of_all_sizes(log_weights: Tensor, margins: Tensor, asked: Tensor) -> Tensor
     return ratio.view(shape).amax(1)
 
 
-def _dinkelbach(log_weights: Tensor, margins: Tensor, size: Tensor, ratio: Tensor) -> tuple[Tensor, Tensor]:
-    """The greatest ratio (R,) of sets of so many items (R,), and such sets (R, T) bool; from ratios that some have."""
+def greatest_lead_with(
+    log_weights: Tensor, margins: Tensor, size: Tensor, forced: Tensor, excluded: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The greatest lead (R,) of sets of so many items (R,) with some items and without others, and such sets (R, T).
+
+    Args:
+        log_weights, margins: (R, T), as of :func:`greatest_leads`.
+        size: (R,), int64.
+        forced, excluded: (R, T), bool: what is in every set, and what is in none.
+
+    Returns:
+        -inf where there is no such set.
+
+    Example:
+        >>> weights, margins = torch.tensor([[0.5, 0.3, 0.2]]).double(), torch.tensor([[1.0, 2.0, -2.0]]).double()
+        >>> forced, excluded = torch.tensor([[False, False, True]]), torch.tensor([[True, False, False]])
+        >>> greatest_lead_with(weights.log(), margins, torch.tensor([2]), forced, excluded)
+        (tensor([0.4000], dtype=torch.float64), tensor([[False,  True,  True]]))
+    """
+    left = log_weights.masked_fill(excluded, -math.inf)
+    weighted = left > -math.inf
+    forced = forced & weighted
+    exists = (forced.sum(1) <= size) & (size <= weighted.sum(1)) & (size > 0)
+    # every lead is at least the least margin
+    least = min_or_infinity(torch.where(weighted, margins, math.inf))
+    lead = torch.full(size.shape, -math.inf, dtype=torch.float64, device=size.device)
+    kept = torch.zeros_like(forced)
+    lead[exists], kept[exists] = _dinkelbach(left[exists], margins[exists], size[exists], least[exists], forced[exists])
+    return lead, kept
+
+
+def _dinkelbach(
+    log_weights: Tensor, margins: Tensor, size: Tensor, ratio: Tensor, forced: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The greatest ratio (R,) of sets of so many items (R,), and such sets (R, T) bool; ``forced`` (R, T) are in all.
+
+    It begins at ``ratio`` (R,), which is not above the greatest.
+    """
     kept = torch.zeros_like(margins, dtype=torch.bool)  # (R, T)
     ratio = ratio.clone()
     reached = torch.full_like(ratio, -math.inf)  # by the set that was met last
@@ -112,19 +149,24 @@ def _dinkelbach(log_weights: Tensor, margins: Tensor, size: Tensor, ratio: Tenso
         # a heavy item hides what light ones add to a ratio beyond float64: only what is above its rounding is asked
         rounding[grows] = _ROUNDING * (1 + ratio[grows].abs())
         asked = ratio[grows] + rounding[grows]
-        reached[grows], kept[grows] = _largest_terms(log_weights[grows], margins[grows], size[grows], asked)
+        rows = (log_weights[grows], margins[grows], size[grows], asked, forced[grows])
+        reached[grows], kept[grows] = _largest_terms(*rows)
         grows = grows[reached[grows] > asked]
         ratio[grows] = reached[grows]
     # no set has more; where the last one has less, it is the largest terms at the ratio itself that have as much
     less = (reached < ratio - rounding).nonzero()[:, 0]
     if len(less):
-        _, kept[less] = _largest_terms(log_weights[less], margins[less], size[less], ratio[less])
+        rows = (log_weights[less], margins[less], size[less], ratio[less], forced[less])
+        _, kept[less] = _largest_terms(*rows)
     return ratio, kept
 
 
-def _largest_terms(log_weights: Tensor, margins: Tensor, size: Tensor, ratio: Tensor) -> tuple[Tensor, Tensor]:
-    """The sets (R, T) bool of so many items (R,) with the largest ``a_t (m_t - ratio)``, and their own ratios (R,)."""
-    order = signed_keys(log_weights, margins - ratio[:, None]).argsort(dim=1, descending=True, stable=True)  # (R, T)
+def _largest_terms(
+    log_weights: Tensor, margins: Tensor, size: Tensor, ratio: Tensor, forced: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of so many items (R,) those with the largest ``a_t (m_t - ratio)``: their own ratios (R,), and these sets."""
+    keys = signed_keys(log_weights, margins - ratio[:, None])
+    order = keys.masked_fill(forced, math.inf).argsort(dim=1, descending=True, stable=True)  # (R, T)
     place = torch.arange(margins.shape[1], device=margins.device)
     first = place < size[:, None]
     w = torch.where(first, log_weights.gather(1, order), -math.inf)
