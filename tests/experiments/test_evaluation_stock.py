@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -279,3 +280,28 @@ def test_a_document_is_bounded_in_memory(loaded):  # C27: one forward row a toke
     assert sum(whole) <= n + 1
     assert all(b * t * t * 2 <= 2**25 for b, t in rows)
     assert math.prod(keep.shape) > max(b * t for b, t in rows)
+
+
+@pytest.mark.parametrize("units", ["word", "token"])
+def test_importance_from_a_file_is_of_the_items(loaded, units, tmp_path):
+    first = evaluate(loaded, tmp_path / "first", tests=["entropy"], units=units).tokens.set_index("example")
+    given = tmp_path / "given.jsonl"
+    lines = []
+    for example, row in first.iterrows():
+        lines.append({"example": example, "tokens": list(row["tokens"]), "scores": list(row["attention"])})
+    given.write_text("\n".join(map(json.dumps, lines)))
+    tests = ["correlation", "flips", "erasure", "polarity", "stability"]
+    again = evaluate(loaded, tmp_path / "again", tests=tests, units=units, columns={"source_file": given})
+    stored = again.tokens.set_index("example")["given"]
+    for example, row in first.iterrows():
+        assert list(stored[example]) == list(row["attention"]), example
+    assert again.examples["attention_correlation attention~given"].notna().any()
+    ranked = again.examples.set_index("example")
+    for metric in ("flip_never", "comprehensiveness", "polarity_violation"):
+        of_given, of_attention = ranked[f"{metric} given"], ranked[f"{metric} attention"]
+        assert of_given.equals(of_attention.rename(of_given.name)), metric
+    (stability,) = [record for record in again.records if record.place[:3] == ("stability_tau", "layer.1", "given")][:1]
+    assert stability.n == 0
+    assert "known of the whole text alone" in stability.reasons
+    ranked_sources = {source.source for source in again.summary.recommendation[0].sources}
+    assert "given" in ranked_sources

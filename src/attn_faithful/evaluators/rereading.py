@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +34,14 @@ class Rereading:
         keys: one a text; random choices of sources depend on them.
         read: ``read(batch, keys, names) -> Reading`` with the model as it then is, at the block's site, by the sources
             in ``names``; importance is about the classes that the block's is about.
+        fixed: sources that are known of the texts as they are alone, such as those of a file.
     """
 
     model: Any
     batch: Batch
     keys: Sequence[str]
     read: Callable[[Batch, Sequence[str], Sequence[str]], Reading]
+    fixed: Collection[str] = ()
 
     def again(self, names: Sequence[str]) -> Reading:
         """The same texts with the model as it now is."""

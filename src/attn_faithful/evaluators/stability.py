@@ -22,6 +22,7 @@ from attn_faithful.functional.divergences import multilabel_tvd, tvd
 from attn_faithful.functional.rankings import TIE_TOLERANCE
 from attn_faithful.functional.reasons import (
     CANNOT_DELETE,
+    FIXED,
     NO_SECOND_WORD,
     NO_TOKEN,
     ONE_ITEM,
@@ -98,7 +99,8 @@ def run(block: Block, settings: StabilitySettings) -> ScoreRows:
     exchange = exchanged(rereading.batch[_IDS], block.encoded.content, block.encoded.members, _effects(block))
     batch = {**rereading.batch, _IDS: exchange.ids}
     keys = [f"{key} altered" for key in rereading.keys]
-    reading = rereading.read(batch, keys, settings.rankings)
+    names = [name for name in settings.rankings if name not in rereading.fixed]
+    reading = rereading.read(batch, keys, names)
     undefined = _undefined(block.encoded.content, exchange.is_exchanged.any(1))
     is_defined = torch.tensor([reason is None for reason in undefined])
     change = _changes(block, reading.encoded.logits[:, None])[:, 0].cpu()
@@ -106,6 +108,9 @@ def run(block: Block, settings: StabilitySettings) -> ScoreRows:
     others = block.encoded.content & ~exchange.is_exchanged  # (B, T)
     items = Items.of(others.cpu().numpy())
     for name in settings.rankings:
+        if name in rereading.fixed:
+            rows.add(block, {TAU: torch.full((len(block),), torch.nan)}, undefined, name, otherwise=FIXED)
+            continue
         before = block.importance(name).cpu().double().numpy()  # (B, T)
         ranks = BlockRanks.of(name, before, items, TIE_TOLERANCE)
         ranks_after = BlockRanks.of(name, reading.sources[name].numpy(), items, TIE_TOLERANCE)

@@ -38,7 +38,7 @@ class BlockReader:
 
     def rereading(self, batch: Batch) -> Rereading:
         """The texts and the model for tests."""
-        return Rereading(self.evaluated.model, batch, self.block.keys, self.read)
+        return Rereading(self.evaluated.model, batch, self.block.keys, self.read, fixed=(GIVEN,))
 
     def read(self, batch: Batch, keys: Sequence[str], names: Sequence[str]) -> Reading:
         """What the model does with some texts, and importance by some sources, see `Rereading`."""

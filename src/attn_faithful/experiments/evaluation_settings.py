@@ -19,6 +19,7 @@ from attn_faithful.models.protocol import JOINT, QUERIES
 LEARNED_HEADS = "learned_heads"
 GIVEN = "given"  # the source of importance that was computed elsewhere, in settings and in tables
 EVERY = "all"
+RANKING = ("flips", "erasure", "polarity", "stability", randomisation.NAME)  # tests of a list of rankings
 UNITS = ("word", "token")
 SPECIAL_TOKENS = ("exclude", "keep")
 
@@ -102,14 +103,12 @@ class EvaluationSettings:
         return build(EVALUATORS[test].settings, self.test_settings.get(test, {}), f"settings: {test}")
 
     def against(self, source: str) -> EvaluationSettings:
-        """The same, with one more source that attention is compared with, and that is asked whether it knows the model.
-
-        The latter only where that test is named, so that other runs keep their settings and their names.
-        """
+        """The same, with one more source that attention is compared with, and that is ranked beside the others."""
         test_settings = dict(self.test_settings)
         test_settings["correlation"] = self._with("correlation", "against", source)
-        if randomisation.NAME in self.tests:
-            test_settings[randomisation.NAME] = self._with(randomisation.NAME, "rankings", source)
+        for test in RANKING:
+            if test in self.tests:
+                test_settings[test] = self._with(test, "rankings", source)
         return replace(self, test_settings=test_settings)
 
     def _with(self, test: str, key: str, source: str) -> dict[str, Any]:

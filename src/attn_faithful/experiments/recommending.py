@@ -23,6 +23,7 @@ from attn_faithful.records.recommendation import (
 
 REMOVAL, DELETION = "naopc_removal", "naopc"  # the metrics that sources are ranked by
 _EXACT_SET = "smallest_set"  # a source that test flips has where the read-out is affine, and what it finds exact
+GIVEN = "given"  # importance of a file, which nothing tells of an altered text
 RANDOM = ("random_ranking", "random", "uniform")  # controls, which nobody shows
 
 # what a source has to pass; conventions, stated for readers in docs/reading.md
@@ -194,7 +195,9 @@ def _fails(source: RankedSource, candidates: Sequence[RankedSource]) -> tuple[st
         fails.append(STABILITY)
     polarity_is_known = any(each.polarity.n for each in candidates)
     stability_is_known = any(each.stability.n for each in candidates)
-    if (polarity_is_known and not source.polarity.n) or (stability_is_known and not source.stability.n):
+    lacks_polarity = polarity_is_known and not source.polarity.n
+    lacks_stability = stability_is_known and not source.stability.n and source.source != GIVEN
+    if lacks_polarity or lacks_stability:
         fails.append(UNMEASURED)
     return tuple(fails)
 

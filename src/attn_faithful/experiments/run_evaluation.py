@@ -150,8 +150,8 @@ class EvaluationRun:
         path = self.task.source_file
         if path is None:
             return None, []
-        tokens = [items.tokens(place).strings for place in range(len(self.rows))]
-        importance, n_missing = read_importance(path, self.rows.examples, tokens)
+        words = [items.words(place).strings for place in range(len(self.rows))]
+        importance, n_missing = read_importance(path, self.rows.examples, words)
         notes = [f"{n_missing} examples are not in {path}."] if n_missing else []
         return importance, notes
 

@@ -125,9 +125,13 @@ class ShownItems:
 
     def at(self, site: str, place: int) -> ItemTexts:
         """What attention reaches at a site in an example: content tokens, words or sentences."""
-        tokens = self.tokens(place)
         if site == SENTENCE:
-            return self._joined(tokens, place, "sentence_ids", " ")
+            return self._joined(self.tokens(place), place, "sentence_ids", " ")
+        return self.words(place)
+
+    def words(self, place: int) -> ItemTexts:
+        """The words of an example where words are what is tested, else its content tokens."""
+        tokens = self.tokens(place)
         if "word_ids" in self.rows.column_names:
             return self._joined(tokens, place, "word_ids", "")
         return tokens
