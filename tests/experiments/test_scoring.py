@@ -1,11 +1,13 @@
 """Records of stored scores against loops: classes, slots, reasons, and what a score table lacks."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.evaluators.metric_table import metric_table
 from attn_faithful.experiments.scoring import by_prediction, metric_facts, score_records
 
 EXAMPLES, PREDICTED, NAMES = ["a", "b", "c", "d"], [0, 1, 1, 0], ["no", "yes", "maybe"]
@@ -96,3 +98,10 @@ def test_groups_are_the_classes_that_the_model_predicts():
     assert groups["all"].tolist() == list(range(7))
     of_labels = by_prediction(np.array([[0.6, 0.7, 0.1], [0.5, 0.51, 0.9]]), NAMES, multi_label=True)
     assert [of_labels[name].tolist() for name in NAMES] == [[0], [0, 1], [1]]
+
+
+def test_no_two_numbers_of_a_card_or_table_have_one_title():
+    """A card keeps one number a title and data set: a second one would be lost."""
+    titles = Counter(spec.title for spec in metric_table() if spec.shown)
+    del titles["TVD"]  # of a twin and of an adversary, which no one run has both of
+    assert [title for title, n in titles.items() if n > 1] == []

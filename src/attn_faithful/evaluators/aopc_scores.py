@@ -41,31 +41,32 @@ class AopcMetrics:
     asked: MetricSpec
 
     @classmethod
-    def named(cls, suffix: str, how: str) -> AopcMetrics:
+    def named(cls, suffix: str, by: str, how: str) -> AopcMetrics:
         """Those whose names end so.
 
         Args:
             suffix: "" or "_removal".
+            by: what stands behind their titles, such as ", removal".
             how: "deleted from the text", say.
         """
         return cls(
             normalized=MetricSpec(
                 f"naopc{suffix}",
-                "NAOPC",
+                f"NAOPC{by}",
                 f"what the decision's probability loses while the items are {how} along the ranking, between the worst "
                 "order (0) and the best (1) of the same items",
                 direction="higher",
             ),
             width=MetricSpec(
                 f"naopc{suffix}_width",
-                "NAOPC within",
+                f"NAOPC within{by}",
                 "how far apart the values of NAOPC are that exact limits leave possible",
                 direction="lower",
                 shown=False,
             ),
             aopc=MetricSpec(
                 f"aopc{suffix}",
-                "AOPC",
+                f"AOPC{by}",
                 f"what the decision's probability loses while the items are {how} along the ranking, mean over 1 to "
                 "n - 1 items",
                 low=-1.0,
@@ -74,7 +75,7 @@ class AopcMetrics:
             ),
             best=MetricSpec(
                 f"aopc{suffix}_best",
-                "best AOPC",
+                f"best AOPC{by}",
                 "AOPC that no order of the items exceeds, or that of the best order that was found",
                 low=-1.0,
                 unit="probability",
@@ -82,7 +83,7 @@ class AopcMetrics:
             ),
             worst=MetricSpec(
                 f"aopc{suffix}_worst",
-                "worst AOPC",
+                f"worst AOPC{by}",
                 "AOPC that no order of the items falls below, or that of the worst order that was found",
                 low=-1.0,
                 unit="probability",
@@ -90,7 +91,7 @@ class AopcMetrics:
             ),
             asked=MetricSpec(
                 f"naopc{suffix}_tried",
-                "sets asked",
+                f"sets asked{by}",
                 "number of sets of items that the model was asked for to find the limits of AOPC, where they are "
                 "searched",
                 high=math.inf,

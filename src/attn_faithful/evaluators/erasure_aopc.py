@@ -20,7 +20,7 @@ from attn_faithful.functional.reasons import NAN_SCORES, Reasons, first_reasons
 
 Without = Callable[[Tensor], Tensor]  # of `Block.without`
 
-DELETION_AOPC = AopcMetrics.named("", "deleted from the text")
+DELETION_AOPC = AopcMetrics.named("", "", "deleted from the text")
 
 
 def add_aopc(

@@ -174,7 +174,7 @@ DIFFERENCE = MetricSpec(
 )
 
 # of a ranking, between all orders of removals
-REMOVAL_AOPC = AopcMetrics.named("_removal", "removed from the attention")
+REMOVAL_AOPC = AopcMetrics.named("_removal", ", removal", "removed from the attention")
 
 METRICS = (
     FRACTION,
