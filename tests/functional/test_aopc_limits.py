@@ -219,6 +219,9 @@ def test_reasons():
     found = aopc_limits(w, items, z, b, decision)
     assert found.reason == [None, "no content token", "one item", "nan in scores"]
     assert found.best.isnan().tolist() == [False, True, True, True]
+    normalized = normalized_aopc(found.best_found.nan_to_num(0.0), found)
+    assert normalized.reason == found.reason
+    assert normalized.value.isnan().tolist() == normalized.width.isnan().tolist() == [False, True, True, True]
     empty = aopc_limits(w[:1, :0], items[:1, :0], z[:1, :0], b[:1], decision[:1])
     assert empty.reason == ["no content token"]
     assert empty.best.isnan().all()

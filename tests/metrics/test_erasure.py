@@ -105,3 +105,34 @@ def test_errors_are_clear(metric, change, message):
     if len(given["references"]) == 2:  # evaluate refuses columns of other lengths itself
         with pytest.raises(InputError, match=message):
             metric.compute(**given)
+
+
+def test_naopc_of_lists_is_the_definition():
+    generator = np.random.default_rng(0)
+    full, along, best, worst = [], [], [], []
+    for n in (4, 2, 6, 1, 3, 0):
+        p = np.sort(generator.random((3, max(0, n - 1))), axis=0)
+        full.append(float(generator.random()))
+        for rows, row in zip((best, along, worst), p, strict=True):
+            rows.append(row.tolist())
+    shares = [[0.5], [0.5], [0.5], [0.5], [0.5], []]
+    columns = (shares, full, shares)
+    each = erasure_of_lists(*columns, reduction="none", removals=(along, best, worst))
+    for i, n in enumerate((4, 2, 6, 1, 3, 0)):
+        if n < 2:
+            assert math.isnan(each["naopc"][i])
+            assert each["naopc_reason"][i] == ("one item" if n else "no content token")
+            continue
+        aopc, high, low = (np.mean(full[i] - np.array(rows[i])) for rows in (along, best, worst))
+        assert each["naopc"][i] == pytest.approx((aopc - low) / (high - low), abs=1e-10)
+    whole = erasure_of_lists(*columns, removals=(along, best, worst))
+    assert whole["naopc"] == pytest.approx(np.nanmean(each["naopc"]), abs=1e-12)
+    assert (whole["naopc_n"], whole["naopc_reasons"]) == (4, {"one item": 1, "no content token": 1})
+    assert whole["naopc_low"] <= whole["naopc"] <= whole["naopc_high"]
+    assert "naopc" not in erasure_of_lists(*columns)
+    alike = erasure_of_lists(*columns, reduction="none", removals=(along, along, along))
+    assert alike["naopc_reason"][0] == "all orders alike"
+    with pytest.raises(InputError, match="between its limits"):
+        erasure_of_lists(*columns, removals=(best, along, worst))
+    with pytest.raises(InputError, match="removals"):
+        erasure_of_lists(*columns, removals=(along[:2], best, worst))

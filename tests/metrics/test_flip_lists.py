@@ -7,13 +7,26 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.decision_flip import decision_flip_of_lists
+from tests.reference import aopc_limits as slow_aopc
 from tests.reference import certified_core as slow_core
 from tests.reference import erasure as reference
 
 nan, inf = math.nan, math.inf
 FLIPS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal")
-COLUMNS = (*FLIPS, "core_size", "core_share", "core_is_top")
-WHOLE = ("decision_flip", "std", "low", "high", "n", "n_undefined", "reasons", "reason", *COLUMNS[1:], "core_reasons")
+COLUMNS = (*FLIPS, "naopc", "core_size", "core_share", "core_is_top")
+WHOLE = (
+    "decision_flip",
+    "std",
+    "low",
+    "high",
+    "n",
+    "n_undefined",
+    "reasons",
+    "reason",
+    *COLUMNS[1:],
+    "core_reasons",
+    "naopc_reasons",
+)
 ALSO_OF_NEVER = ("single_flip", "core_size", "core_share")
 
 
@@ -48,7 +61,7 @@ def test_equals_the_reference(seed):
     columns = random_lists(seed)
     expected = np.array([reference.decision_flip(*text) for text in zip(*columns, strict=True)])
     each = decision_flip_of_lists(*columns, reduction="none")
-    assert list(each) == [*COLUMNS, "reason", "core_reason"]
+    assert list(each) == [*COLUMNS, "reason", "core_reason", "naopc_reason"]
     for name, values in zip(FLIPS, expected.T, strict=True):
         same(each[name], values)
     never = np.isnan(expected[:, 0])
@@ -70,6 +83,32 @@ def test_equals_the_reference(seed):
     assert (whole["low"], whole["high"]) == pytest.approx((own.low, own.high), abs=1e-10)
     assert whole["low"] < whole["decision_flip"] < whole["high"]
     assert whole["smallest"] < whole["decision_flip"]
+
+
+def test_naopc_equals_all_subsets():
+    importance, attention, token_logits, bias = random_lists(0)
+    each = decision_flip_of_lists(importance, attention, token_logits, bias, reduction="none")
+    judged = 0
+    for i, values in enumerate(importance):
+        if len(bias[i]) > 2:
+            assert math.isnan(each["naopc"][i])
+            assert each["naopc_reason"][i] == "more than two classes"
+            continue
+        p = slow_aopc.kept_probabilities(attention[i], token_logits[i], bias[i], 0)
+        decision = int(p[-1] < 0.5)
+        p = slow_aopc.kept_probabilities(attention[i], token_logits[i], bias[i], decision)
+        order = sorted(range(len(values)), key=lambda t, values=values: -values[t])
+        best, worst = slow_aopc.limits(p)
+        share = (slow_aopc.aopc(p, order) - worst) / (best - worst)
+        assert each["naopc"][i] == pytest.approx(share, abs=1e-3)  # limits are exact to 1e-6, of sparse weights to less
+        assert each["naopc_reason"][i] is None
+        judged += 1
+    assert judged > 5
+    whole = decision_flip_of_lists(importance, attention, token_logits, bias)
+    same(whole["naopc"], np.nanmean(each["naopc"]))
+    assert whole["naopc_reasons"] == {"more than two classes": 40 - judged}
+    alike = decision_flip_of_lists([[1.0, 2.0]], [[0.5, 0.5]], [[[0.0, 1.0]] * 2], [[0.0, 0.0]], reduction="none")
+    assert alike["naopc_reason"] == ["all orders alike"]
 
 
 @pytest.mark.parametrize("seed", range(3))

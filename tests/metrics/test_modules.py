@@ -99,6 +99,14 @@ def example(examples, name):
     return columns, {key: value for key, value in options.items() if key != "reduction"}
 
 
+def of_rows(columns, options, rows):
+    """Columns and options of some examples; an option that is a tuple has lists of them."""
+    cut = {key: column[rows] for key, column in columns.items()}
+    for key, value in options.items():
+        cut[key] = tuple(column[rows] for column in value) if isinstance(value, tuple) else value
+    return cut
+
+
 def test_every_folder_is_a_module_with_its_files():
     assert {path.name for path in hub._MODULES.iterdir() if path.is_dir() and path.name[0] != "_"} == set(NAMES)
     for name in NAMES:
@@ -170,8 +178,8 @@ def test_each_example_is_on_its_own(load, example, name):
     each = compute(**columns, **options)
     n = len(columns["predictions"])
     assert n > 1
-    turned = compute(**{key: column[::-1] for key, column in columns.items()}, **options)
-    alone = [compute(**{key: column[i : i + 1] for key, column in columns.items()}, **options) for i in range(n)]
+    turned = compute(**of_rows(columns, options, slice(None, None, -1)))
+    alone = [compute(**of_rows(columns, options, slice(i, i + 1))) for i in range(n)]
     for key, values in each.items():
         assert len(values) == n
         assert_alike(turned[key][::-1], values)
@@ -181,7 +189,7 @@ def test_each_example_is_on_its_own(load, example, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_example_is_undefined_with_a_reason(load, example, name):
     columns, options = example
-    result = load(name).compute(**{key: [] for key in columns}, **options)
+    result = load(name).compute(**of_rows(columns, options, slice(0)))
     assert math.isnan(next(iter(result.values())))
     assert (result["n"], result["n_undefined"], result["reason"]) == (0, 0, "no defined example")
 

@@ -48,6 +48,12 @@ class AopcLimits:
         order = removal_order(torch.zeros_like(items, dtype=torch.float64), items)
         return cls(nothing, nothing, nothing, nothing, order, order, reason)
 
+    @classmethod
+    def reached(cls, best: Tensor, worst: Tensor, reason: Reasons) -> AopcLimits:
+        """Limits (B,) that orders reach which are not told."""
+        none = torch.zeros(len(best), 0, dtype=torch.long, device=best.device)
+        return cls(best, worst, best, worst, none, none, reason)
+
     def including(self, aopc: Tensor) -> AopcLimits:
         """The same limits, or what one of some orders reaches where that lies outside.
 
@@ -183,4 +189,5 @@ def _share(value: Tensor, low: Tensor, high: Tensor, otherwise: float) -> Tensor
     distance = high - low
     share = (value - low) / torch.where(distance > 0, distance, 1.0)
     share = torch.where(distance > 0, share, otherwise)
-    return torch.where(value.isnan(), math.nan, share.clamp(0, 1))
+    unknown = value.isnan() | distance.isnan()
+    return torch.where(unknown, math.nan, share.clamp(0, 1))

@@ -12,12 +12,16 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_same_length
+from attn_faithful.functional.aopc_limits import aopc_limits
 from attn_faithful.functional.attention_removal import first_flip, prefix_logits, removal_order, removed_mass
 from attn_faithful.functional.certified_core import certified_core, core_is_top
 from attn_faithful.functional.flip_set import smallest_flip_set
+from attn_faithful.functional.naopc import normalized_aopc, order_aopc
 from attn_faithful.functional.ragged import Array, RaggedRows, Rows, numbers
 from attn_faithful.functional.reasons import (
+    ALIKE,
     ATTENTION_PROOF,
+    MORE_CLASSES,
     NAN_ATTENTION,
     NAN_SCORES,
     NEVER,
@@ -30,7 +34,7 @@ from attn_faithful.functional.summaries import summarize
 from attn_faithful.metrics.lists import Nested, check_reduction, lists_of, mean_of, means_of
 
 _CORE = ("core_size", "core_share", "core_is_top")
-_COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal", *_CORE)
+_COLUMNS = ("decision_flip", "mass", "single_flip", "smallest", "ratio", "optimal", "naopc", *_CORE)
 _ALSO_OF_NEVER = ("single_flip", *_CORE)  # defined too where the decision never changes
 
 
@@ -69,10 +73,13 @@ def decision_flip_of_lists(
         ``core_size``, the fewest items whose attention must be believed for the decision to stand, however the rest is
         dealt to the other items (exact for two classes, for more the fewest that were found), ``core_share``, over the
         items, and ``core_is_top``, the share of those texts whose core has an item in which as many items from the top
-        of the ranking are a core; ``core_reasons``, how many texts have none by reason. For "none" lists of these nine,
-        ``reason`` ("no content token", "one item", "nan in attention", "nan in scores", "never flips": the bias keeps
-        the decision; else None) and ``core_reason``, why ``core_is_top`` is NaN ("attention-proof": no item must be
-        believed; or as before).
+        of the ranking are a core; ``core_reasons``, how many texts have none by reason. ``naopc`` says where the loss
+        of the decision's probability along the ranking lies between that of the worst order of the items (0) and of the
+        best (1), see :func:`~attn_faithful.functional.aopc_limits.aopc_limits`; ``naopc_reasons``, how many texts have
+        none by reason. For "none" lists of these ten, ``reason`` ("no content token", "one item", "nan in attention",
+        "nan in scores", "never flips": the bias keeps the decision; else None), ``core_reason``, why ``core_is_top`` is
+        NaN ("attention-proof": no item must be believed; or as before), and ``naopc_reason`` ("more than two classes",
+        "all orders alike"; or as before).
 
     Raises:
         InputError: an unknown reduction, unequal lengths, attention that is no distribution; the example is named.
@@ -87,6 +94,8 @@ def decision_flip_of_lists(
         ...     token_logits=[[[0.0, 1.0], [0.0, 4.0], [1.0, 0.0]], [[0.0, 1.0]]], biases=[[0.0, 0.0], [0.0, 0.0]])
         >>> round(result["decision_flip"], 6), round(result["mass"], 6), round(result["smallest"], 6)
         (0.666667, 0.8, 0.666667)
+        >>> round(result["naopc"], 6)
+        0.724969
         >>> result["n"], result["reasons"]
         (1, {'one item': 1})
     """
@@ -122,14 +131,24 @@ def decision_flip_of_lists(
     reasons = or_else(undefined, never)
     needs_none = first_reasons({ATTENTION_PROOF: values[:, _COLUMNS.index("core_size")] == 0})
     core_reasons = or_else(undefined, needs_none)
+    more = [sum(b > -math.inf for b in bias) > 2 for bias in biases]
+    alike = np.isnan(values[:, _COLUMNS.index("naopc")])
+    naopc_reasons = or_else(undefined, first_reasons({MORE_CLASSES: np.array(more, dtype=bool), ALIKE: alike}))
     if reduction == "none":
-        return {**lists_of(_COLUMNS, values), "reason": reasons, "core_reason": core_reasons}
+        each = {"reason": reasons, "core_reason": core_reasons, "naopc_reason": naopc_reasons}
+        return {**lists_of(_COLUMNS, values), **each}
     reasons_of = dict.fromkeys(_COLUMNS, reasons)
     reasons_of.update(dict.fromkeys(_ALSO_OF_NEVER, undefined))
     reasons_of["core_is_top"] = core_reasons
-    fraction, *others = summarize(values, list(reasons_of.values()))
-    means = means_of(_COLUMNS[1:], others)
-    return {**mean_of("decision_flip", fraction), **means, "core_reasons": others[-1].reasons}
+    reasons_of["naopc"] = naopc_reasons
+    summaries = dict(zip(_COLUMNS, summarize(values, list(reasons_of.values())), strict=True))
+    fraction = summaries.pop("decision_flip")
+    return {
+        **mean_of("decision_flip", fraction),
+        **means_of(summaries.keys(), summaries.values()),
+        "core_reasons": summaries["core_is_top"].reasons,
+        "naopc_reasons": summaries["naopc"].reasons,
+    }
 
 
 @dataclass(frozen=True)
@@ -160,7 +179,7 @@ class _Readout:
 
 
 def _flips(importance: Tensor, attention: Tensor, readout: _Readout) -> tuple[Array, Array]:
-    """The columns (B, 9), and whether the scores of a text are finite."""
+    """The columns (B, 10), and whether the scores of a text are finite."""
     items, token_logits, bias = readout.items, readout.token_logits, readout.bias
     log_weights = attention.log()
     order = removal_order(importance, items)
@@ -181,7 +200,10 @@ def _flips(importance: Tensor, attention: Tensor, readout: _Readout) -> tuple[Ar
     single = (size == 1).double()
     core = certified_core(attention, items, token_logits, bias).size
     is_top = core_is_top(attention, items, token_logits, bias, order, core)
-    columns = (size / n, mass, single, smallest / n, size / smallest, optimal, core, core / n, is_top)
+    limits = aopc_limits(log_weights, items, token_logits, bias, decision)
+    aopc = order_aopc(after, items, decision)
+    naopc = normalized_aopc(aopc, limits.including(aopc[None])).value
+    columns = (size / n, mass, single, smallest / n, size / smallest, optimal, naopc, core, core / n, is_top)
     return torch.stack(columns, 1).numpy(), finite.numpy()
 
 

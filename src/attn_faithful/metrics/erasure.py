@@ -15,11 +15,16 @@ from attn_faithful.functional.erasure import ROUNDING, aopc, comprehensiveness, 
 from attn_faithful.functional.ragged import Array, Mask, RaggedRows, Rows, check_rows_alike, numbers
 from attn_faithful.functional.reasons import NAN_PROBABILITIES, NO_TOKEN, first_reasons
 from attn_faithful.functional.summaries import summarize
+from attn_faithful.metrics.erasure_limits import naopc_of_lists
 from attn_faithful.metrics.lists import check_reduction, mean_of
 
 
 def erasure_of_lists(
-    predictions: Rows, references: Sequence[float], sufficient: Rows, reduction: str = "mean"
+    predictions: Rows,
+    references: Sequence[float],
+    sufficient: Rows,
+    reduction: str = "mean",
+    removals: tuple[Rows, Rows, Rows] | None = None,
 ) -> dict[str, Any]:
     r"""Comprehensiveness and sufficiency, each a mean over bins (AOPC), from lists.
 
@@ -32,6 +37,8 @@ def erasure_of_lists(
         references: B probabilities of the same class for the whole text.
         sufficient: B rows of K probabilities of the same class with only the top tokens of each share.
         reduction: "mean" for the data set, "none" for every example.
+        removals: three lists of B rows of n - 1 probabilities of the same class without the first 1, 2, ... n - 1
+            tokens: along the ranking, along the best order and along the worst; None for no NAOPC.
 
     Returns:
         for "mean" ``comprehensiveness``, its mean over examples (-1 to 1, higher is more faithful), its ``std`` over
@@ -40,7 +47,8 @@ def erasure_of_lists(
         else None); over the same examples ``sufficiency`` (-1 to 1, lower is more faithful), ``sufficiency_std``,
         ``sufficiency_low``, ``sufficiency_high``; and lists of K means, ``comprehensiveness_by_share`` and
         ``sufficiency_by_share`` (empty without a defined example). For "none" lists of ``comprehensiveness``,
-        ``sufficiency`` and ``reason`` ("no content token", "nan in probabilities", else None).
+        ``sufficiency`` and ``reason`` ("no content token", "nan in probabilities", else None). With ``removals`` also
+        what :func:`~attn_faithful.metrics.erasure_limits.naopc_of_lists` gives.
 
     Raises:
         InputError: unequal lengths, rows of other lengths than the first, numbers outside 0 to 1; the example is
@@ -73,11 +81,15 @@ def erasure_of_lists(
     reasons = first_reasons({NO_TOKEN: ~some, NAN_PROBABILITIES: with_nan})
     comprehensive = _curve(comprehensiveness, full, without, defined, shares)
     enough = _curve(sufficiency, full, only, defined, shares)
+    normalized = {}
+    if removals is not None:
+        normalized = naopc_of_lists(removals, first_reasons({NO_TOKEN: ~some}), reduction)
     if reduction == "none":
         return {
             "comprehensiveness": comprehensive[:, 0].tolist(),
             "sufficiency": enough[:, 0].tolist(),
             "reason": reasons,
+            **normalized,
         }
     column_reasons = [reasons] * (shares + 1)
     comprehensive_mean, *comprehensive_by_share = summarize(comprehensive, column_reasons)
@@ -90,6 +102,7 @@ def erasure_of_lists(
         "sufficiency_high": enough_mean.high,
         "comprehensiveness_by_share": [column.mean for column in comprehensive_by_share if column.n],
         "sufficiency_by_share": [column.mean for column in enough_by_share if column.n],
+        **normalized,
     }
 
 

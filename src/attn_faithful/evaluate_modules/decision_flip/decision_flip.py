@@ -7,8 +7,9 @@ from attn_faithful.metrics.decision_flip import decision_flip_of_lists
 
 _DESCRIPTION = """The fraction of attended items that are removed, from the top of an importance ranking down and with
 the rest renormalized, until a classifier's decision changes; its mean over texts. Beside it the fraction of the
-smallest set of all that changes the decision, and the certified core: the fewest items whose attention proves the
-decision, whatever the rest of the attention is. Lower says that the ranking finds what the decision rests on."""
+smallest set of all that changes the decision, NAOPC (the loss of probability along the ranking between that of the
+worst and of the best order) and the certified core: the fewest items whose attention proves the decision, whatever the
+rest of the attention is. Lower says that the ranking finds what the decision rests on."""
 
 _CITATION = """Sofia Serrano and Noah A. Smith. Is Attention Interpretable? ACL 2019 (section 5)"""
 
@@ -21,8 +22,9 @@ Args:
     reduction: "mean" for the data set, "none" for lists with one value an example.
 Returns:
     decision_flip, std, low, high, n, n_undefined, reasons, reason, mass, single_flip, smallest, ratio, optimal,
-    core_size, core_share, core_is_top, core_reasons; with reduction="none" lists of decision_flip, mass, single_flip,
-    smallest, ratio, optimal, core_size, core_share, core_is_top, reason, core_reason."""
+    naopc, core_size, core_share, core_is_top, core_reasons, naopc_reasons; with reduction="none" lists of
+    decision_flip, mass, single_flip, smallest, ratio, optimal, naopc, core_size, core_share, core_is_top, reason,
+    core_reason, naopc_reason."""
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)

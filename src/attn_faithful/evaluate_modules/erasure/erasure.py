@@ -17,10 +17,12 @@ Args:
     references: probability of the same class for the whole text, one number an example.
     sufficient: probabilities of the same class with only the top tokens, one list an example, one number a share.
     reduction: "mean" for the data set, "none" for lists with one value an example.
+    removals: None, or three lists of the same probabilities without the first 1, 2, ... n - 1 tokens, one list an
+        example: along the ranking, the best order and the worst.
 Returns:
     comprehensiveness, std, low, high, n, n_undefined, reasons, reason, sufficiency, sufficiency_std, sufficiency_low,
-    sufficiency_high, comprehensiveness_by_share, sufficiency_by_share; with reduction="none" lists of
-    comprehensiveness, sufficiency, reason."""
+    sufficiency_high, comprehensiveness_by_share, sufficiency_by_share, naopc, naopc_low, naopc_high, naopc_n,
+    naopc_reasons; with reduction="none" lists of comprehensiveness, sufficiency, reason, naopc, naopc_reason."""
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
@@ -35,5 +37,5 @@ class Erasure(_base.Metric):
             sufficient=_base.ROW,
         )
 
-    def _compute(self, predictions, references, sufficient, reduction="mean"):
-        return erasure_of_lists(predictions, references, sufficient, reduction=reduction)
+    def _compute(self, predictions, references, sufficient, reduction="mean", removals=None):
+        return erasure_of_lists(predictions, references, sufficient, reduction=reduction, removals=removals)
