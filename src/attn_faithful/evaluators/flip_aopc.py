@@ -36,8 +36,11 @@ def add_aopc(
         beam: most sets of each size that are kept; 0 where limits that must be searched are left out.
         budget: most sets that the model is asked for, of a text.
     """
-    names = [name for name, draws in orders.items() for _ in draws]
-    all_orders = [order for draws in orders.values() for order in draws]
+    names: list[str] = []
+    all_orders: list[Tensor] = []
+    for name, draws in orders.items():
+        names += [name] * len(draws)
+        all_orders += draws
     removal = case.removal
     if case.block.encoded.multi_label:
         add_undefined(rows, case.block, REMOVAL_AOPC, orders, list(case.reasons))

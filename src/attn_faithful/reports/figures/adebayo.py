@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel
 from attn_faithful.reports.figures.marks import counted
@@ -31,7 +32,8 @@ def _panels_of(cell: Cell, site: str) -> list[Panel]:
     records = cell.group.tests
     ignorant = ignoring(records, site)
     drawn = {mode: list(filter(_is_defined, curves(records, site, mode))) for mode in MODES}
-    lowest = min((_lowest(curve) for of_mode in drawn.values() for curve in of_mode), default=0.0)
+    every_curve = chain.from_iterable(drawn.values())
+    lowest = min(map(_lowest, every_curve), default=0.0)
     panels = []
     for mode, of_mode in drawn.items():
         if not of_mode:
@@ -40,7 +42,7 @@ def _panels_of(cell: Cell, site: str) -> list[Panel]:
             "steps": list(of_mode[0].by_step),
             "lines": [_line(curve, ignorant) for curve in of_mode],
             "lowest": lowest,
-            "note": counted(max(record.n for curve in of_mode for record in curve.by_step.values())),
+            "note": counted(max(map(_texts, of_mode))),
         }
         panels.append(Panel(cell.panel_title(TAU, site, MODES[mode]), data, group=f"{cell.title} {site}"))
     return panels
@@ -50,10 +52,17 @@ def _is_defined(curve: Curve) -> bool:
     return any(record.n for record in curve.by_step.values())
 
 
+def _texts(curve: Curve) -> int:
+    """The most texts that a step has a tau of."""
+    return max(record.n for record in curve.by_step.values())
+
+
 def _lowest(curve: Curve) -> float:
     """The lowest end of an interval, or mean."""
-    ends = [value for record in curve.by_step.values() for value in (record.mean, record.low)]
-    return min(value for value in ends if math.isfinite(value))
+    ends: list[float] = []
+    for record in curve.by_step.values():
+        ends += [record.mean, record.low]
+    return min(filter(math.isfinite, ends))
 
 
 def _line(curve: Curve, ignorant: Sequence[str]) -> Line:
