@@ -31,8 +31,8 @@ def scores(columns, n=N, site="pool"):
     return as_table(rows)
 
 
-def recommended(columns, n=N, seconds=None):
-    (found,) = recommendations(lambda: [scores(columns, n)], [f"e{i}" for i in range(n)], seconds or {})
+def recommended(columns, n=N):
+    (found,) = recommendations(lambda: [scores(columns, n)], [f"e{i}" for i in range(n)])
     return found
 
 
@@ -70,7 +70,7 @@ def test_numbers_of_a_source():
     columns = columns_of(attention=0.9)
     columns["attention", "polarity_violation"] = np.arange(N) < 20
     columns["attention", "flip_optimal"] = np.where(np.arange(N) < 50, np.nan, np.arange(N) % 2)
-    found = recommended(columns, seconds={"attention": 0.25})
+    found = recommended(columns)
     attention = found.sources[0]
     values = columns["attention", "naopc_removal"]
     assert attention.naopc.mean == pytest.approx(values.mean(), abs=1e-12)
@@ -78,7 +78,6 @@ def test_numbers_of_a_source():
     assert attention.polarity.mean == 0.1
     assert attention.polarity.low == pytest.approx(0.0657, abs=1e-3)  # Wilson's interval of 20 in 200
     assert (attention.optimal.mean, attention.optimal.n) == (0.5, 150)
-    assert attention.seconds == 0.0  # the forward gives it
     difference = values - columns["random_ranking", "naopc_removal"]
     assert attention.above_random == pytest.approx(difference.mean(), abs=1e-12)
     assert math.isnan(attention.p_best)
@@ -119,9 +118,8 @@ def test_each_line_by_itself(metric, values, fails):
 def test_a_source_that_lacks_a_number_is_not_recommended():
     columns = columns_of(attention=0.8, untested=0.95)
     del columns["untested", "polarity_violation"]
-    found = recommended(columns, seconds={"untested": 0.5})
+    found = recommended(columns)
     assert (found.sources[0].source, list(found.sources[0].fails)) == ("untested", ["unmeasured"])
-    assert found.sources[0].seconds == 0.5
     assert found.source == "attention"
     del columns["attention", "polarity_violation"]
     assert recommended(columns).source == "untested"
@@ -178,13 +176,13 @@ def test_polarity_by_removal_where_nothing_can_be_deleted():
 
 def test_no_orders_no_recommendation():
     table = scores({("attention", "decision_flip"): np.ones(N)})
-    assert recommendations(lambda: [table], [f"e{i}" for i in range(N)], {}) == []
+    assert recommendations(lambda: [table], [f"e{i}" for i in range(N)]) == []
 
 
 def test_each_site_has_its_own():
     one = scores(columns_of(attention=0.9), site="layer.0")
     two = scores(columns_of(attention=0.4), site="layer.1")
-    found = recommendations(lambda: [one, two], [f"e{i}" for i in range(N)], {})
+    found = recommendations(lambda: [one, two], [f"e{i}" for i in range(N)])
     assert [(each.site, each.source) for each in found] == [("layer.0", "attention"), ("layer.1", None)]
 
 

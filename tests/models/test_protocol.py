@@ -142,7 +142,9 @@ def test_a_subclass_of_a_transformers_model_keeps_its_embeddings():
     assert model.max_tokens is None
     learned = small_model(encoder="transformer", positions="learned", max_positions=9)
     assert learned.max_tokens == 9
-    assert torch.equal(learned(**small_batch((5,))).logits, learned.encode(small_batch((5,))).logits)
+    encoded = learned.encode(small_batch((5,)))
+    # one sums its products in another order than the other, and whether a last bit goes with it is the processor's
+    torch.testing.assert_close(learned(**small_batch((5,))).logits, encoded.logits, atol=1e-6, rtol=0)
 
 
 def test_examples():

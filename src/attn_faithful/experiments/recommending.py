@@ -68,9 +68,7 @@ class _Site:
         return None
 
 
-def recommendations(
-    parts: Callable[[], Parts], examples: Sequence[str], seconds: dict[str, float]
-) -> list[Recommendation]:
+def recommendations(parts: Callable[[], Parts], examples: Sequence[str]) -> list[Recommendation]:
     """What may be shown at each site where orders of items were compared.
 
     Sources are ranked by NAOPC; where two agree in it to two decimals by the share of texts that they flip with the
@@ -82,14 +80,13 @@ def recommendations(
     Args:
         parts: of the table "scores", as often as it is called.
         examples: every example of the split.
-        seconds: a text, of the sources that were timed.
     """
     keys = keys_of(parts())
     found = []
     for name in dict.fromkeys(key.site for key in keys):
         site = _site(name, [key for key in keys if key.site == name], parts, examples)
         if site is not None:
-            found.append(_recommendation(site, seconds))
+            found.append(_recommendation(site))
     return found
 
 
@@ -110,9 +107,9 @@ def _site(name: str, keys: Sequence[Key], parts: Callable[[], Parts], examples: 
     return _Site(name, measure, counted, columns)
 
 
-def _recommendation(site: _Site, seconds: dict[str, float]) -> Recommendation:
+def _recommendation(site: _Site) -> Recommendation:
     random_order = _random_order(site)
-    ranked = [_source(site, name, random_order, seconds) for name in site.sources]
+    ranked = [_source(site, name, random_order) for name in site.sources]
     candidates = [source for source in ranked if source.source not in RANDOM]
     controls = [source for source in ranked if source.source in RANDOM]
     candidates.sort(key=_place)
@@ -134,7 +131,7 @@ def _random_order(site: _Site) -> np.ndarray | None:
     return None
 
 
-def _source(site: _Site, name: str, random_order: np.ndarray | None, seconds: dict[str, float]) -> RankedSource:
+def _source(site: _Site, name: str, random_order: np.ndarray | None) -> RankedSource:
     """What speaks for a source, without the tests."""
     naopc = site.values(name, site.measure)
     above = math.nan
@@ -146,16 +143,8 @@ def _source(site: _Site, name: str, random_order: np.ndarray | None, seconds: di
         optimal=_share(site.values(name, "flip_optimal")),
         polarity=_share(site.values(name, *_POLARITY)),
         stability=_criterion(site.values(name, "stability_tau")),
-        seconds=_seconds(name, seconds),
         above_random=above,
     )
-
-
-def _seconds(name: str, seconds: dict[str, float]) -> float | None:
-    """What a source costs a text beside the forward that predicts, which gives attention; None where unknown."""
-    if name == "attention" and seconds:
-        return 0.0
-    return seconds.get(name)
 
 
 def _place(source: RankedSource) -> tuple[float, ...]:

@@ -193,16 +193,15 @@ class CellRun:
             base.probabilities,
             self.data.texts.label_names,
             self.multi_label,
-            writer.source_seconds,
         )
         with kept_tables(self.folder):
             summary = scores.added_to(summary)
         self.folder.write_table("history", long_history(self.training.histories))
         self.folder.write_summary(summary.as_json())
-        self.folder.write_meta(self.meta(writer.failed).as_json(CELL_KEYS))
+        self.folder.write_meta(self.meta(writer).as_json(CELL_KEYS))
         writer.finish()
 
-    def meta(self, failed: dict[str, str]) -> RunMeta:
+    def meta(self, writer: Writer) -> RunMeta:
         """How the numbers of the cell came about."""
         data = self.data
         return run_meta(
@@ -215,7 +214,8 @@ class CellRun:
             label_names=data.texts.label_names,
             data=data_facts(data.texts, data.rows, data.tokenizer, vector_coverage=data.coverage),
             parameters=sum(p.numel() for p in new_model(data.config).parameters()),
-            failed=failed,
+            failed=writer.failed,
+            source_seconds=writer.source_seconds,
         )
 
 

@@ -111,7 +111,7 @@ class EvaluationRun:
         writer.close()
         if self.processes.main:
             with kept_tables(self.folder):
-                self.folder.write_summary(self.summary(writer).as_json())
+                self.folder.write_summary(self.summary().as_json())
                 self.folder.write_meta(self.meta(writer, notes).as_json(EVALUATION_KEYS))
             writer.finish()
         self.processes.wait("evaluated")
@@ -155,7 +155,7 @@ class EvaluationRun:
         notes = [f"{n_missing} examples are not in {path}."] if n_missing else []
         return importance, notes
 
-    def summary(self, writer: Writer) -> RunSummary:
+    def summary(self) -> RunSummary:
         """The scores that were written, summed up, and how well the model predicts."""
         table = self.folder.read_table("predictions", ["probabilities"])
         column = table.column("probabilities").combine_chunks()
@@ -163,7 +163,7 @@ class EvaluationRun:
         names, multi_label = self.task.texts.label_names, self.task.multi_label
         labels = np.asarray(Gold(self.rows).labels(range(len(self.rows))))
         summary = RunSummary(base=classification_metrics(probabilities, labels, multi_label))
-        scores = StoredScores(self.folder, self.rows.examples, probabilities, names, multi_label, writer.source_seconds)
+        scores = StoredScores(self.folder, self.rows.examples, probabilities, names, multi_label)
         return scores.added_to(summary)
 
     def meta(self, writer: Writer, notes: list[str]) -> RunMeta:
@@ -188,4 +188,5 @@ class EvaluationRun:
             label_names=task.texts.label_names,
             data=replace(data, notes=[*data.notes, *notes]),
             failed=writer.failed,
+            source_seconds=writer.source_seconds,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -45,7 +45,6 @@ class StoredScores:
         probabilities: (n, C).
         label_names: of the classes.
         multi_label: whether an example may have several of them.
-        source_seconds: a text, of the sources that were timed.
     """
 
     folder: RunFolder
@@ -53,7 +52,6 @@ class StoredScores:
     probabilities: np.ndarray
     label_names: Sequence[str]
     multi_label: bool = False
-    source_seconds: Mapping[str, float] = field(default_factory=dict)
 
     def added_to(self, summary: RunSummary) -> RunSummary:
         """The summary of a run with the records, metrics and facts of its tests."""
@@ -70,7 +68,7 @@ class StoredScores:
         """What may be shown as an explanation, one a site; of several labels a text each number is their mean."""
         if not self.folder.has_table("scores"):
             return []
-        return recommendations(self._parts, self.examples, self.source_seconds)
+        return recommendations(self._parts, self.examples)
 
     def records(self) -> list[ScoreRecord]:
         """The records of all tests of one model; those of twins are made elsewhere."""

@@ -129,6 +129,7 @@ class RunMeta:
         precision: stored and measured type of the weights; the backbone's half type and how far it moved a probability.
         source_file: importance that was computed elsewhere.
         failed: example -> why it could not be measured.
+        source_seconds: source of importance -> seconds a text, beside the forward that predicts.
     """
 
     axes: dict[str, str]
@@ -153,6 +154,7 @@ class RunMeta:
     precision: dict[str, str] | None = None
     source_file: str | None = None
     failed: dict[str, str] = field(default_factory=dict)
+    source_seconds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, values: Json) -> RunMeta:
@@ -161,10 +163,12 @@ class RunMeta:
         return cls(**{**known_fields(cls, values), "data": data, "label_names": label_names})
 
     def as_json(self, keys: Sequence[str]) -> dict[str, Any]:
-        """The content of meta.json: those keys that this kind of run has, and "failed" where there is something."""
+        """The content of meta.json: those keys that this kind of run has, and others where there is something."""
         entry = {name: getattr(self, name) for name in keys}
         if "data" in entry:
             entry["data"] = self.data.as_json()
         if self.failed:
             entry["failed"] = self.failed
+        if self.source_seconds:
+            entry["source_seconds"] = self.source_seconds
         return entry

@@ -44,7 +44,6 @@ class RankedSource:
         optimal: share of the texts, of those that it flips, in which no set that flips the decision is smaller.
         polarity: share of the texts in which its first item does not speak for the decision.
         stability: tau-b of its ranking with that of the text with another word of no effect.
-        seconds: a text, beside the forward that predicts; None where that was not measured.
         above_random: mean difference of its NAOPC from that of random orders; NaN for a control.
         p_random, p_best: of paired tests of its NAOPC against random orders and against the first source of the list,
             two-sided (Wilcoxon), corrected for all of them (Holm); NaN where there is none.
@@ -57,7 +56,6 @@ class RankedSource:
     optimal: Criterion
     polarity: Criterion
     stability: Criterion
-    seconds: float | None = None
     above_random: float = math.nan
     p_random: float = math.nan
     p_best: float = math.nan
@@ -71,7 +69,6 @@ class RankedSource:
             optimal=Criterion.from_json(values["optimal"]),
             polarity=Criterion.from_json(values["polarity"]),
             stability=Criterion.from_json(values["stability"]),
-            seconds=values.get("seconds"),
             above_random=number_or_nan(values.get("above_random")),
             p_random=number_or_nan(values.get("p_random")),
             p_best=number_or_nan(values.get("p_best")),

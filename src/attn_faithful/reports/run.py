@@ -54,6 +54,12 @@ class Run:
     # what the run is
 
     @property
+    def source_seconds(self) -> dict[str, float]:
+        """Seconds a text of each source that was timed, beside the forward that predicts, which gives attention."""
+        seconds = self.info.source_seconds
+        return {ATTENTION: 0.0, **seconds} if seconds else {}
+
+    @property
     def path(self) -> Path:
         """Of the folder."""
         return self.folder.path

@@ -21,7 +21,6 @@ def source(name, order, *fails, **changes):
         optimal=Criterion(0.9, 0.88, 0.92, 400),
         polarity=Criterion(0.02, 0.01, 0.03, 500),
         stability=Criterion(0.98, 0.97, 0.99, 500),
-        seconds=0.0004,
         above_random=order - 0.5,
         p_random=1e-9,
         p_best=1e-9,
@@ -35,10 +34,13 @@ ATTENTION = source("attention", 0.53, "order", "polarity", polarity=Criterion(0.
 RANDOM = source("random_ranking", 0.5)
 
 
-def run(*sources, shown=None, seed=0, measure="naopc_removal", n=500):
+SECONDS = {"attention": 0.0, "attention_x_gradient": 0.0004}
+
+
+def run(*sources, shown=None, seed=0, measure="naopc_removal", n=500, seconds=SECONDS):
     found = Recommendation("pool", measure, shown, n, sources, LINES)
     summary = RunSummary(recommendation=[found])
-    return SimpleNamespace(summary=summary, seed=seed, noun=lambda site: "word")
+    return SimpleNamespace(summary=summary, seed=seed, noun=lambda site: "word", source_seconds=seconds)
 
 
 def text(*runs, distinct=500, unfit=False):
@@ -116,8 +118,8 @@ def test_every_reason_has_words(fails, words):
 
 
 def test_what_was_not_measured_is_not_said():
-    bare = replace(PRODUCT, optimal=Criterion(), polarity=Criterion(), stability=Criterion(), seconds=None)
-    said = text(run(bare, RANDOM, shown="attention_x_gradient", measure="naopc"))
+    bare = replace(PRODUCT, optimal=Criterion(), polarity=Criterion(), stability=Criterion())
+    said = text(run(bare, RANDOM, shown="attention_x_gradient", measure="naopc", seconds={}))
     assert said == (
         "What may be shown: attention x gradient. Its order is near the best one in which words are deleted "
         "(NAOPC 0.94, 0.93 to 0.95; random orders 0.50, 500 texts)."
@@ -126,7 +128,7 @@ def test_what_was_not_measured_is_not_said():
 
 def test_table():
     ranked = run(PRODUCT, ATTENTION, RANDOM, shown="attention_x_gradient")
-    table = recommendation_table(ranked.summary.recommendation[0])
+    table = recommendation_table(ranked.summary.recommendation[0], SECONDS)
     assert [row[-1] for row in table.rows] == [
         "yes",
         "no: order too far from the best, first item does not speak for the decision",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attn_faithful.records.recommendation import (
     CHANCE,
@@ -41,7 +41,7 @@ def recommendation_text(runs: Sequence[Run], site: str | None, distinct: int, un
     few = min(distinct, *(each.n for each in known))
     if few < ENOUGH:
         return f"{BEGINNING}: no recommendation, few texts, {few} of at least {ENOUGH}."
-    text = _of_seeds(runs, known) if len(known) > 1 else _of_one(known[0], noun)
+    text = _of_seeds(runs, known) if len(known) > 1 else _of_one(known[0], noun, runs[0].source_seconds)
     if unfit:
         text += " The model itself is not shown to predict: this tells what it does, not that it is right."
     return f"{BEGINNING}: {text}"
@@ -73,17 +73,17 @@ def _name(source: str | None) -> str:
     return "none of these" if source is None else title_of(source)
 
 
-def _of_one(found: Recommendation, noun: str) -> str:
+def _of_one(found: Recommendation, noun: str, seconds: Mapping[str, float]) -> str:
     """The recommendation of one run with its evidence, and what speaks against attention."""
     if found.source is None:
         return " ".join(["none of these.", *_refusals(found, noun)])
-    sentences = [f"{title_of(found.source)}.", _evidence(found, noun)]
+    sentences = [f"{title_of(found.source)}.", _evidence(found, noun, seconds)]
     sentences += _as_good(found)
     sentences += _of_attention(found, noun)
     return " ".join(sentences)
 
 
-def _evidence(found: Recommendation, noun: str) -> str:
+def _evidence(found: Recommendation, noun: str, seconds: Mapping[str, float]) -> str:
     """What speaks for the recommended source."""
     best = _entry(found, found.source)
     way = f"{noun}s are removed from the attention" if found.measure == _BY_REMOVAL else f"{noun}s are deleted"
@@ -96,8 +96,9 @@ def _evidence(found: Recommendation, noun: str) -> str:
         parts.append(
             f"its ranking stays when a {noun} without effect is another (tau {number(best.stability.mean, 2)})"
         )
-    if best.seconds:
-        parts.append(f"it costs {_time(best.seconds)} a text beside the forward pass")
+    cost = seconds.get(best.source)
+    if cost:
+        parts.append(f"it costs {_time(cost)} a text beside the forward pass")
     return f"{'; '.join(parts)}."
 
 

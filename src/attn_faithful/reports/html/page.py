@@ -108,7 +108,7 @@ def _view(run: Run, site: str | None) -> dict[str, Any]:
     """The part above the list of examples, for one site."""
     made, missing = cards(run, site)
     found = recommended(run, site)
-    table = None if found is None else recommendation_table(found)
+    table = None if found is None else recommendation_table(found, run.source_seconds)
     said = answer(run, site)
     # the heading says the beginning
     shown = said.recommendation.removeprefix(f"{BEGINNING}: ")

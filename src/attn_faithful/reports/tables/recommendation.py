@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attn_faithful.records.recommendation import (
     CHANCE,
@@ -61,9 +61,14 @@ _WHY = {
 }
 
 
-def recommendation_table(found: Recommendation) -> Table:
-    """A row a source, the best first; controls last."""
-    rows = [_row(source, found) for source in found.sources]
+def recommendation_table(found: Recommendation, seconds: Mapping[str, float]) -> Table:
+    """A row a source, the best first; controls last.
+
+    Args:
+        found: what was ranked.
+        seconds: a text, of the sources that were timed.
+    """
+    rows = [_row(source, found, seconds.get(source.source)) for source in found.sources]
     return Table(
         title=f"What may be shown: sources ranked {_WAYS.get(found.measure, '')}",
         head=_HEAD,
@@ -71,7 +76,7 @@ def recommendation_table(found: Recommendation) -> Table:
         notes=[_note(found)],
         name="recommendation",
         best={(row, 0) for row, source in enumerate(found.sources) if source.source == found.source},
-        data=(_CSV, [_unrounded(source, found) for source in found.sources]),
+        data=(_CSV, [_unrounded(source, found, seconds.get(source.source)) for source in found.sources]),
     )
 
 
@@ -86,7 +91,7 @@ def recommendation_tables(runs: Sequence[Run], title: str = "") -> list[Table]:
     for run in runs:
         ranked = [found for found in run.summary.recommendation if found.sources]
         for found in ranked:
-            table = recommendation_table(found)
+            table = recommendation_table(found, run.source_seconds)
             names = [title] if title else []
             names += [f"seed {run.seed}"] if len(runs) > 1 else []
             names += [found.site] if len(ranked) > 1 else []
@@ -95,7 +100,7 @@ def recommendation_tables(runs: Sequence[Run], title: str = "") -> list[Table]:
     return tables
 
 
-def _row(source: RankedSource, found: Recommendation) -> list[str]:
+def _row(source: RankedSource, found: Recommendation, seconds: float | None) -> list[str]:
     return [
         title_of(source.source),
         number(source.naopc.mean),
@@ -106,7 +111,7 @@ def _row(source: RankedSource, found: Recommendation) -> list[str]:
         _share(source.optimal.mean, source.optimal.n),
         _share(source.polarity.mean, source.polarity.n),
         number(source.stability.mean),
-        _milliseconds(source.seconds),
+        _milliseconds(seconds),
         _may_be_shown(source, found),
     ]
 
@@ -128,7 +133,7 @@ def _may_be_shown(source: RankedSource, found: Recommendation) -> str:
     return "yes"
 
 
-def _unrounded(source: RankedSource, found: Recommendation) -> list[object]:
+def _unrounded(source: RankedSource, found: Recommendation, seconds: float | None) -> list[object]:
     return [
         found.site,
         source.source,
@@ -142,7 +147,7 @@ def _unrounded(source: RankedSource, found: Recommendation) -> list[object]:
         source.optimal.mean,
         source.polarity.mean,
         source.stability.mean,
-        source.seconds,
+        seconds,
         " ".join(source.fails),
     ]
 
