@@ -128,6 +128,28 @@ def _data(splits_):
     return load_texts(DataSettings("data"), rows=splits_, purpose="evaluate", label_names=["negative", "positive"])
 
 
+@pytest.mark.parametrize("error", [RuntimeError, InputError])
+def test_a_text_that_makes_the_model_raise_is_left_out(model, tmp_path, monkeypatch, error):
+    from attn_faithful.experiments import head_fitting
+
+    def raising(name, request):
+        if (request.batch["input_ids"] == movie).any():
+            raise error("not this word")
+        return attribute(name, request)
+
+    attribute = head_fitting.attribute
+    (movie,) = model[1]("movie", add_special_tokens=False)["input_ids"]
+    monkeypatch.setattr(head_fitting, "attribute", raising)
+    if error is InputError:  # of the settings, and so of every text
+        with pytest.raises(InputError, match="not this word"):
+            evaluate(model, tmp_path)
+        return
+    learned = stored(evaluate(model, tmp_path, fit_texts=30))
+    without = [text for text in training_texts() if "movie" not in text["text"]]
+    assert 0 < learned.texts < 30
+    assert learned.texts <= len({text["text"] for text in without})
+
+
 def test_the_source_is_the_mix_of_heads(model, evaluated):
     weights = np.concatenate(stored(evaluated).weights)
     row = evaluated.tokens.set_index("example").loc["d"]
