@@ -47,7 +47,7 @@ NULL_ATTENTIONS = ("uniform", "random")  # --controls of evaluate
 WIEGREFFE_PINTER = ("uniform", "imposed")  # --wiegreffe-pinter of attefa
 QUERIES = ("auto", "token", "mean", "all")
 UNITS = ("word", "token")
-ENCODERS = ("lstm", "gru", "mlp", "average", "cnn", "transformer", "none")
+ENCODERS = ("lstm", "gru", "orthogonal_lstm", "mlp", "average", "cnn", "transformer", "none")
 ATTENTIONS = ("additive", "dot", "uniform")
 PROJECTIONS = ("softmax", "sparsemax", "sparsegen", "entmax15", "entmax")
 PARALLEL = ("cells", "data")
@@ -108,6 +108,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "encoder",
         "hidden_size",
         "num_layers",
+        "bidirectional",
         "num_heads",
         "kernel_sizes",
         "activation",

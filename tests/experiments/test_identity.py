@@ -20,7 +20,7 @@ from attn_faithful.experiments.evaluation_task import make_task
 from attn_faithful.experiments.inputs import DataInput, ModelInput
 from attn_faithful.experiments.run_evaluation import evaluate_task
 from attn_faithful.experiments.run_stock_twins import stock_attefa
-from attn_faithful.experiments.written_code import value_digest
+from attn_faithful.experiments.written_code import configuration_facts, value_digest
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.models.stock.sparse import use_projection
@@ -229,6 +229,17 @@ def test_own_models_are_named_as_well(tokenizer, tmp_path):
     task = task_of(own(), tokenizer)
     assert evaluate_task(task, tmp_path).path.name == first == name(task.model, tokenizer)
     assert len({first, name(own(projection="sparsemax"), tokenizer), name(own().double(), tokenizer)}) == 3
+
+
+def test_a_setting_that_came_later_names_nothing_at_what_models_were_before():
+    ways = {}
+    for bidirectional in (True, False):
+        config = AttentionClassifierConfig(vocab_size=9, bidirectional=bidirectional)
+        ways[bidirectional] = configuration_facts(config)
+    assert "bidirectional" not in ways[True]
+    assert ways[False] == {**ways[True], "bidirectional": False}
+    others = configuration_facts(BertConfig(bidirectional=True))
+    assert others["bidirectional"] is True, "configurations of others are taken as they are"
 
 
 def test_cells_are_named_by_what_shapes_them_and_not_by_who_is_told(monkeypatch):

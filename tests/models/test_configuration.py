@@ -46,6 +46,7 @@ WRONG = {
         {"attention": "uniform", "query": True},
         "a query has no effect on an affine read-out; set readout to 'tanh'",
     ),
+    "bidirectional": ({"bidirectional": "no"}, "Expected bidirectional to be true or false, but it is 'no'"),
     "readout": ({"readout": "tan"}, r"Unknown readout 'tan'\. Did you mean 'tanh'\?"),
 }
 

@@ -17,7 +17,15 @@ from attn_faithful.models.encoders import ENCODERS
 from tests.checks import BATCHED, EXACT, pad, shortened
 from tests.models.examples import small_batch, small_model
 
-SHORT = ("lstm", "gru", "cnn", "average", "mlp", "none")  # encoders with a way that runs no text again
+SHORT = (
+    "lstm",
+    "gru",
+    "orthogonal_lstm",
+    "cnn",
+    "average",
+    "mlp",
+    "none",
+)  # encoders with a way that runs no text again
 
 
 def awkward_batch(**settings) -> dict[str, Tensor]:
@@ -75,6 +83,10 @@ def test_leave_one_out_equals_each_shortened_text_alone(encoder, attention):
 
 VARIANTS = {
     "two layers": {"encoder": "lstm", "num_layers": 2},
+    "one direction": {"encoder": "lstm", "bidirectional": False},
+    "one direction of gru": {"encoder": "gru", "bidirectional": False, "attention": "dot"},
+    "two layers of one direction": {"encoder": "gru", "num_layers": 2, "bidirectional": False},
+    "two orthogonal layers": {"encoder": "orthogonal_lstm", "num_layers": 2},
     "one kernel": {"encoder": "cnn", "kernel_sizes": (1,)},
     "kernels wider than most texts": {"encoder": "cnn", "kernel_sizes": (3, 9), "attention_size": 3},
     "softmax over four": {"encoder": "lstm", "num_labels": 4},
@@ -125,6 +137,20 @@ def test_nothing_is_run_again(encoder, monkeypatch):
     monkeypatch.setattr(model, "forward", None)
     torch.testing.assert_close(model.without(batch, leave_one_out(batch)), expected, **BATCHED)
     assert [len(e) for e in states] in ([], [7]), "the whole texts are read once at most"
+
+
+@pytest.mark.parametrize("attention", SCORERS)
+@pytest.mark.parametrize("encoder", ["lstm", "gru"])
+def test_one_direction_runs_nothing_again_and_gives_the_same(encoder, attention, monkeypatch):
+    model = copy.deepcopy(small_model(encoder=encoder, attention=attention, bidirectional=False)).double()
+    batch = awkward_batch()
+    expected = one_by_one(model, batch, leave_one_out(batch))
+    steps = []
+    one_pass = recurrent_passes.RecurrentPass
+    monkeypatch.setattr(one_pass, "changed", lambda *a, f=one_pass.changed: steps.append(a) or f(*a))
+    monkeypatch.setattr(model, "forward", None)
+    torch.testing.assert_close(model.without(batch, leave_one_out(batch)), expected, rtol=1e-12, atol=1e-12)
+    assert len(steps) == 1, "no pass reads back"
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -16,6 +16,7 @@ from tests.checks import EXACT
 from tests.models.examples import SMALL, small_batch, small_model
 
 LENGTHS = (7, 3, 1)
+RECURRENT = ("lstm", "gru", "orthogonal_lstm")
 MASK = torch.arange(7) < torch.tensor(LENGTHS)[:, None]
 
 
@@ -67,15 +68,46 @@ def test_two_one_way_networks_equal_a_packed_bidirectional_one(name, layers):
         torch.testing.assert_close(own.grad, weight.grad, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_one_direction_equals_a_packed_network_of_one(name, layers):
+    ours = encoder(name, num_layers=layers, bidirectional=False)
+    theirs = type(ours).cell(6, 8, layers, batch_first=True)
+    with torch.no_grad():
+        for parameter, weight in theirs.named_parameters():
+            stem, layer = parameter.rsplit("_l", 1)
+            weight.copy_(ours.ahead[int(layer)].get_parameter(f"{stem}_l0"))
+    packed = pack_padded_sequence(embedded(), list(LENGTHS), batch_first=True)
+    output, ends = theirs(packed)
+    expected = pad_packed_sequence(output, batch_first=True)[0]
+    states = ours(embedded(), MASK) * MASK[:, :, None]
+    assert ours.width == 8
+    torch.testing.assert_close(states, expected, **EXACT)
+    last = ends[0] if isinstance(ends, tuple) else ends  # (layers, B, N)
+    torch.testing.assert_close(ours.summary(states, MASK), last[-1], **EXACT)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_one_direction_reads_nothing_that_comes_later(name):
+    module = encoder(name, bidirectional=False)
+    everything = torch.ones(3, 7, dtype=torch.bool)
+    other = embedded()
+    other[:, 4:] = embedded(seed=1)[:, 4:]
+    with torch.no_grad():
+        states, changed = module(embedded(), everything), module(other, everything)
+    torch.testing.assert_close(changed[:, :4], states[:, :4], **EXACT)
+    assert not torch.allclose(changed[:, 4], states[:, 4], atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ENCODERS)
 def test_reading_alone_is_claimed_by_those_and_only_those_that_do(name):
     module, inputs = encoder(name), embedded()
     everything = torch.ones(3, 7, dtype=torch.bool)
-    other = torch.cat([inputs[:, :1], inputs[:, 1:].flip(1)], dim=1)  # the first stays, the others trade places
+    other = inputs.flip(1)  # the middle one stays, the others trade places
     with torch.no_grad():
-        first, again = module(inputs, everything)[:, 0], module(other, everything)[:, 0]
-        single = module(inputs[:, :1], everything[:, :1])[:, 0]
-    unmoved = torch.allclose(first, again, atol=1e-6) and torch.allclose(first, single, atol=1e-6)
+        middle, again = module(inputs, everything)[:, 3], module(other, everything)[:, 3]
+        single = module(inputs[:, 3:4], everything[:, :1])[:, 0]
+    unmoved = torch.allclose(middle, again, atol=1e-6) and torch.allclose(middle, single, atol=1e-6)
     assert unmoved == module.reads_alone
 
 
@@ -99,7 +131,7 @@ def test_a_summary_reads_the_text_and_nothing_else(name):
     assert bool((summary[2] == 0).all())
     torch.testing.assert_close(summary[1], alone[0], rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(module.summary(noise, mask), summary, **EXACT)
-    if name not in ("lstm", "gru"):
+    if name not in RECURRENT:
         torch.testing.assert_close(summary[1], states[1, :3].mean(0), **EXACT)
 
 

@@ -53,6 +53,7 @@ STOCK = {
 OWN = {
     "lstm": ["encoder.1", "encoder.0"],
     "gru": ["encoder.1", "encoder.0"],
+    "orthogonal_lstm": ["encoder.1", "encoder.0"],
     "transformer": ["encoder.2", "encoder.1", "encoder.0"],
     "mlp": ["encoder"],
     "average": ["encoder"],

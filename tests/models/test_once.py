@@ -21,7 +21,7 @@ from attn_faithful.models.stock.model import StockModel
 from tests.models.examples import small_model
 from tests.models.stock_families import wrapped
 
-OWN = ("lstm", "gru", "cnn", "transformer", "mlp", "average")
+OWN = ("lstm", "gru", "orthogonal_lstm", "cnn", "transformer", "mlp", "average")
 REPEATED = ((5, 5, 6, 5, 7, 7, 7, 8), (9, 5, 5, 5), (6, 6), (7, 8, 7, 8, 8, 9, 9, 9))
 BAGS = ("leave_one_out", "occlusion", "input_x_gradient", "saliency", "integrated_gradients", "state_leave_one_out")
 

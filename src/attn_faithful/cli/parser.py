@@ -235,7 +235,11 @@ def _model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--data", required=True, help=_DATA)
     _column_flags(group)
     add = group.add_argument
-    add("--encoder", default="lstm", help="lstm, gru, mlp, average, cnn, transformer, none (several: a,b)")
+    add(
+        "--encoder",
+        default="lstm",
+        help="lstm, gru, orthogonal_lstm, mlp, average, cnn, transformer, none (several: a,b)",
+    )
     add("--attention", help="additive, dot, uniform")
     add("--projection", help="softmax, sparsemax, sparsegen, entmax15, entmax")
     add("--epochs", type=int, metavar="N", help="epochs of the base (default: 8)")

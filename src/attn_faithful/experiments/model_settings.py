@@ -13,6 +13,7 @@ from attn_faithful.models.architectures import ARCHITECTURES, FLAT, config_class
 _ELSEWHERE = (
     "model_type",
     "keys_to_ignore_at_inference",
+    "later_settings",
     "vocab_size",
     "pad_token_id",
     "class_weights",

@@ -14,7 +14,7 @@ from attn_faithful.store import RunFolder
 
 OnProgress = Callable[[Cell, str, int, int, dict[str, Any]], None]
 
-_RELATIVE_COST = {"lstm": 10, "gru": 9, "transformer": 6, "cnn": 2}
+_RELATIVE_COST = {"orthogonal_lstm": 11, "lstm": 10, "gru": 9, "transformer": 6, "cnn": 2}
 
 
 def share(cells: Sequence[Cell], rank: int, world: int) -> list[Cell]:

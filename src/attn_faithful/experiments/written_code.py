@@ -85,7 +85,11 @@ def configuration_facts(config: Any) -> Any:
     """A configuration without what changes no number."""
     if not hasattr(config, "to_dict"):
         return repr(config)
-    return without(config.to_dict(), _OF_NO_MATTER)
+    facts = without(config.to_dict(), _OF_NO_MATTER)
+    for name, former in getattr(config, "later_settings", {}).items():
+        if facts.get(name) == former:
+            del facts[name]
+    return facts
 
 
 def without(value: Any, names: Sequence[str]) -> Any:

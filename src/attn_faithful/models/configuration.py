@@ -43,10 +43,12 @@ class AttentionClassifierConfig(PreTrainedConfig):
     Args:
         vocab_size: rows of the embedding.
         embedding_size: its width.
-        encoder: "lstm", "gru", "mlp", "average", "cnn", "transformer" or "none".
+        encoder: "lstm", "gru", "orthogonal_lstm", "mlp", "average", "cnn", "transformer" or "none".
         hidden_size: units a direction for recurrent encoders, the whole width for the others ("none" keeps the
             embedding's).
         num_layers: recurrent or transformer layers.
+        bidirectional: whether "lstm" and "gru" read in both directions, with states of twice `hidden_size`; False: from
+            the first token on alone, with states of `hidden_size`, as "orthogonal_lstm" always does.
         num_heads: transformer heads.
         kernel_sizes: odd widths of the CNN's filters, an equal share of `hidden_size` each.
         activation: "tanh" or "relu", of the encoder "average"; "mlp" is always tanh and "cnn" relu.
@@ -83,12 +85,15 @@ class AttentionClassifierConfig(PreTrainedConfig):
     model_type = "attention_classifier"
     model_class = "attn_faithful.models.pooled.AttentionClassifier"
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states", "sentence_attentions"]
+    # settings that came later, each with what all models were before: run folders of those keep their names
+    later_settings: ClassVar[dict[str, Any]] = {"bidirectional": True}
 
     vocab_size: int = 2
     embedding_size: int = 300
     encoder: str = "lstm"
     hidden_size: int = 128
     num_layers: int = 1
+    bidirectional: bool = True
     num_heads: int = 4
     kernel_sizes: list[int] | tuple[int, ...] = (1, 3, 5, 7)
     activation: str = "tanh"

@@ -32,6 +32,8 @@ def check_configuration(config: Any) -> None:
     _check_rates(config)
     _check_padding(config)
     _check_class_weights(config)
+    if not isinstance(config.bidirectional, bool):
+        raise InputError(f"Expected bidirectional to be true or false, but it is {config.bidirectional!r}; set either.")
     if config.encoder == "cnn":
         _check_kernels(config)
     if config.encoder == "transformer" and config.hidden_size % config.num_heads:

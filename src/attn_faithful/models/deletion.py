@@ -1,7 +1,8 @@
 """Logits of texts without some of their tokens, by the shortest way that the encoder allows.
 
 - Encoders that read each token alone: the states stay, and the scores that are left are projected again.
-- One recurrent layer, one token deleted: only the states behind it change ahead, and those before it back.
+- One recurrent layer, one token deleted: only the states behind it change ahead, and those before it back, if any
+  direction reads back.
 - Convolutions, one token deleted: only the windows that span it change.
 - All else: each shortened text is run as it is, with others that are about as long.
 

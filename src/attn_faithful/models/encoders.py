@@ -6,13 +6,15 @@ An encoder never lets one text's states depend on its batch mates or on padding,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
 from attn_faithful._registry import Registry
+from attn_faithful.models.orthogonal_lstm import OrthogonalLSTM
+from attn_faithful.models.reversal import Turn, reversal, wide
 
 ENCODERS: Registry[type[Encoder]] = Registry("encoder")
 
@@ -23,6 +25,7 @@ class EncoderSettings(Protocol):
     embedding_size: int
     hidden_size: int
     num_layers: int
+    bidirectional: bool
     num_heads: int
     kernel_sizes: Sequence[int]
     activation: str
@@ -108,99 +111,104 @@ class NoEncoder(Encoder):
 
 
 class RecurrentEncoder(Encoder):
-    """Two one-way networks a layer, the second on each text reversed within its own length.
+    """Two one-way networks a layer, the second on each text reversed within its own length; or the first alone.
 
     The same states as a packed bidirectional network, whose backward pass takes time quadratic in the length on a CPU.
+
+    Attributes:
+        ahead: the networks that read from the first token on, one a layer.
+        back: those that read from the last token on; empty for an encoder of one direction, whose states are half as
+            wide.
     """
 
     cell: type[nn.RNNBase]
 
     def __init__(self, config: EncoderSettings) -> None:
         super().__init__()
-        self.width = 2 * config.hidden_size
+        both = self.reads_back(config)
+        self.width = 2 * config.hidden_size if both else config.hidden_size
         sizes = [config.embedding_size] + [self.width] * (config.num_layers - 1)
         self.ahead = self._one_way(sizes, config.hidden_size)
-        self.back = self._one_way(sizes, config.hidden_size)
+        self.back = self._one_way(sizes if both else [], config.hidden_size)
+
+    @staticmethod
+    def reads_back(config: EncoderSettings) -> bool:
+        """Whether texts are read in both directions."""
+        return config.bidirectional
 
     def _one_way(self, sizes: Sequence[int], hidden_size: int) -> nn.ModuleList:
         """A network a layer, of inputs of these sizes."""
         return nn.ModuleList([self.cell(size, hidden_size, batch_first=True) for size in sizes])
 
     @property
+    def ways(self) -> list[nn.ModuleList]:
+        """The networks of each direction, one a layer; the states of the directions stand side by side."""
+        return [self.ahead, self.back] if len(self.back) else [self.ahead]
+
+    @property
     def layers_from_bottom(self) -> list[list[nn.Module]]:
-        return [[ahead, back] for ahead, back in zip(self.ahead, self.back, strict=True)]
+        return [list(layer) for layer in zip(*self.ways, strict=True)]
 
     def forward(self, embedded: Tensor, mask: Tensor) -> Tensor:
         if embedded.device.type != "cpu":
-            return self._both_ways(embedded, mask)
+            return self._read(embedded, mask)
         # on many processors there is no LSTM in bfloat16, whatever autocast says
         with torch.autocast("cpu", enabled=False):
-            return self._both_ways(embedded.to(next(self.parameters()).dtype), mask)
+            return self._read(embedded.to(next(self.parameters()).dtype), mask)
+
+    def _read(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        if len(self.back):
+            return self._both_ways(embedded, mask)
+        states = embedded
+        for ahead in self.ahead:
+            states = ahead(states)[0]  # (B, T, N), which padding behind a text does not reach
+        return states
 
     def _both_ways(self, embedded: Tensor, mask: Tensor) -> Tensor:
         states = embedded
-        turned = _reversal(mask)
+        turned = reversal(mask)
         for ahead, back in zip(self.ahead, self.back, strict=True):
             forwards = ahead(states)[0]  # (B, T, N)
-            backwards = back(_Turn.apply(states, turned))[0]  # (B, T, N), by position in the text reversed
-            backwards = _Turn.apply(backwards, turned)  # by position in the text
+            backwards = back(Turn.apply(states, turned))[0]  # (B, T, N), by position in the text reversed
+            backwards = Turn.apply(backwards, turned)  # by position in the text
             states = torch.cat([forwards, backwards], dim=-1)  # (B, T, 2N)
         return states
 
     def summary(self, states: Tensor, mask: Tensor) -> Tensor:
         last = (mask.sum(1) - 1).clamp(min=0)  # (B,)
-        forwards, backwards = states.chunk(2, dim=-1)
         rows = torch.arange(len(states), device=states.device)
         # each way has read all of the text at its end
-        ends = torch.cat([forwards[rows, last], backwards[:, 0]], dim=-1)  # (B, 2N)
+        if len(self.back):
+            forwards, backwards = states.chunk(2, dim=-1)
+            ends = torch.cat([forwards[rows, last], backwards[:, 0]], dim=-1)  # (B, 2N)
+        else:
+            ends = states[rows, last]  # (B, N)
         return ends * mask.any(1, keepdim=True)
 
 
 @ENCODERS.register("lstm")
 class LSTMEncoder(RecurrentEncoder):
-    """Bidirectional LSTM."""
+    """LSTM, in both directions or one."""
 
     cell = nn.LSTM
 
 
 @ENCODERS.register("gru")
 class GRUEncoder(RecurrentEncoder):
-    """Bidirectional GRU."""
+    """GRU, in both directions or one."""
 
     cell = nn.GRU
 
 
-def _reversal(mask: Tensor) -> Tensor:
-    """Index (B, T) that turns the first ``mask.sum(1)`` positions round and leaves the padding where it is."""
-    lengths = mask.sum(1, keepdim=True)  # (B, 1)
-    positions = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)  # (B, T)
-    return torch.where(positions < lengths, lengths - 1 - positions, positions)
+@ENCODERS.register("orthogonal_lstm")
+class OrthogonalLSTMEncoder(RecurrentEncoder):
+    """LSTM each of whose states is orthogonal to the mean of the earlier ones; one direction whatever is set."""
 
-
-class _Turn(torch.autograd.Function):
-    """Rows of `states` (B, T, N) at the positions (B, T) of a reversal, which is its own inverse: so is its gradient.
-
-    The gradient of an index adds rows up one by one, since it cannot know that none is taken twice.
-    """
-
-    generate_vmap_rule = True
+    cell = OrthogonalLSTM
 
     @staticmethod
-    def forward(states: Tensor, index: Tensor) -> Tensor:
-        return _turned(states, index)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (index,) = ctx.saved_tensors
-        return _turned(gradient, index), None
-
-
-def _turned(states: Tensor, index: Tensor) -> Tensor:
-    return states.gather(1, wide(index, states.shape[-1]))
+    def reads_back(config: EncoderSettings) -> bool:
+        return False
 
 
 @ENCODERS.register("cnn")
@@ -288,11 +296,6 @@ def _sinusoids(positions: Tensor, width: int) -> Tensor:
     angles = positions[:, None] * rates  # (T, half)
     codes = torch.cat([angles.sin(), angles.cos()], dim=1)
     return codes[:, :width]
-
-
-def wide(index: Tensor, width: int) -> Tensor:
-    """An index (B, T) for `gather` along the tokens of (B, T, width)."""
-    return index[:, :, None].expand(-1, -1, width)
 
 
 def compaction(read: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from attn_faithful.models.attention import Attention
 from attn_faithful.models.base import AttentionClassifierOutput, EmbeddingClassifier, looked_up
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.deletion import logits_without
-from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded, wide
+from attn_faithful.models.encoders import ENCODERS, compaction, encode_padded
 from attn_faithful.models.modes import evaluating
 from attn_faithful.models.protocol import (
     AMONG_CANDIDATES,
@@ -25,6 +25,7 @@ from attn_faithful.models.protocol import (
     check_alternatives,
 )
 from attn_faithful.models.readout import TanhReadout, among, attended, check_candidates, for_later
+from attn_faithful.models.reversal import wide
 
 
 class AttentionClassifier(EmbeddingClassifier):

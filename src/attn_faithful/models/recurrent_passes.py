@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn_faithful.models.orthogonal_lstm import OrthogonalLSTM, without_part_along
+
 PERIOD = 8  # columns between two looks at which rows have come back to their text's own states
 ROUNDING = 4  # epsilons within which they have
 
@@ -29,7 +31,7 @@ class RecurrentPass:
         token: Tensor,
         first: Tensor,
     ) -> None:
-        self.cell = LSTMCell(net) if isinstance(net, nn.LSTM) else GRUCell(net)
+        self.cell = CELLS[type(net)](net)
         self.token = token
         self.column = torch.argsort(token, dim=1)  # (B, T), the column that reads each token
         self.size = token.shape[1]
@@ -128,7 +130,7 @@ class Cell:
     weight: Tensor
     bias: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, net: nn.RNNBase) -> None:
         self._buffer = torch.empty(0)
 
     def inputs(self, embedded: Tensor) -> Tensor:
@@ -149,8 +151,8 @@ class Cell:
 class LSTMCell(Cell):
     parts = 2
 
-    def __init__(self, net: nn.LSTM) -> None:
-        super().__init__()
+    def __init__(self, net: nn.RNNBase) -> None:
+        super().__init__(net)
         self.weight = self._laid_out(net.weight_ih_l0)
         self.bias = self._laid_out(net.bias_ih_l0 + net.bias_hh_l0)
         self.hidden = self._laid_out(net.weight_hh_l0).T.contiguous()
@@ -162,18 +164,28 @@ class LSTMCell(Cell):
         return torch.cat([enter, forget, 2 * candidate, leave])
 
     def step(self, inputs: Tensor, text: Tensor, state: list[Tensor]) -> None:
-        hidden, memory = state
+        hidden, memory, *_ = state
         gates = self.gathered(inputs, text).addmm_(hidden, self.hidden).sigmoid_()  # (R, 4n)
         enter, forget, candidate, leave = gates.chunk(4, dim=1)
         memory.mul_(forget).addcmul_(enter, candidate, value=2).sub_(enter)
         torch.mul(memory, 2, out=hidden).sigmoid_().mul_(2).sub_(1).mul_(leave)
 
 
+class OrthogonalLSTMCell(LSTMCell):
+    parts = 3  # the third is the sum of the states, which does not come back: a deleted token's state is missing in it
+
+    def step(self, inputs: Tensor, text: Tensor, state: list[Tensor]) -> None:
+        super().step(inputs, text, state)
+        hidden, _, total = state
+        hidden.copy_(without_part_along(total, hidden))
+        total.add_(hidden)
+
+
 class GRUCell(Cell):
     parts = 1
 
-    def __init__(self, net: nn.GRU) -> None:
-        super().__init__()
+    def __init__(self, net: nn.RNNBase) -> None:
+        super().__init__(net)
         size = net.hidden_size
         self.size = size
         self.weight = net.weight_ih_l0
@@ -193,6 +205,13 @@ class GRUCell(Cell):
         from_hidden = from_hidden[:, both:].add_(self.hidden_bias)
         candidate = from_input[:, both:].addcmul_(reset, from_hidden).tanh_()
         torch.lerp(candidate, hidden, stay, out=hidden)
+
+
+CELLS: dict[type[nn.RNNBase], type[Cell]] = {
+    nn.LSTM: LSTMCell,
+    nn.GRU: GRUCell,
+    OrthogonalLSTM: OrthogonalLSTMCell,
+}
 
 
 def take_tokens(values: Tensor, index: Tensor) -> Tensor:

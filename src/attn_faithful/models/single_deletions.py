@@ -232,21 +232,21 @@ class RecurrentTexts(Texts):
 
     @property
     def halves(self) -> tuple[slice, ...]:
-        size = self.model.encoder.width // 2
-        return slice(0, size), slice(size, 2 * size)
+        ways = len(self.model.encoder.ways)
+        size = self.model.encoder.width // ways
+        return tuple(slice(way * size, (way + 1) * size) for way in range(ways))
 
     def read(self, embedded: Tensor, mask: Tensor) -> Tensor:
-        encoder = self.model.encoder
         size = mask.shape[1]
         columns = torch.arange(size, device=mask.device)
         first = size - self.lengths  # (B,), as texts end together
         # (B, T) each, the token that each column reads
         ahead = (columns + self.lengths[:, None]) % size
         back = (size - 1 - columns).expand_as(mask)
-        self.passes = [
-            RecurrentPass(encoder.ahead[0], embedded, ahead, first),
-            RecurrentPass(encoder.back[0], embedded, back, first),
-        ]
+        self.passes = []
+        # a model of one direction has no way for the second order
+        for networks, order in zip(self.model.encoder.ways, (ahead, back), strict=False):
+            self.passes.append(RecurrentPass(networks[0], embedded, order, first))
         return torch.cat([one.states for one in self.passes], dim=-1)
 
     def changed(self, text: Tensor, place: Tensor) -> list[ChangedStates]:
