@@ -50,6 +50,7 @@ UNITS = ("word", "token")
 ENCODERS = ("lstm", "gru", "orthogonal_lstm", "mlp", "average", "cnn", "transformer", "none")
 ATTENTIONS = ("additive", "dot", "uniform")
 PROJECTIONS = ("softmax", "sparsemax", "sparsegen", "entmax15", "entmax")
+REGULARIZERS = ("diversity", "tying")
 PARALLEL = ("cells", "data")
 DTYPES = ("float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda", "mps")  # and cuda:0, cuda:1 and so on
@@ -128,7 +129,8 @@ KEYS: dict[str, tuple[str, ...]] = {
         "freeze_embeddings",
         "sentence_dropout",
     ),
-    "train": (*_TRAINED, "amsgrad", "max_grad_norm", "select_by", "class_weights", "trackers"),
+    "train": (*_TRAINED, "amsgrad", "max_grad_norm", "select_by", "class_weights", "trackers", "regularizers"),
+    "train.regularizers": REGULARIZERS,
     "twin": _TWIN,
     "evaluation": (
         "tests",

@@ -48,6 +48,7 @@ CASES = [
     (["train", "--data", "./gone/"], ["./gone/"]),
     (["train", *DATA, "--encoder", "mlp,lstn"], ["'lstn'", "'lstm'"]),
     (["train", *DATA, "--set", "train.epoch=3"], ["'train.epoch'", "'epochs'"]),
+    (["train", *DATA, "--set", "train.regularizers.diversty=1"], ["'train.regularizers.diversty'", "'diversity'"]),
     (["train", *DATA, "--vectors", "gone.txt"], ["gone.txt"]),
     (["attefa", *DATA, "--attention", "additiv"], ["'additive'"]),
     (["attefa", *DATA, "--projection", "softmx"], ["'softmax'"]),

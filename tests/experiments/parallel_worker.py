@@ -36,14 +36,18 @@ def rows(n: int) -> Rows:
 def main(folder: Path, batch_size: int, numbers: list[int]) -> None:
     with process_group(parallel="data") as processes:
         for n in numbers:
-            one(processes, folder / str(n), batch_size, n)
+            one(processes, folder / str(n), batch_size, n, {})
+        one(processes, folder / "regularized", batch_size, max(numbers), {"diversity": 2.0, "tying": 0.5})
 
 
-def one(processes: ProcessGroup, folder: Path, batch_size: int, n: int) -> None:
+def one(processes: ProcessGroup, folder: Path, batch_size: int, n: int, regularizers: dict[str, float]) -> None:
     data = rows(n)
     with seeded(0):
-        model = AttentionClassifier(AttentionClassifierConfig(vocab_size=20, embedding_size=8, hidden_size=8))
-    settings = TrainSettings(epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2)
+        size = 16 if regularizers else 8  # tying needs states as wide as the embeddings
+        model = AttentionClassifier(AttentionClassifierConfig(vocab_size=20, embedding_size=size, hidden_size=8))
+    settings = TrainSettings(
+        epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2, regularizers=regularizers
+    )
     task = TrainingTask(data, data, Collator(), settings, 0, folder / "checkpoints")
     history = train_base(model, task)
     outputs = processes.run_over(model, data, Collator())
@@ -51,6 +55,7 @@ def one(processes: ProcessGroup, folder: Path, batch_size: int, n: int) -> None:
         "world": dist.get_world_size() if dist.is_initialized() else 1,
         "backend": dist.get_backend() if dist.is_initialized() else "",
         "loss": history[-1]["loss"],
+        "regularizers": [history[-1][f"regularizer_{name}"] for name in regularizers],
         "weights": torch.cat([p.detach().flatten() for p in model.parameters()]).tolist(),
         "probabilities": outputs.probabilities.tolist(),
         "attention": [weights.tolist() for weights in outputs.attention],

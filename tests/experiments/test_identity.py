@@ -250,6 +250,17 @@ def test_cells_are_named_by_what_shapes_them_and_not_by_who_is_told(monkeypatch)
     assert told[0].folder == cells()[0].folder
 
 
+def test_regularizers_name_a_cell_where_there_are_any():
+    def with_regularizers(given):
+        return cells(train={"epochs": 2, "batch_size": 16, "learning_rate": 1e-2, "regularizers": given})[0]
+
+    assert "regularizers" not in cells()[0].recipe.on_disk()["train"]  # as before there were any
+    assert with_regularizers({}).folder == with_regularizers({"tying": 0}).folder == cells()[0].folder
+    assert len({with_regularizers({"tying": weight}).folder for weight in (0, 0.1, 0.2)}) == 3
+    told = with_regularizers({"tying": 0.1, "diversity": 0}).recipe.on_disk()["train"]
+    assert told["regularizers"] == {"tying": 0.1}
+
+
 def test_cells_of_another_version_of_the_numbers_have_another_name(monkeypatch):
     plain = cells()[0].folder
     monkeypatch.setattr(named, "NUMBERS_VERSION", named.NUMBERS_VERSION + 1)

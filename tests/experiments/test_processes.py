@@ -92,7 +92,7 @@ def test_a_launcher_that_starts_fewer_processes_than_asked_is_an_error(recipe, t
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> dict[int, list[dict]]:
+def trained(tmp_path_factory) -> dict[int | str, list[dict]]:
     """What one process and two report of models trained on so many examples."""
     place = tmp_path_factory.mktemp("trained")
     for world in (1, 2):
@@ -107,7 +107,10 @@ def trained(tmp_path_factory) -> dict[int, list[dict]]:
         else:
             done = launch(*worker)
             assert done.returncode == 0, done.stderr[-2000:]
-    return {n: [json.loads((place / str(w) / str(n) / "report.json").read_text()) for w in (1, 2)] for n in SIZES}
+    reports = {}
+    for name in (*SIZES, "regularized"):
+        reports[name] = [json.loads((place / str(w) / str(name) / "report.json").read_text()) for w in (1, 2)]
+    return reports
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -122,6 +125,15 @@ def test_data_parallel_training_equals_one_process(trained, n):
         assert two["loss"] == pytest.approx(one["loss"], abs=1e-4)
         np.testing.assert_allclose(two["weights"], one["weights"], atol=1e-4)
         np.testing.assert_allclose(two["probabilities"], one["probabilities"], atol=1e-4)
+
+
+def test_regularizers_in_two_processes_equal_one(trained):
+    one, two = trained["regularized"]
+    assert (one["world"], two["world"]) == (1, 2)
+    assert len(one["regularizers"]) == 2
+    assert two["regularizers"] == pytest.approx(one["regularizers"], rel=1e-5)
+    assert two["loss"] == pytest.approx(one["loss"], abs=1e-4)
+    np.testing.assert_allclose(two["weights"], one["weights"], atol=1e-4)
 
 
 def test_the_share_of_each_process_is_disjoint_and_whole():

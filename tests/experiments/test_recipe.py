@@ -362,3 +362,33 @@ def test_what_goes_with_one_value_of_the_grid():
     data[0]["with"] = {"train.epoch": 3}
     with pytest.raises(InputError, match="Did you mean 'epochs'"):
         expand(make_recipe({**RAW, "grid": {"data": data}}, "x"))
+
+
+def test_regularizers():
+    recipe = make_recipe({"train": {"regularizers": {"tying": 1}}}, "mine", {"train.regularizers.diversity": 0.5})
+    assert recipe.train.regularizers == {"tying": 1, "diversity": 0.5}
+    cells = expand(make_recipe({"grid": {"train.regularizers.diversity": [0, 0.5]}}, "mine"))
+    assert [cell.axes["diversity"] for cell in cells] == ["0", "0.5"]
+    assert [cell.recipe.train.active_regularizers for cell in cells] == [{}, {"diversity": 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("regularizers", "message"),
+    [
+        ({"diversty": 1}, "mine: train: Unknown regularizer 'diversty'. Did you mean 'diversity'"),
+        ({"diversity": -1}, "mine: train: Expected the weight of the regularizer 'diversity' as a number from 0"),
+        ({"diversity": "much"}, "mine: train: regularizers: diversity: Input should be a valid number"),
+        ({"diversity": True}, "mine: train: regularizers: diversity: Input should be a valid number"),
+        (["diversity"], "mine: train: regularizers: Input should be a valid dictionary"),
+    ],
+)
+def test_wrong_regularizers(regularizers, message):
+    with pytest.raises(InputError, match=message):
+        make_recipe({"train": {"regularizers": regularizers}}, "mine")
+
+
+def test_hierarchical_models_have_no_regularizers_yet():
+    raw = {"model": {"architecture": "hierarchical"}, "train": {"regularizers": {"diversity": 0}}}
+    make_recipe(raw, "mine")
+    with pytest.raises(InputError, match="'diversity' is not there for the architecture 'hierarchical' yet"):
+        make_recipe(raw, "mine", {"train.regularizers.diversity": 0.5})

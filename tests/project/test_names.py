@@ -21,6 +21,7 @@ from attn_faithful.models.devices import DEVICES
 from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import QUERIES
 from attn_faithful.models.stock.half import DTYPES
+from attn_faithful.training.regularizers.base import REGULARIZERS
 from attn_faithful.training.settings import TrainSettings, TwinSettings
 
 
@@ -40,6 +41,7 @@ def keys(cls):
         (names.ENCODERS, ENCODERS),
         (names.ATTENTIONS, SCORERS),
         (names.PROJECTIONS, PROJECTIONS),
+        (names.REGULARIZERS, REGULARIZERS),
         (names.PARALLEL, launcher.PARALLEL),
         (names.DEVICES, DEVICES),
         (names.DTYPES, DTYPES),

@@ -1,5 +1,7 @@
 """The controls of Wiegreffe and Pinter (2019): uniform and imposed attention."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -31,10 +33,10 @@ def on_filler(ids):
     return (ids >= 14) / (ids >= 14).sum()
 
 
-def run(control, base, folder, seed=0):
-    config = classifier(encoder="lstm").config
+def run(control, base, folder, seed=0, settings=SETTINGS, **config):
+    config = classifier(encoder="lstm", **config).config
     rows = {split: with_imposed_attention(ROWS[split], base[split]) for split in ROWS}
-    task = TrainingTask(rows["train"], rows["validation"], COLLATE, SETTINGS, seed, folder)
+    task = TrainingTask(rows["train"], rows["validation"], COLLATE, settings, seed, folder)
     return control(config, None, task, rows["test"])
 
 
@@ -64,3 +66,15 @@ def test_imposed_reads_only_where_the_base_looked(tmp_path):
     blind = classification_metrics(run(imposed_control, outputs(on_filler), tmp_path / "b"), ROWS["test"]["labels"])
     assert seen["accuracy"] > 0.95
     assert blind["accuracy"] < 0.7
+
+
+def test_regularizers_of_the_base_are_those_of_uniform_alone(tmp_path):
+    base, tied = outputs(on_planted), replace(SETTINGS, regularizers={"tying": 1.0})
+
+    def same_with_and_without(control):
+        sizes = {"embedding_size": 16}  # as wide as the base's states, which those of imposed's MLP are not
+        plain = run(control, base, tmp_path / "plain", **sizes)
+        return np.array_equal(plain, run(control, base, tmp_path / "tied", settings=tied, **sizes))
+
+    assert same_with_and_without(imposed_control)
+    assert not same_with_and_without(uniform_control)

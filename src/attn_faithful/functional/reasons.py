@@ -30,6 +30,7 @@ NO_SECOND_WORD = "no other word to exchange"
 NEVER_MOVED = "twin attention never moved"
 ALIKE = "all orders alike"
 OVER_BUDGET = "too long for the beam's budget"
+NO_DIRECTION = "states or their mean are 0"
 
 # of a whole data set
 NO_EXAMPLE = "no defined example"

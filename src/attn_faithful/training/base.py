@@ -15,6 +15,8 @@ from attn_faithful._checks import InputError
 from attn_faithful.training.callbacks import Patience, ReportProgress
 from attn_faithful.training.metrics import classification_metrics, known_labels
 from attn_faithful.training.numeric_settings import recipe_precision
+from attn_faithful.training.regularized import RegularizedTrainer
+from attn_faithful.training.regularizers.base import REGULARIZERS
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import AttentionTrainer, fit, seeded, task_arguments
 
@@ -49,13 +51,17 @@ def train_base(model: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
         task: its data, and a `TrainSettings`.
 
     Returns:
-        One row an epoch: training loss and the metrics of the selection split.
+        One row an epoch: training loss (with the weighted regularizers), the regularizers by themselves, and the
+        metrics of the selection split, whose loss has no regularizers.
 
     Raises:
-        InputError: unknown labels in training, or a selection that is undefined on these labels.
+        InputError: unknown labels in training, a selection that is undefined on these labels, a regularizer that the
+            model cannot have, or a loss with regularizers that is no longer finite.
     """
     settings = task.settings
     _check_labels(model, task)
+    for name in settings.active_regularizers:
+        REGULARIZERS[name]().check(model)
     metric = f"eval_{settings.select_by}"
     greater = settings.select_by != "loss"
     callbacks: list[TrainerCallback] = []
@@ -64,7 +70,10 @@ def train_base(model: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
     if task.on_progress is not None:
         callbacks.append(ReportProgress(task.on_progress))
     with recipe_precision(), seeded(task.seed):
-        trainer = AttentionTrainer(
+        trainer_class = AttentionTrainer
+        if settings.active_regularizers:
+            trainer_class = RegularizedTrainer
+        trainer = trainer_class(
             model=model,
             eval_dataset=_longest_first(task.selection),
             compute_metrics=_metrics_of(model.config.multi_label),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
+from attn_faithful.names import REGULARIZERS
 
 SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
 OBJECTIVES = ("attefa", "kl", "constrained")
@@ -30,6 +32,8 @@ class TrainSettings:
         mixed_precision: multiply in bfloat16 while training; weights, attention, losses and all that is measured stay
             in float32. Numbers are others than without.
         trackers: names of transformers' reporting integrations, such as "tensorboard".
+        regularizers: name -> weight of a loss that is added in training, such as {"diversity": 0.5}; 0 is as none. See
+            `attn_faithful.training.regularizers`.
     """
 
     epochs: int = 8
@@ -44,8 +48,10 @@ class TrainSettings:
     class_weights: str | list[float] | None = None
     mixed_precision: bool = False
     trackers: list[str] = field(default_factory=list)
+    regularizers: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_regularizers(self.regularizers)
         check_choice("select_by", self.select_by, SELECTIONS)
         check_choice("select_on", self.select_on, ("validation", "test"))
         if isinstance(self.class_weights, str):
@@ -56,6 +62,11 @@ class TrainSettings:
                 raise InputError(f"{name} must be positive, but is {value}.")
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:
             raise InputError(f"max_grad_norm must be positive, but is {self.max_grad_norm}; leave it out for no limit.")
+
+    @property
+    def active_regularizers(self) -> dict[str, float]:
+        """The regularizers with a weight above 0."""
+        return {name: weight for name, weight in self.regularizers.items() if weight > 0}
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,18 @@ class TwinSettings:
         if self.start == "base":
             name = f"{name}-from-base"
         return name
+
+
+def _check_regularizers(regularizers: Mapping[str, float]) -> None:
+    """Raise for an unknown regularizer, or a weight that is no number from 0."""
+    for name, weight in regularizers.items():
+        check_choice("regularizer", name, REGULARIZERS)
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not is_number or not 0 <= weight < math.inf:
+            raise InputError(
+                f"Expected the weight of the regularizer {name!r} as a number from 0, but got {weight!r}; a larger "
+                "weight acts more, 0 not at all."
+            )
 
 
 def check_trackers(names: Sequence[str]) -> None:

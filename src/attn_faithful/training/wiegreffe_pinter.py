@@ -65,7 +65,9 @@ def imposed_control(
     """
     model = _new_control(config, vectors, task.seed, encoder="mlp")
     collate = _collator(task.collate, model, IMPOSED)
-    train_base(model, replace(task, collate=collate))
+    # regularizers are of the base's states, which another encoder has not
+    settings = replace(task.settings, regularizers={})
+    train_base(model, replace(task, collate=collate, settings=settings))
     parts = []
     with torch.no_grad():
         for start in range(0, len(test), _BATCH_SIZE):

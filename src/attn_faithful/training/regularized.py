@@ -1,0 +1,88 @@
+"""Training with regularizers: their weighted losses beside that of the labels."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from attn_faithful._checks import InputError
+from attn_faithful.training.checkpoints import last_checkpoint
+from attn_faithful.training.regularizers.base import REGULARIZERS
+from attn_faithful.training.trainer import AttentionTrainer
+
+_TOTAL = "loss"
+
+
+class RegularizedTrainer(AttentionTrainer):
+    """Trains on ``loss + sum of weight x regularizer``; evaluations have the loss of the labels alone.
+
+    The mean of each regularizer over the steps of an epoch stands in the history as ``regularizer_NAME``, unweighted.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.weights = self.settings.active_regularizers
+        self.regularizers = {name: REGULARIZERS[name]() for name in self.weights}
+        self._begin_epoch()
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        if not model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        output = model(**inputs, output_hidden_states=True)
+        network = self.accelerator.unwrap_model(model)
+        loss = output.loss
+        for name, regularizer in self.regularizers.items():
+            part = regularizer.loss(inputs, output, network)
+            loss = loss + self.weights[name] * part
+            self._sums[name] += part.detach()
+        self._sums[_TOTAL] += loss.detach()
+        self._steps += 1
+        if return_outputs:
+            return loss, output
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As Trainer's, with the regularizers of the epoch beside its loss."""
+        if "loss" in logs:
+            means = self._means()
+            self._check_finite(means)
+            for name in self.regularizers:
+                logs[f"regularizer_{name}"] = means[name]
+            self._begin_epoch()
+        super().log(logs, start_time)
+
+    def _begin_epoch(self) -> None:
+        self._sums: dict[str, Any] = defaultdict(float)
+        self._steps = 0
+
+    def _means(self) -> dict[str, float]:
+        """What was summed up over the steps of an epoch, as means over steps and processes."""
+        means = {}
+        for name, total in self._sums.items():
+            mean: Tensor = self.accelerator.reduce(total / self._steps, "mean")
+            means[name] = float(mean)
+        return means
+
+    def _check_finite(self, means: dict[str, float]) -> None:
+        """Raise where the loss was NaN or infinite; Trainer itself would go on with weights that are NaN."""
+        if math.isfinite(means[_TOTAL]):
+            return
+        found = ", ".join(f"{name} {means[name]:g} (weight {self.weights[name]:g})" for name in self.regularizers)
+        kept = "there is no checkpoint yet"
+        checkpoint = last_checkpoint(Path(self.args.output_dir))
+        if checkpoint is not None:
+            kept = f"the last checkpoint is {checkpoint}"
+        raise InputError(
+            f"The loss of epoch {round(self.state.epoch)} is {means[_TOTAL]:g} with the regularizers {found}; lower "
+            f"their weights or train.learning_rate, or set train.max_grad_norm; {kept}."
+        )

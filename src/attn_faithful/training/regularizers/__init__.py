@@ -1,0 +1,4 @@
+"""Losses that are added in training, one file each; importing the package registers them."""
+
+import attn_faithful.training.regularizers.diversity
+import attn_faithful.training.regularizers.tying  # noqa: F401

@@ -1,0 +1,66 @@
+"""What every regularizer has: a check of the model, and a loss of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn_faithful._checks import InputError
+from attn_faithful._registry import Registry
+
+REGULARIZERS: Registry[type[Regularizer]] = Registry("regularizer")
+
+
+class Regularizer:
+    """A loss that is added, times a weight, to that of the labels.
+
+    Attributes:
+        name: that it is registered by.
+    """
+
+    name: str
+
+    def check(self, model: Any) -> None:
+        """Raise where the model cannot have it, before training."""
+        if tuple(model.sites) != ("pool",):
+            raise InputError(
+                f"The regularizer {self.name!r} is there for flat attention classifiers alone, but the model attends "
+                f"at {', '.join(model.sites)}; leave it out of train.regularizers."
+            )
+
+    def loss(self, batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
+        """The loss of a batch, a scalar.
+
+        Args:
+            batch: the forward's inputs.
+            output: of the forward in training, with its hidden states.
+            model: that ran.
+        """
+        raise TypeError("a regularizer defines loss")
+
+
+def content_of(batch: Mapping[str, Tensor], model: Any) -> Tensor:
+    """Which tokens of a batch are content, (B, T) bool."""
+    _, content = model.masks(batch["input_ids"], batch.get("attention_mask"), batch.get("special_tokens_mask"))
+    return content
+
+
+def mean_of_texts(values: Tensor, flags: Mapping[str, Tensor]) -> Tensor:
+    """The sum of the texts' values over their number, as the loss of the labels; undefined texts add nothing.
+
+    The number is that of all texts, so that the mean of the parts that several processes have of a batch is that of the
+    batch. What is not finite for no known reason stays.
+
+    Args:
+        values: (B,).
+        flags: reason -> (B,) bool, the texts that are undefined for it.
+
+    Example:
+        >>> float(mean_of_texts(torch.tensor([1.0, torch.nan]), {"n<2": torch.tensor([False, True])}))
+        0.5
+    """
+    undefined = torch.stack(list(flags.values())).any(0)  # (B,)
+    return torch.where(undefined, 0.0, values).sum() / len(values)
