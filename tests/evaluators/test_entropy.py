@@ -13,6 +13,7 @@ from attn_faithful.evaluators.base import EVALUATORS
 from attn_faithful.evaluators.entropy import EntropySettings, run
 from attn_faithful.evaluators.null_controls import CONTROLS, controlled
 from tests.evaluators.blocks import random_block, values
+from tests.reference import conicity as reference
 
 METRICS = ("importance_entropy", "importance_support", "importance_gini")
 SETTINGS = EntropySettings(of=["first"])
@@ -123,3 +124,27 @@ def test_zero_attention_is_counted():
     found, reasons = values(run(block, EntropySettings(of=[])), "zero_attention")
     assert (found["e0"], found["e1"]) == (0.5, 0)
     assert reasons["e2"] == "no content token"
+
+
+def test_conicity_of_the_states():
+    block = random_block((6, 1, 0, 3, 4, 2))
+    states = torch.randn(6, 7, 5, generator=torch.Generator().manual_seed(1))
+    states[3, :3] = 0  # as behind a ReLU
+    states[4, 0] = nan
+    found = run(replace(block, encoded=replace(block.encoded, states=states)), EntropySettings(of=[]))
+    column, reasons = values(found, "conicity")
+    for row, example in ((0, "e0"), (5, "e5")):
+        kept = states[row][block.encoded.content[row]].double().numpy()
+        assert column[example] == pytest.approx(reference.conicity(kept), abs=1e-10)
+    assert [math.isnan(value) for value in column.values()] == [False, True, True, True, True, False]
+    zero = "states or their mean are 0"
+    assert list(reasons.values()) == [None, "n<2", "no content token", zero, "nan in states", None]
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_conicity_is_not_measured_again_under_a_control_nor_without_states(name):
+    block = random_block((6, 4))
+    assert "conicity" not in run(block, EntropySettings(of=[])).scores["metric"]
+    with_states = replace(block, encoded=replace(block.encoded, states=torch.ones(2, 7, 5)))
+    assert "conicity" in run(with_states, EntropySettings(of=[])).scores["metric"]
+    assert "conicity" not in run(controlled(with_states, name), EntropySettings(of=[])).scores["metric"]

@@ -11,13 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from transformers import AutoTokenizer
 
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, SourceSettings, attribute
 from attn_faithful.cli import main
+from attn_faithful.models.pooled import AttentionClassifier
 from attn_faithful.store import find_runs
 from tests.experiments.tiny import DEFAULT_TESTS, cells, run
+from tests.reference import conicity as reference
 
 TABLES = ("predictions", "tokens", "scores", "variants")
 WATCHED = (("attention_correlation", "attention~leave_one_out"), ("attention_permutation", "attention"))
@@ -260,6 +263,30 @@ def test_the_recipe_of_jain_and_wallace_in_its_smoke_form(tmp_path, capsys):
     shown = capsys.readouterr().out
     for word in ("Mock-1 lstm additive, correlation", "Mock-1 cnn dot, adversarial", "flip distance"):
         assert word in shown
+
+
+def test_conicity_of_every_text_equals_a_loop(whole, model, texts):
+    """Whatever stands beside a text in its block; the model itself gives the states."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    network = AttentionClassifier.from_pretrained(model).eval()
+    scores = whole.read_table("scores").to_pandas()
+    found = scores[(scores.metric == "conicity") & (scores.source == "attention")].set_index("example")
+    assert set(scores[scores.metric == "conicity"].source) == {"attention"}
+    compared = 0
+    for text in texts:
+        row = found.loc[text["id"]]
+        ids = tokenizer(text["text"])["input_ids"]
+        expected = None
+        if ids:
+            output = network(torch.tensor([ids]), output_hidden_states=True)
+            expected = reference.conicity(output.hidden_states[0].detach().double().numpy())
+        if expected is None:
+            assert math.isnan(row.value)
+            assert row.reason == ("n<2" if ids else "no content token")
+        else:
+            assert row.value == pytest.approx(expected, abs=1e-6)  # float32 states
+            compared += 1
+    assert compared > 30
 
 
 def test_the_recipe_of_serrano_and_smith_in_its_smoke_form(tmp_path, capsys):

@@ -134,6 +134,9 @@ def test_what_an_output_holds():
     output = model(**batch, labels=torch.tensor([0, 1, 1, 0]), output_hidden_states=True)
     assert output.hidden_states.shape == (4, 7, 16)
     assert bool((output.hidden_states[~batch["attention_mask"].bool()] == 0).all())
+    torch.testing.assert_close(
+        model.eval().encode(batch).states, model(**batch, output_hidden_states=True).hidden_states
+    )
     assert output.attentions.shape == (4, 7)
     assert output.loss.dim() == 0
     plain = model(**batch)

@@ -3,6 +3,7 @@
 import copy
 import doctest
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,9 +92,10 @@ def test_a_word_has_the_sum_of_its_tokens_c25():
     gradient = torch.tensor([[0.05, 0.3, -0.2, 0.1, 0.15]], dtype=torch.float64)
     word_ids = torch.tensor([[0, 1, 1, 1, 2]])
     encoded = made(attention, attention > 0, attention[:, 0] > 0)
-    words = in_words(encoded, word_ids)
+    words = in_words(replace(encoded, states=torch.ones(1, 5, 2)), word_ids)
     torch.testing.assert_close(words.attention, torch.tensor([[[0.1, 0.65, 0.25]]]))
     assert words.items == "word"
+    assert words.states is None  # which are of tokens
     assert words.members.tolist() == word_ids.tolist()
 
     of_words = by_item(Request(None, {}, words), gradient)

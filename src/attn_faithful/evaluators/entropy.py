@@ -11,7 +11,8 @@ from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.concentration import distribution, gini, normalized_entropy, support_size
-from attn_faithful.functional.reasons import or_else
+from attn_faithful.functional.conicity import conicity
+from attn_faithful.functional.reasons import NAN_STATES, first_reasons, or_else
 
 ENTROPY = MetricSpec(
     "importance_entropy",
@@ -41,6 +42,13 @@ HIDDEN = MetricSpec(
     "normalized entropy of what a state depends on, averaged over the states (with "
     "the source hidden_gradient, which tells it): 1 where each depends on all tokens alike",
 )
+CONICITY = MetricSpec(
+    "conicity",
+    "conicity",
+    "mean alignment of the states that attention weighs to their mean (of flat models of our own): near 1 they all "
+    "point the same way, and it matters little which is attended to",
+    direction="lower",
+)
 
 
 @dataclass(frozen=True)
@@ -64,14 +72,19 @@ def run(block: Block, settings: EntropySettings) -> ScoreRows:
 
     Args:
         block: examples at a site; the slots of an example are one set of items. Under a control only what stands in
-            attention's place is measured, as the sources do not depend on it.
+            attention's place is measured, as the sources and the states do not depend on it.
         settings: see `EntropySettings`.
     """
     rows = ScoreRows()
     _add(rows, block, block.attention, block.encoded.over_items)
-    if not block.is_control:
-        for name in settings.of:
-            _add(rows, block, name, block.sources[name])
+    if block.is_control:
+        return rows
+    for name in settings.of:
+        _add(rows, block, name, block.sources[name])
+    states = block.encoded.states
+    if states is not None:
+        value, flags = conicity(states.detach().double(), block.encoded.content)
+        rows.add(block, {CONICITY: value}, first_reasons(flags), otherwise=NAN_STATES)
     return rows
 
 
@@ -97,7 +110,7 @@ EVALUATORS.register("entropy")(
     Evaluator(
         "entropy",
         "Meister et al. 2021, section 4",
-        metrics=(ENTROPY, SUPPORT, GINI, ZERO, HIDDEN),
+        metrics=(ENTROPY, SUPPORT, GINI, ZERO, HIDDEN, CONICITY),
         run=run,
         settings=EntropySettings,
         sources=_sources,

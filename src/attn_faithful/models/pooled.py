@@ -254,6 +254,7 @@ class AttentionClassifier(EmbeddingClassifier):
             multi_label=self.config.multi_label,
             log_weights=self.attention.log_weights(scores, content),
             tail=self._tail(states, query, candidates) if affine is None else None,
+            states=states,
         )
 
     def _decoding(

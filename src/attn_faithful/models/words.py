@@ -78,6 +78,7 @@ def in_words(encoded: Encoded, word_ids: Tensor) -> Encoded:
         pooled=pooled,
         members=members,
         tail=None if encoded.tail is None else _WordTail(encoded.tail, items, share),
+        states=None,
     )
 
 
