@@ -45,6 +45,17 @@ def other(**changes):
     return found
 
 
+def test_regularizers_tell_runs_apart_whatever_else_does():
+    trainings = [
+        {"epochs": 3},
+        {"epochs": 4, "regularizers": {"tying": 0.1}},
+        {"epochs": 5, "regularizers": {"tying": 0.1, "diversity": 1.0}},
+    ]
+    told = told_apart([other(recipe={"train": train}) for train in trainings])
+    assert [axes["tying"] for axes in told] == ["-", "0.1", "0.1"]
+    assert [axes["diversity"] for axes in told] == ["-", "-", "1.0"]
+
+
 def test_seeds_alone_make_no_difference():
     assert told_apart([META, other()]) == [META["axes"]] * 2
     recipe = {

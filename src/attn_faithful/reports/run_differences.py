@@ -19,6 +19,7 @@ _FREE = (
     "evaluation.settings.",
     "recipe.evaluation.settings.",
     "recipe.model.",
+    "recipe.train.regularizers.",
 )
 _NO_DIFFERENCE = ("seed", "seeds", "twin_seeds", "trackers", "name", "claim", "expected", "grid", "smoke", "data")
 _FILES = ("path", "source_file")  # of a file its name counts: where it lies is no difference
