@@ -155,7 +155,8 @@ class _MetricTable:
         notes = [f"Mean over texts{unit}{over}; 95%: bootstrap interval{of_interval}."]
         if self.controls:
             notes.append(
-                "In brackets: the same with such attention in the model's place, and its n where it is another."
+                "In brackets: the same with such attention in the model's place, or such a ranking, and its n where it "
+                "is another."
             )
         if marked:
             notes.append(

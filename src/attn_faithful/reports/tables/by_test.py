@@ -124,7 +124,8 @@ def _how_to_read(controls: Sequence[str]) -> str:
     beside = ""
     if controls:
         named = ", ".join(controls)
-        beside = f"{named}: the same with such attention in the model's place, and its n where it is another; "
+        such = "such attention in the model's place, or such a ranking"
+        beside = f"{named}: the same with {such}, and its n where it is another; "
     return (
         f"±: standard deviation over texts; []: 95% bootstrap interval of the mean; {beside}faithful: which "
         "direction speaks for faithful attention, of numbers that are about the model's attention."
