@@ -16,6 +16,8 @@ from attn_faithful.data.tokenizer import train_tokenizer
 WORDS = ("good", "bad", "film", "plot", "dull", "not", "a", "the", "superb", "awful")
 READ = ("tolist", "item", "numpy", "__bool__", "__int__", "__float__", "__index__", "nonzero")
 DRAWN = {"permutation": ("numpy", "nonzero")}  # read off the permutations, which are drawn on the CPU
+# a beam has as many steps as the longest text has items, and one whose sets are all known asks nothing
+NO_BEAM = {"erasure": {"beam": 0}}
 
 
 class OnHost(torch.Tensor):
@@ -51,10 +53,24 @@ def said(n):
 
 @pytest.mark.parametrize("test", ["correlation", "erasure", "entropy", "permutation"])
 def test_a_device_is_read_as_often_for_many_texts_as_for_few(reads, tmp_path, test):
+    few, many = reads_of(reads, tmp_path, test, NO_BEAM)
+    drawn = DRAWN.get(test, ())
+    assert _counted(few, drawn) == _counted(many, drawn)
+
+
+def test_a_beam_reads_a_device_by_its_steps(reads, tmp_path):
+    few, many = reads_of(reads, tmp_path, "erasure", {})
+    # a step in each direction whose sets are all known asks nothing: with more texts there are fewer of these
+    assert sum(many.values()) <= sum(few.values()) + 10 * len(WORDS)
+
+
+def reads_of(reads, tmp_path, test, test_settings):
+    """What an evaluation of few texts and one of many read off the device."""
     tokenizer = train_tokenizer([" ".join(WORDS)])
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
     )
+    torch.manual_seed(0)
     model = af.wrap(BertForSequenceClassification(config))
     counts = []
     for n in (3, 3, 9):  # the first of a process reads more
@@ -65,11 +81,10 @@ def test_a_device_is_read_as_often_for_many_texts_as_for_few(reads, tmp_path, te
             said(n),
             [test],
             output=tmp_path / f"{len(counts)}",
-            settings={"controls": []},
+            settings={"controls": [], "test_settings": test_settings},
         )
         counts.append(dict(reads))
-    few, many = (_counted(each, DRAWN.get(test, ())) for each in counts[1:])
-    assert few == many
+    return counts[1:]
 
 
 def _counted(reads, drawn):

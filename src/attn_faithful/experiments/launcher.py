@@ -58,7 +58,8 @@ def process_group(world: int | None = None, parallel: str = "cells") -> Iterator
     if started == 1:
         yield SINGLE_PROCESS
     elif parallel == "data":
-        yield _together(rank, started)
+        with _together(rank, started) as processes:
+            yield processes
     else:
         with _apart(rank, started) as processes:
             yield processes
@@ -86,20 +87,27 @@ def _started() -> tuple[int, int]:
     return rank, world
 
 
-def _together(rank: int, world: int) -> ProcessGroup:
-    """One process group for all the work, as Trainer makes it."""
+@contextmanager
+def _together(rank: int, world: int) -> Iterator[ProcessGroup]:
+    """One process group for all the work, as Trainer makes it.
+
+    It ends with the work: threads of a group that still lives when the interpreter ends abort the process now and then.
+    After an error it is left as it is, since the others may never come to the meeting.
+    """
     import torch
     import torch.distributed as dist
     from accelerate import PartialState
 
-    PartialState(cpu=not torch.cuda.is_available())
+    state = PartialState(cpu=not torch.cuda.is_available())
 
     def gather(value: Any) -> list[Any]:
         values: list[Any] = [None] * world
         dist.all_gather_object(values, value)
         return values
 
-    return ProcessGroup(rank, world, lambda name: dist.barrier(), gather)
+    yield ProcessGroup(rank, world, lambda name: dist.barrier(), gather)
+    dist.barrier()
+    state.destroy_process_group()
 
 
 @contextmanager
