@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn_faithful._checks import InputError
 from attn_faithful._registry import Registry
 from attn_faithful._seeds import seed_for
 from attn_faithful.evaluators.rereading import Rereading
@@ -130,6 +131,12 @@ class Block:
 def sources_of(settings: Any) -> list[str]:
     """The sources that the rankings of a test's settings need; attention is there already."""
     return [name for name in settings.rankings if name != "attention"]
+
+
+def check_rankings(rankings: Sequence[str]) -> None:
+    """Raise unless rankings are named, each once."""
+    if not rankings or len(set(rankings)) != len(rankings):
+        raise InputError(f"rankings must name different sources of importance, but is {rankings}.")
 
 
 def no_sources(settings: Any) -> list[str]:

@@ -12,9 +12,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attn_faithful._checks import InputError
 from attn_faithful.evaluators.aopc_scores import add_undefined, check_beam
-from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.base import (
+    EVALUATORS,
+    RANKED,
+    Block,
+    Evaluator,
+    LabelTest,
+    MetricSpec,
+    check_rankings,
+    sources_of,
+)
 from attn_faithful.evaluators.erasure_aopc import DELETION_AOPC, add_aopc
 from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, is_defined, nan_where
 from attn_faithful.functional.erasure import (
@@ -70,8 +78,7 @@ class ErasureSettings:
     beam_budget: int = BEAM_BUDGET
 
     def __post_init__(self) -> None:
-        if not self.rankings or len(set(self.rankings)) != len(self.rankings):
-            raise InputError(f"rankings must name different sources of importance, but is {self.rankings}.")
+        check_rankings(self.rankings)
         erasure_counts(torch.zeros(1), self.shares)  # refuses bad shares
         check_beam(self.beam, self.beam_budget)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec, check_rankings, sources_of
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, rationale_share, select_top, token_f1
@@ -57,8 +57,7 @@ class PlausibilitySettings:
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.rankings or len(set(self.rankings)) != len(self.rankings):
-            raise InputError(f"rankings must name different sources of importance, but is {self.rankings}.")
+        check_rankings(self.rankings)
         if self.share is not None:
             erasure_counts(torch.zeros(1), (self.share,))  # refuses a bad share
         if not 0.5 <= self.threshold <= 1:

@@ -12,9 +12,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn_faithful._checks import InputError
 from attn_faithful.evaluators.attention_removal import Removal
-from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, LabelTest, MetricSpec, sources_of
+from attn_faithful.evaluators.base import (
+    EVALUATORS,
+    RANKED,
+    Block,
+    Evaluator,
+    LabelTest,
+    MetricSpec,
+    check_rankings,
+    sources_of,
+)
 from attn_faithful.evaluators.score_rows import ScoreRows, nan_where
 from attn_faithful.functional.polarity import first_support, polarity_violation
 from attn_faithful.functional.reasons import (
@@ -56,8 +64,7 @@ class PolaritySettings:
     rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
 
     def __post_init__(self) -> None:
-        if not self.rankings or len(set(self.rankings)) != len(self.rankings):
-            raise InputError(f"rankings must name different sources of importance, but is {self.rankings}.")
+        check_rankings(self.rankings)
 
 
 def run(block: Block, settings: PolaritySettings) -> ScoreRows:

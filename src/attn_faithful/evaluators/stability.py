@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attn_faithful._checks import InputError
-from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, MetricSpec, sources_of
+from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, MetricSpec, check_rankings, sources_of
 from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows
 from attn_faithful.functional.block_correlations import block_tau
 from attn_faithful.functional.block_ranks import BlockRanks, Items
@@ -62,8 +61,7 @@ class StabilitySettings:
     rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
 
     def __post_init__(self) -> None:
-        if not self.rankings or len(set(self.rankings)) != len(self.rankings):
-            raise InputError(f"rankings must name different sources of importance, but is {self.rankings}.")
+        check_rankings(self.rankings)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from attn_faithful.experiments.collecting import Key, Parts, ScoreColumns, keys_
 from attn_faithful.functional.summaries import holm, paired, summarize, wilson
 from attn_faithful.records.recommendation import (
     CHANCE,
+    CONTROLS,
     ORDER,
     POLARITY,
     STABILITY,
@@ -24,7 +25,6 @@ from attn_faithful.records.recommendation import (
 REMOVAL, DELETION = "naopc_removal", "naopc"  # the metrics that sources are ranked by
 _EXACT_SET = "smallest_set"  # a source that test flips has where the read-out is affine, and what it finds exact
 GIVEN = "given"  # importance of a file, which nothing tells of an altered text
-RANDOM = ("random_ranking", "random", "uniform")  # controls, which nobody shows
 
 # what a source has to pass; conventions, stated for readers in docs/reading.md
 ORDER_LINE = 0.75  # NAOPC
@@ -110,8 +110,8 @@ def _site(name: str, keys: Sequence[Key], parts: Callable[[], Parts], examples: 
 def _recommendation(site: _Site) -> Recommendation:
     random_order = _random_order(site)
     ranked = [_source(site, name, random_order) for name in site.sources]
-    candidates = [source for source in ranked if source.source not in RANDOM]
-    controls = [source for source in ranked if source.source in RANDOM]
+    candidates = [source for source in ranked if not source.is_control]
+    controls = [source for source in ranked if source.is_control]
     candidates.sort(key=_place)
     candidates = _tested(site, candidates, random_order)
     shown = None
@@ -124,7 +124,7 @@ def _recommendation(site: _Site) -> Recommendation:
 
 def _random_order(site: _Site) -> np.ndarray | None:
     """NAOPC of random orders (n,); None where none were drawn."""
-    for name in RANDOM:
+    for name in CONTROLS:
         values = site.values(name, site.measure)
         if values is not None:
             return values
@@ -135,7 +135,7 @@ def _source(site: _Site, name: str, random_order: np.ndarray | None) -> RankedSo
     """What speaks for a source, without the tests."""
     naopc = site.values(name, site.measure)
     above = math.nan
-    if random_order is not None and name not in RANDOM:
+    if random_order is not None and name not in CONTROLS:
         above = _mean(naopc - random_order)
     return RankedSource(
         source=name,

@@ -12,6 +12,8 @@ from attn_faithful.records.json_values import Json, known_fields, number_or_nan
 # what a source can fail by
 ORDER, CHANCE, POLARITY, STABILITY, UNMEASURED = "order", "chance", "polarity", "stability", "unmeasured"
 
+CONTROLS = ("random_ranking", "random", "uniform")  # sources that nobody shows, random orders first
+
 
 @dataclass(frozen=True)
 class Criterion:
@@ -60,6 +62,11 @@ class RankedSource:
     p_random: float = math.nan
     p_best: float = math.nan
     fails: Sequence[str] = ()
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is ranked for comparison alone."""
+        return self.source in CONTROLS
 
     @classmethod
     def from_json(cls, values: Json) -> RankedSource:

@@ -51,7 +51,6 @@ _WAYS = {
     "naopc_removal": "by removal from the attention",
     "naopc": "by deletion from the text",
 }
-_CONTROLS = ("random", "random_ranking", "uniform")
 _WHY = {
     ORDER: "order too far from the best",
     CHANCE: "no better than random",
@@ -126,7 +125,7 @@ def _milliseconds(seconds: float | None) -> str:
 
 def _may_be_shown(source: RankedSource, found: Recommendation) -> str:
     """Yes, or why not; a dash of controls and of few texts."""
-    if source.source in _CONTROLS or found.n < found.lines.get("texts", 0):
+    if source.is_control or found.n < found.lines.get("texts", 0):
         return "-"
     if source.fails:
         return "no: " + ", ".join(_WHY[reason] for reason in source.fails)
