@@ -11,12 +11,11 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful._registry import Registry
-from attn_faithful.functional.divergences import multilabel_tvd, tvd
 from attn_faithful.functional.rollout import HEADS
 from attn_faithful.models.adapted import adapted
 from attn_faithful.models.distinct_deletions import alike
 from attn_faithful.models.label_view import label_view, no_and_yes
-from attn_faithful.models.protocol import Batch, Encoded, probabilities
+from attn_faithful.models.protocol import Batch, Encoded, precise, probabilities
 
 REDUCTIONS = ("xxex", "l1", "l2", "sum")
 ATTENTION_PATHS = ("auto", "detached", "attached")
@@ -259,22 +258,9 @@ def outcome(logits: Tensor, target: Tensor, of: str, multi_label: bool) -> Tenso
     return chosen - others.logsumexp(-1)
 
 
-def precise(values: Tensor) -> Tensor:
-    """In float64 where the device has it."""
-    return values if values.device.type == "mps" else values.double()
-
-
 def norms(values: Tensor, order: int = 2) -> Tensor:
     """Norms of vectors (..., N), in float64."""
     return torch.linalg.vector_norm(values, ord=order, dim=-1, dtype=torch.float64)
-
-
-def prediction_change(encoded: Encoded, logits: Tensor) -> Tensor:
-    """TVD (B, K) of the predictions of other logits (B, K, C) from the model's; of several labels their mean."""
-    distance = multilabel_tvd if encoded.multi_label else tvd
-    before = probabilities(precise(encoded.logits[:, None]), encoded.multi_label)
-    after = probabilities(precise(logits), encoded.multi_label)
-    return distance(before, after, validate_args=False)
 
 
 def by_item(request: Request, values: Tensor, norm: int = 1) -> Tensor:

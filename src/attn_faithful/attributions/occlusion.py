@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request, prediction_change
+from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request
 from attn_faithful.attributions.embedded_text import analysing, embedded_text
 from attn_faithful.attributions.parts import Part, forward_parts
+from attn_faithful.models.protocol import prediction_change
 
 KEPT = 2**22  # flags of kept tokens, of texts that are run together
 

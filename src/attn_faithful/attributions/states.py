@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
-from attn_faithful.attributions.base import SOURCES, Attribution, Request, norms, prediction_change
+from attn_faithful.attributions.base import SOURCES, Attribution, Request, norms
 from attn_faithful.attributions.embedded_text import analysing, text_at
 from attn_faithful.attributions.hidden import hidden_gradient_importance
 from attn_faithful.functional.concentration import normalized_entropy
 from attn_faithful.models.adapted import class_name, forward_arguments
 from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.protocol import prediction_change
 
 
 @SOURCES.register("state_saliency")

@@ -17,7 +17,6 @@ from attn_faithful.evaluators.base import EVALUATORS, RANKED, Block, Evaluator, 
 from attn_faithful.evaluators.score_rows import ScoreColumn, ScoreRows
 from attn_faithful.functional.block_correlations import block_tau
 from attn_faithful.functional.block_ranks import BlockRanks, Items
-from attn_faithful.functional.divergences import multilabel_tvd, tvd
 from attn_faithful.functional.rankings import TIE_TOLERANCE
 from attn_faithful.functional.reasons import (
     CANNOT_DELETE,
@@ -29,7 +28,7 @@ from attn_faithful.functional.reasons import (
     first_reasons,
     or_else,
 )
-from attn_faithful.models.protocol import probabilities
+from attn_faithful.models.protocol import prediction_change
 
 TAU = MetricSpec(
     "stability_tau",
@@ -101,7 +100,7 @@ def run(block: Block, settings: StabilitySettings) -> ScoreRows:
     reading = rereading.read(batch, keys, names)
     undefined = _undefined(block.encoded.content, exchange.is_exchanged.any(1))
     is_defined = torch.tensor([reason is None for reason in undefined])
-    change = _changes(block, reading.encoded.logits[:, None])[:, 0].cpu()
+    change = prediction_change(block.encoded, reading.encoded.logits[:, None])[:, 0].cpu()
     change = torch.where(is_defined, change, torch.nan)
     others = block.encoded.content & ~exchange.is_exchanged  # (B, T)
     items = Items.of(others.cpu().numpy())
@@ -179,19 +178,10 @@ def _effects(block: Block) -> Tensor:
     parts = []
     for places in position.split(_ASKED):
         deleted = (position == places[:, None])[None] & content[:, None]  # (B, K, T)
-        parts.append(_changes(block, block.without(~deleted)))
+        parts.append(prediction_change(block.encoded, block.without(~deleted)))
     if not parts:
         return torch.zeros(content.shape, dtype=torch.float64)
     return torch.cat(parts, dim=1)
-
-
-def _changes(block: Block, logits: Tensor) -> Tensor:
-    """TVD (B, K) of the predictions of other logits (B, K, C) from the model's; of several labels their mean."""
-    encoded = block.encoded
-    distance = multilabel_tvd if encoded.multi_label else tvd
-    before = probabilities(encoded.logits.double()[:, None], encoded.multi_label).to(logits.device)
-    after = probabilities(logits.double(), encoded.multi_label)
-    return distance(before.expand_as(after), after, validate_args=False)
 
 
 def _undefined(content: Tensor, found: Tensor) -> Reasons:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError, check_shape
+from attn_faithful.functional.divergences import multilabel_tvd, tvd
 from attn_faithful.functional.tail import Tail, TailUnknownError, check_steps
 
 Batch = Mapping[str, Tensor]
@@ -266,3 +267,16 @@ def probabilities(logits: Tensor, multi_label: bool = False) -> Tensor:
     if multi_label:
         return logits.sigmoid()
     return logits.softmax(-1)
+
+
+def precise(values: Tensor) -> Tensor:
+    """In float64 where the device has it."""
+    return values if values.device.type == "mps" else values.double()
+
+
+def prediction_change(encoded: Encoded, logits: Tensor) -> Tensor:
+    """TVD (B, K) of the predictions of other logits (B, K, C) from the model's; of several labels their mean."""
+    distance = multilabel_tvd if encoded.multi_label else tvd
+    before = probabilities(precise(encoded.logits[:, None]), encoded.multi_label)
+    after = probabilities(precise(logits), encoded.multi_label)
+    return distance(before, after, validate_args=False)
