@@ -141,6 +141,21 @@ def test_conicity_of_the_states():
     assert list(reasons.values()) == [None, "n<2", "no content token", zero, "nan in states", None]
 
 
+def test_conicity_of_several_slots_is_their_mean():
+    block = random_block((6, 5))
+    states = torch.randn(2, 7, 5, generator=torch.Generator().manual_seed(1))
+    allowed = torch.zeros(2, 2, 7, dtype=torch.bool)
+    allowed[0, 0, :4], allowed[0, 1, 4:6] = True, True
+    allowed[1, 1, :5] = True  # the other slot is empty
+    content = block.encoded.content.clone()
+    content[0, 0] = False  # a special token, whose state does not count
+    encoded = replace(block.encoded, states=states, allowed=allowed, content=content, affine=None)
+    column, _ = values(run(replace(block, encoded=encoded), EntropySettings(of=[])), "conicity")
+    for row, example in enumerate(("e0", "e1")):
+        slots = [states[row][kept & content[row]].double().numpy() for kept in allowed[row]]
+        assert column[example] == pytest.approx(reference.mean_conicity(slots), abs=1e-10)
+
+
 @pytest.mark.parametrize("name", CONTROLS)
 def test_conicity_is_not_measured_again_under_a_control_nor_without_states(name):
     block = random_block((6, 4))

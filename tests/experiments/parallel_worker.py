@@ -12,12 +12,13 @@ from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.experiments.launcher import process_group
 from attn_faithful.experiments.processes import ProcessGroup
-from attn_faithful.models.configuration import AttentionClassifierConfig
-from attn_faithful.models.pooled import AttentionClassifier
+from attn_faithful.models.architectures import FLAT, HIERARCHICAL, config_class, new_model
 from attn_faithful.training.base import train_base
 from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
+
+REGULARIZERS = {"diversity": 2.0, "tying": 0.5}
 
 
 def rows(n: int) -> Rows:
@@ -29,6 +30,7 @@ def rows(n: int) -> Rows:
             "input_ids": [generator.integers(2, 20, length) for length in lengths],
             "length": lengths.tolist(),
             "labels": generator.integers(0, 2, n).tolist(),
+            "sentence_ids": [np.arange(length) // 3 for length in lengths],
         }
     )
 
@@ -37,20 +39,32 @@ def main(folder: Path, batch_size: int, numbers: list[int]) -> None:
     with process_group(parallel="data") as processes:
         for n in numbers:
             one(processes, folder / str(n), batch_size, n, {})
-        one(processes, folder / "regularized", batch_size, max(numbers), {"diversity": 2.0, "tying": 0.5})
+        one(processes, folder / "regularized", batch_size, max(numbers), REGULARIZERS)
+        one(processes, folder / "hierarchical", batch_size, max(numbers), REGULARIZERS, HIERARCHICAL)
 
 
-def one(processes: ProcessGroup, folder: Path, batch_size: int, n: int, regularizers: dict[str, float]) -> None:
+def one(
+    processes: ProcessGroup,
+    folder: Path,
+    batch_size: int,
+    n: int,
+    regularizers: dict[str, float],
+    architecture: str = FLAT,
+) -> None:
     data = rows(n)
     with seeded(0):
         size = 16 if regularizers else 8  # tying needs states as wide as the embeddings
-        model = AttentionClassifier(AttentionClassifierConfig(vocab_size=20, embedding_size=size, hidden_size=8))
+        sizes = {"vocab_size": 20, "embedding_size": size, "hidden_size": 8}
+        model = new_model(config_class(architecture)(**sizes))
     settings = TrainSettings(
         epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2, regularizers=regularizers
     )
-    task = TrainingTask(data, data, Collator(), settings, 0, folder / "checkpoints")
+    collate = Collator()
+    if architecture == HIERARCHICAL:
+        collate = Collator(columns=("sentence_ids",))
+    task = TrainingTask(data, data, collate, settings, 0, folder / "checkpoints")
     history = train_base(model, task)
-    outputs = processes.run_over(model, data, Collator())
+    outputs = processes.run_over(model, data, collate)
     report = {
         "world": dist.get_world_size() if dist.is_initialized() else 1,
         "backend": dist.get_backend() if dist.is_initialized() else "",

@@ -15,6 +15,7 @@ from attn_faithful.cli import main
 from attn_faithful.store import find_runs
 from tests.experiments.tiny import cells, run
 from tests.models.test_han import documents, small_han
+from tests.reference import conicity as reference
 
 SETTINGS = {"architecture": "hierarchical", "encoder": "gru", "embedding_size": 8, "hidden_size": 4}
 TEXTS = [
@@ -88,6 +89,34 @@ def test_every_test_says_something_at_both_sites(evaluated):
     assert undefined.n["sentence"] == undefined.n["word"] == 3
     ways = set(table[table.metric == "decision_flip"].source)
     assert {"smallest_set", "greedy_set"} <= ways  # exact over sentences, a bound over words
+
+
+def test_conicity_of_words_and_of_sentences_equals_a_loop(trained, evaluated):
+    """Of the words the mean over the sentences of two or more; the model itself gives the states."""
+    model, tokenizer = af.load(trained / "model")
+    table = evaluated.folder.read_table("scores").to_pandas()
+    found = table[table.metric == "conicity"].set_index(["example", "site"])
+    assert len(found) == 2 * len(TEXTS)
+    for text in TEXTS:
+        if not text["text"]:
+            assert set(found.loc[text["id"]].reason) == {"no content token"}
+            continue
+        batch = {name: torch.tensor([ids]) for name, ids in tokenizer(text["text"]).items()}
+        output = model(**batch, output_hidden_states=True)
+        of_sentence = batch["sentence_ids"][0]
+        words = [output.hidden_states[0][of_sentence == s].detach().numpy() for s in of_sentence.unique()]
+        expected = {
+            "word": reference.mean_conicity(words),
+            "sentence": reference.conicity(output.sentence_states[0].detach().numpy()),
+        }
+        for site, value in expected.items():
+            row = found.loc[text["id"], site]
+            if value is None:
+                assert math.isnan(row.value)
+                assert row.reason == "n<2"
+            else:
+                assert row.value == pytest.approx(value, abs=1e-6)  # float32 states
+    assert found.value.notna().sum() == 6
 
 
 def test_loaded_models_agree_bit_for_bit(trained):

@@ -108,7 +108,7 @@ def trained(tmp_path_factory) -> dict[int | str, list[dict]]:
             done = launch(*worker)
             assert done.returncode == 0, done.stderr[-2000:]
     reports = {}
-    for name in (*SIZES, "regularized"):
+    for name in (*SIZES, "regularized", "hierarchical"):
         reports[name] = [json.loads((place / str(w) / str(name) / "report.json").read_text()) for w in (1, 2)]
     return reports
 
@@ -127,8 +127,9 @@ def test_data_parallel_training_equals_one_process(trained, n):
         np.testing.assert_allclose(two["probabilities"], one["probabilities"], atol=1e-4)
 
 
-def test_regularizers_in_two_processes_equal_one(trained):
-    one, two = trained["regularized"]
+@pytest.mark.parametrize("name", ["regularized", "hierarchical"])
+def test_regularizers_in_two_processes_equal_one(trained, name):
+    one, two = trained[name]
     assert (one["world"], two["world"]) == (1, 2)
     assert len(one["regularizers"]) == 2
     assert two["regularizers"] == pytest.approx(one["regularizers"], rel=1e-5)

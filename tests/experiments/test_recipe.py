@@ -387,8 +387,6 @@ def test_wrong_regularizers(regularizers, message):
         make_recipe({"train": {"regularizers": regularizers}}, "mine")
 
 
-def test_hierarchical_models_have_no_regularizers_yet():
-    raw = {"model": {"architecture": "hierarchical"}, "train": {"regularizers": {"diversity": 0}}}
-    make_recipe(raw, "mine")
-    with pytest.raises(InputError, match="'diversity' is not there for the architecture 'hierarchical' yet"):
-        make_recipe(raw, "mine", {"train.regularizers.diversity": 0.5})
+def test_hierarchical_models_have_regularizers():
+    raw = {"model": {"architecture": "hierarchical"}, "train": {"regularizers": {"diversity": 0.5}}}
+    assert make_recipe(raw, "mine").train.active_regularizers == {"diversity": 0.5}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional.conicity import conicity
+from attn_faithful.functional.conicity import conicity, mean_conicity
 from attn_faithful.functional.reasons import first_reasons
 from attn_faithful.functional.tying import tying_distance
 from tests.reference import conicity as reference
@@ -135,9 +135,69 @@ def test_nan_states_are_nan_without_a_reason():
         assert first_reasons(flags)[4] is None
 
 
+def in_slots(seed=0):
+    """States (5, 7, 4) in slots (5, 3, 7): none, one state each, some, one of 0 alone beside another, all in one."""
+    generator = torch.Generator().manual_seed(seed)
+    states = torch.randn(5, 7, 4, generator=generator, dtype=torch.float64)
+    slots = torch.zeros(5, 3, 7, dtype=torch.bool)
+    slots[1, [0, 2], [3, 0]] = True
+    slots[2, 0, [0, 4]] = True  # a slot's states need not stand beside one another
+    slots[2, 1, 6] = True
+    slots[2, 2, [1, 2, 3]] = True
+    slots[3, 1, :3] = True
+    slots[3, 2, 3:5] = True
+    states[3, 3:5] = 0
+    slots[4, 1] = True
+    return states, slots
+
+
+def test_mean_conicity_against_the_loop():
+    states, slots = in_slots()
+    values, flags = mean_conicity(states, slots)
+    expected = []
+    for text, of_text in zip(states, slots, strict=True):
+        expected.append(reference.mean_conicity([text[kept].numpy() for kept in of_text]))
+    agree(values, expected)
+    assert first_reasons(flags) == ["no content token", "n<2", None, None, None]
+    one, _ = conicity(states[4:], torch.ones(1, 7, dtype=torch.bool))
+    assert float(values[4]) == float(one)
+
+
+def test_mean_conicity_without_a_direction():
+    states, slots = in_slots(1)
+    states[2, [0, 4]], states[2, 1:4] = 0, 0
+    states.requires_grad_()
+    values, flags = mean_conicity(states, slots)
+    assert first_reasons(flags)[2] == "states or their mean are 0"
+    values.nan_to_num().sum().backward()
+    assert values.isnan().tolist() == [True, True, True, False, False]
+    assert states.grad.isfinite().all()
+    assert not states.grad[:3].any()
+
+
+def test_gradients_of_mean_conicity():
+    states, slots = in_slots(2)
+    states.requires_grad_()
+    assert torch.autograd.gradcheck(lambda h: mean_conicity(h, slots)[0][[2, 4]], states)
+
+
+def test_nan_outside_the_slots_does_not_count_and_inside_gives_nan():
+    states, slots = in_slots(3)
+    before, _ = mean_conicity(states, slots)
+    states[2, 5] = torch.nan
+    torch.testing.assert_close(mean_conicity(states, slots)[0], before, equal_nan=True, rtol=0, atol=0)
+    states[2, 2] = torch.nan
+    values, flags = mean_conicity(states, slots)
+    assert values.isnan().tolist() == [True, True, True, False, False]
+    assert first_reasons(flags)[2] is None
+
+
 @pytest.mark.parametrize(
     "call",
     [
+        lambda h, e, c: mean_conicity(h, c),
+        lambda h, e, c: mean_conicity(h, c[:, None].long()),
+        lambda h, e, c: mean_conicity(h[0], c[:, None]),
         lambda h, e, c: conicity(h[0], c),
         lambda h, e, c: conicity(h, c.long()),
         lambda h, e, c: conicity(h, c[:, 1:]),

@@ -17,6 +17,15 @@ def conicity(states):
     return total / len(directed)
 
 
+def mean_conicity(slots):
+    """Mean of the conicity over the attentions of a text, each with the states (n, N) that it weighs."""
+    values = [conicity(states) for states in slots]
+    values = [value for value in values if value is not None]
+    if not values:
+        return None
+    return sum(values) / len(values)
+
+
 def tying_distance(states, embedded):
     """``mean_t ||h_t - e_t||^2`` (Tutek and Snajder 2020, section 3)."""
     if not len(states):

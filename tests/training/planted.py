@@ -6,10 +6,14 @@ import torch
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.configuration import AttentionClassifierConfig
+from attn_faithful.models.han import HANClassifier
+from attn_faithful.models.han_configuration import HANConfig
 from attn_faithful.models.inference import Outputs
 from attn_faithful.models.pooled import AttentionClassifier
 
 COLLATE = Collator()
+IN_SENTENCES = Collator(columns=("sentence_ids",))
+WITH_QUERY = Collator(columns=("query_input_ids",))
 WITH_BASE = Collator(columns=("base_attention", "base_probabilities"))
 
 
@@ -35,14 +39,37 @@ def with_labels(rows, labels):
     return rows.with_columns(labels=labels)
 
 
+def in_sentences(rows, longest=3):
+    """The texts as documents: sentences of one token, two and so on up to the longest, and again."""
+    ids = [np.repeat(np.arange(length), 1 + np.arange(length) % longest)[:length] for length in rows["length"]]
+    return rows.with_columns(sentence_ids=[of_text.tolist() for of_text in ids])
+
+
+def with_query(rows, seed=0):
+    """The texts with a second one of one word to three."""
+    generator = np.random.default_rng(seed)
+    queries = [generator.integers(2, 20, size=generator.integers(1, 4)).tolist() for _ in range(len(rows))]
+    return rows.with_columns(query_input_ids=queries)
+
+
 def classifier(seed=0, **settings):
     """A model with 8 hidden units and seeded weights."""
     config = AttentionClassifierConfig(
         **{"vocab_size": 20, "embedding_size": 8, "hidden_size": 8, "encoder": "mlp", **settings}
     )
+    return _seeded(AttentionClassifier, config, seed)
+
+
+def hierarchical(seed=0, **settings):
+    """A hierarchical model whose words have states as wide as their embeddings, with seeded weights."""
+    config = HANConfig(**{"vocab_size": 20, "embedding_size": 8, "hidden_size": 4, "encoder": "gru", **settings})
+    return _seeded(HANClassifier, config, seed)
+
+
+def _seeded(model_class, config, seed):
     state = torch.get_rng_state()
     torch.manual_seed(seed)
-    model = AttentionClassifier(config)
+    model = model_class(config)
     torch.set_rng_state(state)
     return model
 

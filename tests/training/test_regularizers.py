@@ -11,33 +11,51 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional.conicity import conicity
-from attn_faithful.models.han import HANClassifier
-from attn_faithful.models.han_configuration import HANConfig
-from attn_faithful.names import REGULARIZERS as NAMES
+from attn_faithful.functional.conicity import conicity, mean_conicity
 from attn_faithful.training.base import train_base
 from attn_faithful.training.regularizers.base import REGULARIZERS
 from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import LengthGroups
 from tests.reference import conicity as reference
-from tests.training.planted import COLLATE, Stopped, classifier, same, stop_at, texts, weights
+from tests.training.planted import (
+    COLLATE,
+    IN_SENTENCES,
+    WITH_QUERY,
+    Stopped,
+    classifier,
+    hierarchical,
+    in_sentences,
+    same,
+    stop_at,
+    texts,
+    weights,
+    with_query,
+)
 
 TRAIN, VALIDATION = texts(48), texts(24, seed=1)
+DOCUMENTS = in_sentences(TRAIN)
 BOTH = {"diversity": 0.5, "tying": 0.1}
 SETTINGS = TrainSettings(epochs=4, batch_size=16, learning_rate=1e-2, regularizers=BOTH)
 
 
-def train(model, folder, settings=SETTINGS, on_progress=None, rows=TRAIN):
-    return train_base(model, TrainingTask(rows, VALIDATION, COLLATE, settings, 3, folder / "checkpoints", on_progress))
+def train(model, folder, settings=SETTINGS, on_progress=None):
+    rows, selection, collate = TRAIN, VALIDATION, COLLATE
+    if model.reads_sentences:
+        rows, selection, collate = DOCUMENTS, in_sentences(VALIDATION), IN_SENTENCES
+    if model.has_query:
+        rows, selection, collate = with_query(TRAIN), with_query(VALIDATION), WITH_QUERY
+    return train_base(model, TrainingTask(rows, selection, collate, settings, 3, folder / "checkpoints", on_progress))
 
 
-def batch_of(rows):
-    return COLLATE([rows[i] for i in range(len(rows))])
+def batch_of(rows, collate=COLLATE):
+    return collate([rows[i] for i in range(len(rows))])
 
 
-def mean_conicity(model):
+def conicity_of(model):
     batch = batch_of(VALIDATION)
+    if model.has_query:
+        batch = batch_of(with_query(VALIDATION), WITH_QUERY)
     with torch.no_grad():
         states = model(**batch, output_hidden_states=True).hidden_states
     return float(conicity(states, batch["attention_mask"].bool())[0].nanmean())
@@ -99,6 +117,35 @@ def test_regularizers_of_a_batch_equal_the_reference():
         assert float(loss.detach()) == pytest.approx(np.mean(values), abs=1e-10)
 
 
+def test_regularizers_of_documents_equal_the_reference():
+    """By sentence, a sentence of one word has no conicity; and the sentences' states have their own."""
+    model, batch = hierarchical().double().train(), batch_of(DOCUMENTS, IN_SENTENCES)
+    special = (1 - batch["attention_mask"]) | (batch["sentence_ids"] == 3).long()  # a sentence without content
+    batch["special_tokens_mask"] = special
+    output = model(**batch, output_hidden_states=True)
+    states, embedded = output.hidden_states.detach().numpy(), model.embedding(batch["input_ids"]).detach().numpy()
+    expected = {"diversity": [], "tying": []}
+    for row, ids in enumerate(batch["sentence_ids"].numpy()):
+        kept = special[row].numpy() == 0
+        sentences = [states[row][kept & (ids == sentence)] for sentence in np.unique(ids[kept])]
+        own = output.sentence_states[row][np.unique(ids[kept])].detach().numpy()
+        of_words, of_sentences = reference.mean_conicity(sentences), reference.conicity(own)
+        expected["diversity"].append(of_words + of_sentences)
+        expected["tying"].append(reference.tying_distance(states[row][kept], embedded[row][kept]))
+    for name, values in expected.items():
+        loss = REGULARIZERS[name]().loss(batch, output, model)
+        assert float(loss.detach()) == pytest.approx(np.mean(values), abs=1e-10)
+
+
+def test_a_document_of_one_sentence_adds_what_a_flat_text_does():
+    model, batch = hierarchical().double(), batch_of(TRAIN)
+    output = model(**batch, sentence_ids=torch.zeros_like(batch["input_ids"]), output_hidden_states=True)
+    batch["sentence_ids"] = torch.zeros_like(batch["input_ids"])
+    found = REGULARIZERS["diversity"]().loss(batch, output, model)
+    expected = conicity(output.hidden_states, batch["attention_mask"].bool())[0].mean()
+    assert float(found.detach()) == pytest.approx(float(expected.detach()), abs=1e-12)
+
+
 def test_special_tokens_do_not_count():
     model, batch = classifier(encoder="lstm", hidden_size=4).double(), batch_of(TRAIN)
     special = torch.zeros_like(batch["input_ids"])
@@ -120,13 +167,29 @@ def test_undefined_texts_add_nothing():
     assert float(REGULARIZERS["tying"]().loss(batch, output, model).detach()) == pytest.approx(one / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("encoder", ["lstm", "cnn", "transformer"])
-def test_diversity_lowers_conicity(tmp_path, encoder):
+def test_diversity_lowers_conicity_of_words_and_of_sentences(tmp_path):
+    found, batch = {}, batch_of(in_sentences(VALIDATION), IN_SENTENCES)
+    for weight in (0.0, 2.0):
+        model = hierarchical()
+        train(model, tmp_path / str(weight), replace(SETTINGS, epochs=6, regularizers={"diversity": weight}))
+        found[weight] = []
+        for site in model.sites:
+            with torch.no_grad():
+                encoded = model.encode(batch, site)
+            found[weight].append(float(mean_conicity(encoded.states, encoded.allowed)[0].nanmean()))
+    for plain, diverse in zip(found[0.0], found[2.0], strict=True):
+        assert diverse < plain - 0.1
+
+
+@pytest.mark.parametrize(
+    ("encoder", "query"), [("lstm", False), ("cnn", False), ("transformer", False), ("lstm", True)]
+)
+def test_diversity_lowers_conicity(tmp_path, encoder, query):
     found = {}
     for weight in (0.0, 2.0):
-        model = classifier(encoder=encoder)
+        model = classifier(encoder=encoder, query=query)
         history = train(model, tmp_path / str(weight), replace(SETTINGS, epochs=6, regularizers={"diversity": weight}))
-        found[weight] = mean_conicity(model)
+        found[weight] = conicity_of(model)
     assert found[2.0] < found[0.0] - 0.1
     assert history[-1]["regularizer_diversity"] < history[0]["regularizer_diversity"]
 
@@ -170,13 +233,14 @@ def test_weights_of_0_are_as_none(tmp_path):
 # --- the same again
 
 
-def test_resumed_equals_undisturbed(tmp_path):
+@pytest.mark.parametrize("build", [classifier, hierarchical])
+def test_resumed_equals_undisturbed(tmp_path, build):
     settings = {"encoder": "lstm", "hidden_size": 4, "dropout": 0.3}
-    whole = classifier(**settings)
+    whole = build(**settings)
     expected = train(whole, tmp_path / "undisturbed")
     with pytest.raises(Stopped):
-        train(classifier(**settings), tmp_path, on_progress=stop_at(3))
-    model = classifier(seed=99, **settings)
+        train(build(**settings), tmp_path, on_progress=stop_at(3))
+    model = build(seed=99, **settings)
     history = train(model, tmp_path)
     assert same(weights(model), weights(whole))
     for name in ("loss", "regularizer_diversity", "regularizer_tying", "eval_loss"):
@@ -202,19 +266,13 @@ def test_settings_are_checked(regularizers, message):
         TrainSettings(regularizers=regularizers)
 
 
-def test_tying_needs_one_width(tmp_path):
-    model = classifier(encoder="lstm")
+@pytest.mark.parametrize("build", [classifier, hierarchical])
+def test_tying_needs_one_width(tmp_path, build):
+    model = build(encoder="lstm", hidden_size=8)
     before = weights(model)
     with pytest.raises(InputError, match=r"gives 16 numbers .* embedding 8; set model\.embedding_size=16"):
         train(model, tmp_path)
     assert same(before, weights(model))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_hierarchical_models_are_refused(name):
-    model = HANClassifier(HANConfig(vocab_size=20, embedding_size=4, hidden_size=2, encoder="lstm"))
-    with pytest.raises(InputError, match=f"{name!r} is there for flat attention classifiers alone.*word, sentence"):
-        REGULARIZERS[name]().check(model)
 
 
 @pytest.mark.parametrize(("epoch", "kept"), [(1, []), (3, ["checkpoint-3", "checkpoint-6"])])

@@ -11,7 +11,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, MetricSpec
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.concentration import distribution, gini, normalized_entropy, support_size
-from attn_faithful.functional.conicity import conicity
+from attn_faithful.functional.conicity import mean_conicity
 from attn_faithful.functional.reasons import NAN_STATES, first_reasons, or_else
 
 ENTROPY = MetricSpec(
@@ -45,8 +45,8 @@ HIDDEN = MetricSpec(
 CONICITY = MetricSpec(
     "conicity",
     "conicity",
-    "mean alignment of the states that attention weighs to their mean (of flat models of our own): near 1 they all "
-    "point the same way, and it matters little which is attended to",
+    "mean alignment of the states that attention weighs to their mean (of models of our own; mean over the sentences "
+    "where each has an attention): near 1 they all point the same way, and it matters little which is attended to",
     direction="lower",
 )
 
@@ -83,7 +83,8 @@ def run(block: Block, settings: EntropySettings) -> ScoreRows:
         _add(rows, block, name, block.sources[name])
     states = block.encoded.states
     if states is not None:
-        value, flags = conicity(states.detach().double(), block.encoded.content)
+        slots = block.encoded.allowed & block.encoded.content[:, None]  # (B, S, T)
+        value, flags = mean_conicity(states.detach().double(), slots)
         rows.add(block, {CONICITY: value}, first_reasons(flags), otherwise=NAN_STATES)
     return rows
 

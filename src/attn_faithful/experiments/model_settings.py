@@ -63,24 +63,6 @@ def check_model(model: Mapping[str, Any], multi_label: bool, where: str) -> None
         raise InputError(f"{where}: {error}") from None
 
 
-def check_regularized(model: Mapping[str, Any], regularizers: Iterable[str], where: str) -> None:
-    """Raise where a model is of an architecture that has no regularizers yet.
-
-    Args:
-        model: the part ``model`` of a recipe.
-        regularizers: names of those with a weight.
-        where: origin of the regularizers, for errors.
-    """
-    architecture = model.get("architecture", FLAT)
-    if architecture == FLAT:
-        return
-    for name in regularizers:
-        raise InputError(
-            f"{where}: {name!r} is not there for the architecture {architecture!r} yet; leave it out, or set "
-            f"model.architecture to {FLAT!r}."
-        )
-
-
 def _hints(annotations: Mapping[str, Any]) -> dict[str, Any]:
     """The types of some settings; those of transformers' own settings name modules that are not loaded."""
     module = config_class(FLAT).__module__

@@ -12,7 +12,7 @@ from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.data.planted import mock_spec
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
-from attn_faithful.experiments.model_settings import check_model, check_model_keys, check_regularized
+from attn_faithful.experiments.model_settings import check_model, check_model_keys
 from attn_faithful.experiments.recipe_file import check_folder_name, find_recipe, read_recipe
 from attn_faithful.experiments.spellings import (
     TEST_SETTINGS,
@@ -198,7 +198,6 @@ def _check(recipe: Recipe, where: str) -> None:
     check_model_keys(recipe.model, f"{where}: model")
     if not recipe.grid:  # where it varies, each cell is checked by itself
         check_model(recipe.model, recipe.data.multi_label, f"{where}: model")
-        check_regularized(recipe.model, recipe.train.active_regularizers, f"{where}: train: regularizers")
         _check_mock(recipe.data, f"{where}: data: mock")
     for part, settings in (("train", recipe.train), ("twin", recipe.twin)):
         if settings is None:

@@ -1,4 +1,4 @@
-"""Conicity: how much the states of a text point the same way."""
+"""Conicity: how much the states that one attention weighs point the same way."""
 
 from __future__ import annotations
 
@@ -59,3 +59,52 @@ def conicity(states: Tensor, content: Tensor) -> tuple[Tensor, Flags]:
     alignment = products.abs() / (lengths * length_of_mean[:, None])  # (B, T), 0 where there is no direction
     value = (alignment.sum(-1) / directions.clamp(min=1)).clamp(max=1.0)
     return torch.where(is_zero, torch.nan, value), flags
+
+
+def mean_conicity(states: Tensor, slots: Tensor) -> tuple[Tensor, Flags]:
+    """Mean over the attentions of a text of the conicity of the states that each weighs, differentiable.
+
+    Args:
+        states: (B, T, N), of the encoder; ignored outside the slots.
+        slots: (B, S, T) bool, what each attention weighs: all content of a flat text, a sentence of a document.
+
+    Returns:
+        (B,), as of :func:`conicity`: the mean over the slots where it is defined; NaN where it is in none, with the
+        texts of each reason ("no content token"; "n<2": no slot has two; "states or their mean are 0": in every slot
+        that has). NaN states give NaN, which no reason explains.
+
+    Raises:
+        InputError: other shapes, ``slots`` that are not bool.
+
+    Reference:
+        Mohankumar et al. (2020), section 3.1, for one slot.
+
+    Example:
+        >>> states = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [3.0, 3.0], [5.0, 1.0]]])
+        >>> slots = torch.tensor([[[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]]]).bool()
+        >>> value, _ = mean_conicity(states, slots)  # of .7071, 1 and nothing
+        >>> round(float(value), 4)
+        0.8536
+    """
+    is_shaped = states.dim() == slots.dim() == 3 and slots[:, 0].shape == states.shape[:2]
+    if not is_shaped or slots.dtype != torch.bool:
+        raise InputError(
+            f"Expected `states` (B, T, N) and bool `slots` (B, S, T), but got {tuple(states.shape)} and "
+            f"{tuple(slots.shape)} of {slots.dtype}."
+        )
+    counts = slots.sum(-1)  # (B, S)
+    text, slot = (counts > 0).nonzero(as_tuple=True)  # (M,) each, the slots that hold anything
+    members = slots[text, slot]  # (M, T)
+    longest = int(counts.max()) if counts.numel() else 0
+    place = members.int().argsort(dim=-1, descending=True, stable=True)[:, :longest]  # (M, L), a slot's states in front
+    values, flags_of_slots = conicity(states[text[:, None], place], members.gather(1, place))  # (M,)
+    undefined = torch.stack(list(flags_of_slots.values())).any(0)  # (M,)
+    by_slot = values.new_zeros(counts.shape).index_put((text, slot), torch.where(undefined, 0.0, values))  # (B, S)
+    is_defined = torch.zeros_like(slots[:, :, 0]).index_put((text, slot), ~undefined)  # (B, S)
+    defined = is_defined.sum(-1)  # (B,)
+    flags = {
+        NO_TOKEN: (counts == 0).all(-1),
+        TOO_SHORT: (counts < 2).all(-1),
+        NO_DIRECTION: defined == 0,
+    }
+    return torch.where(defined == 0, torch.nan, by_slot.sum(-1) / defined.clamp(min=1)), flags

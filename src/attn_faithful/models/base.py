@@ -29,6 +29,7 @@ class AttentionClassifierOutput(ModelOutput):
         attentions: (B, T), 0 outside the content tokens; of a HAN sentence weight times word weight.
         hidden_states: the encoder's states (B, T, N), on request.
         sentence_attentions: (B, S), hierarchical models only.
+        sentence_states: the sentence encoder's states (B, S, N), on request; hierarchical models only.
     """
 
     loss: Tensor | None = None
@@ -36,6 +37,7 @@ class AttentionClassifierOutput(ModelOutput):
     attentions: Tensor | None = None
     hidden_states: Tensor | None = None
     sentence_attentions: Tensor | None = None
+    sentence_states: Tensor | None = None
 
 
 class EmbeddingClassifier(PreTrainedModel, AttentionModel):

@@ -75,7 +75,7 @@ class HANClassifier(EmbeddingClassifier):
             attention_weights: (B, T), used in each sentence instead of the model's own attention.
             sentence_weights: (B, S), used instead of the model's own attention to the sentences.
             labels: (B,) class indices, or (B, C) of 0 and 1 for multi-label; negative: unknown, no loss.
-            output_hidden_states: also return the word encoder's states.
+            output_hidden_states: also return the states of the words, (B, T, N), and of the sentences, (B, S, N).
             return_dict: False for a tuple.
         """
         states, sentences = self.read(input_ids, attention_mask, special_tokens_mask, sentence_ids, inputs_embeds)
@@ -84,10 +84,11 @@ class HANClassifier(EmbeddingClassifier):
         else:
             check_shape("attention_weights", attention_weights, "B T")
             words = sentences.pack(attention_weights[:, :, None])[:, :, 0]
-        vectors = attended(words, states)  # (M, N)
+        vectors = sentences.by_document(attended(words, states))  # (B, S, N)
         if sentence_weights is not None:
             check_shape("sentence_weights", sentence_weights, "B S")
-        logits, weights = self.conclude(sentences.by_document(vectors), sentences.present, sentence_weights)
+        documents = self._encode_sentences(vectors, sentences.present)  # (B, S, N)
+        logits, weights = self._read_out(documents, sentences.present, sentence_weights)
         shares = weights.flatten()[sentences.row]  # (M,), the weight of each row's sentence
         output = AttentionClassifierOutput(
             loss=self.loss_of(logits, labels),
@@ -95,6 +96,7 @@ class HANClassifier(EmbeddingClassifier):
             attentions=sentences.unpack(words * shares[:, None]),
             hidden_states=sentences.unpack(states) if output_hidden_states else None,
             sentence_attentions=weights,
+            sentence_states=documents if output_hidden_states else None,
         )
         if return_dict is False:
             return output.to_tuple()
@@ -126,14 +128,17 @@ class HANClassifier(EmbeddingClassifier):
         vectors = self.sentence_dropout(vectors)
         return encode_padded(self.sentence_encoder, vectors, present)
 
-    def conclude(
+    def conclude(self, vectors: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B, C) of documents, from the vectors of their sentences (B, S, N), and the attention to these."""
+        return self._read_out(self._encode_sentences(vectors, present), present)
+
+    def _read_out(
         self,
-        vectors: Tensor,
+        documents: Tensor,
         present: Tensor,
         weights: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Logits (B, C) of documents, from the vectors of their sentences (B, S, N), and the attention to these."""
-        documents = self._encode_sentences(vectors, present)  # (B, S, N)
+        """Logits (B, C) of documents, from the states of their sentences (B, S, N), and the attention to these."""
         if weights is None:
             weights, _ = self.sentence_attention(documents, present)  # (B, S)
         context = attended(weights, documents)  # (B, N)
@@ -203,6 +208,7 @@ class HANClassifier(EmbeddingClassifier):
             multi_label=self.config.multi_label,
             log_weights=self.sentence_attention.log_weights(scores, present),
             members=torch.where(in_a_sentence, inputs["sentence_ids"].long(), -1),
+            states=documents,
         )
 
     def _at_words(
@@ -217,7 +223,8 @@ class HANClassifier(EmbeddingClassifier):
         content = sentences.unpack(sentences.content.long()).bool()  # (B, T)
         in_sentence = sentences.unpack(words.to(states.dtype))  # (B, T), attention within each sentence
         attention = at_slots(in_sentence, sentence_ids, slots)  # (B, S, T)
-        decode = _WordDecoder(self, sentences.unpack(states), sentences.present)
+        states = sentences.unpack(states)  # (B, T, N)
+        decode = _WordDecoder(self, states, sentences.present)
         with torch.no_grad():
             _, shares = decode.concluded(attention[:, None])  # (B, S)
         share_of_token = shares.gather(1, sentence_ids.long().clamp(0, slots - 1))  # (B, T)
@@ -232,6 +239,7 @@ class HANClassifier(EmbeddingClassifier):
             project=self.attention.project,
             multi_label=self.config.multi_label,
             pooled=in_sentence * share_of_token,
+            states=states,
         )
 
     def without(self, batch: Batch, keep: Tensor, rows: int = 256) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_faithful._checks import InputError
 from attn_faithful._registry import Registry
+from attn_faithful.models.hierarchy import at_slots
 
 REGULARIZERS: Registry[type[Regularizer]] = Registry("regularizer")
 
@@ -25,11 +25,6 @@ class Regularizer:
 
     def check(self, model: Any) -> None:
         """Raise where the model cannot have it, before training."""
-        if tuple(model.sites) != ("pool",):
-            raise InputError(
-                f"The regularizer {self.name!r} is there for flat attention classifiers alone, but the model attends "
-                f"at {', '.join(model.sites)}; leave it out of train.regularizers."
-            )
 
     def loss(self, batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
         """The loss of a batch, a scalar.
@@ -46,6 +41,14 @@ def content_of(batch: Mapping[str, Tensor], model: Any) -> Tensor:
     """Which tokens of a batch are content, (B, T) bool."""
     _, content = model.masks(batch["input_ids"], batch.get("attention_mask"), batch.get("special_tokens_mask"))
     return content
+
+
+def slots_of(batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
+    """What each attention over the words weighs, (B, S, T) bool: all content, or the content of a sentence."""
+    content = content_of(batch, model)  # (B, T)
+    if output.sentence_attentions is None:
+        return content[:, None]
+    return at_slots(content, batch["sentence_ids"], output.sentence_attentions.shape[1])
 
 
 def mean_of_texts(values: Tensor, flags: Mapping[str, Tensor]) -> Tensor:

@@ -16,12 +16,14 @@ from attn_faithful.training.regularizers.base import REGULARIZERS, Regularizer, 
 
 @REGULARIZERS.register("tying")
 class Tying(Regularizer):
-    """The squared distance of the content's states to their embeddings (before dropout), mean over the texts."""
+    """The squared distance of the content's states to their embeddings (before dropout), mean over the texts.
+
+    Of a hierarchical model the states are those of the words.
+    """
 
     name = "tying"
 
     def check(self, model: Any) -> None:
-        super().check(model)
         width, size = model.encoder.width, model.config.embedding_size
         if width != size:
             raise InputError(
