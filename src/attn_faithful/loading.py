@@ -44,12 +44,12 @@ def load(path: str | Path, *, device: str | None = None, dtype: Any = "float32",
             or the tokenizer does not fit the model; there is no such device.
     """
     import torch
-    from transformers import AutoModelForSequenceClassification
 
     from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
     from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
     from attn_faithful.models.devices import device_named
-    from attn_faithful.models.entry import shown, speaks_protocol, stored_type
+    from attn_faithful.models.entry import speaks_protocol, stored_type
+    from attn_faithful.models.pretrained import incomplete, read_classifier
     from attn_faithful.models.stock.sparse import restore_projection
 
     check_there(path)
@@ -57,18 +57,11 @@ def load(path: str | Path, *, device: str | None = None, dtype: Any = "float32",
     type_name = str(dtype).removeprefix("torch.")
     check_choice("dtype", type_name, ("float32", "float64", *_HALF))
     weights = torch.float64 if type_name == "float64" else torch.float32
-    kwargs = {"dtype": weights, "trust_remote_code": False, "use_safetensors": True, **kwargs}
-    trusted = kwargs["trust_remote_code"]
+    trusted = kwargs.get("trust_remote_code", False)
     stored = stored_type(path, trusted)
-    try:
-        model, info = AutoModelForSequenceClassification.from_pretrained(path, output_loading_info=True, **kwargs)
-    except InputError:
-        raise
-    except Exception as error:  # whatever transformers, torch or the file raise: told with the path
-        raise InputError(f"{path} cannot be loaded: {shown(error)}") from error
-    missing = sorted(info["missing_keys"])
+    model, missing = read_classifier(path, **{"dtype": weights, **kwargs})
     if missing:
-        raise InputError(f"{path} lacks the weights {', '.join(missing)}; it is incomplete.")
+        raise incomplete(path, missing)
     tokenizer = saved_tokenizer(path, trusted)
     text = model.config.get_text_config()
     check_tokenizer_fits(tokenizer, text.vocab_size, text.pad_token_id, text)

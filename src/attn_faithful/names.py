@@ -161,6 +161,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     **{f"evaluation.test_settings.{test}": keys for test, keys in _TEST_SETTINGS.items()},
     "expected": ("key", "metrics", "rows", "band"),
 }
+# of the fine-tuning of a transformers model, in the place of "train"
+FINE_TUNE = (*_TRAINED, "max_grad_norm", "select_by", "warmup_ratio", "head", "trackers")
 # of the twins of a transformers model, which have more
 STOCK_TWIN = (
     *_TWIN,

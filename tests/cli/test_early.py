@@ -10,6 +10,7 @@ import pytest
 from attn_faithful.cli.loading import TOLD, load
 
 DATA = ["--data", "mock-1"]
+STOCK = [*DATA, "--model", "{there}/run/model"]
 # arguments, and what the one line says; {there} is a folder with a run, a model's folder, a table and recipes
 CASES = [
     (["evaluate", "nowhere", *DATA], ["no folder nowhere"]),
@@ -50,11 +51,26 @@ CASES = [
     (["train", *DATA, "--set", "train.epoch=3"], ["'train.epoch'", "'epochs'"]),
     (["train", *DATA, "--set", "train.regularizers.diversty=1"], ["'train.regularizers.diversty'", "'diversity'"]),
     (["train", *DATA, "--vectors", "gone.txt"], ["gone.txt"]),
+    (["train", *DATA, "--model", "nowhere"], ["no folder nowhere"]),
+    (["train", *DATA, "--model", "{there}/run"], ["config.json", "{there}/run/model"]),
+    (["train", "--data", "{there}/dta.csv", "--model", "{there}/run/model"], ["dta.csv"]),
+    (["train", *STOCK, "--encoder", "mlp"], ["--encoder", "--model", "leave one of the two out"]),
+    (["train", *STOCK, "--attention", "dot"], ["--attention", "leave one of the two out"]),
+    (["train", *STOCK, "--projection", "softmax"], ["--projection", "leave one of the two out"]),
+    (["train", *STOCK, "--vectors", "gone.txt"], ["--vectors", "leave one of the two out"]),
+    (["train", *STOCK, "--set", "model.hidden_size=3"], ["--set model.hidden_size", "data and train only"]),
+    (["train", *STOCK, "--set", "train.amsgrad=true"], ["'train.amsgrad'"]),
+    (["train", *STOCK, "--set", "train.warmup=0.1"], ["'train.warmup'", "'warmup_ratio'"]),
+    (["train", *STOCK, "--epochs", "0"], ["--epochs", "is 0"]),
+    (["train", *STOCK, "--seeds", "3,3"], ["--seeds", "'3,3'"]),
+    (["train", *STOCK, "--parallel", "cell"], ["'cells'"]),
+    (["train", *STOCK, "--name", "a/b"], ["'a/b'"]),
     (["attefa", *DATA, "--attention", "additiv"], ["'additive'"]),
     (["attefa", *DATA, "--projection", "softmx"], ["'softmax'"]),
     (["attefa", *DATA, "--wiegreffe-pinter", "random"], ["'random'", "imposed"]),
     (["attefa", *DATA, "--parallel", "cell"], ["'cells'"]),
     (["attefa", *DATA, "--model", "nowhere"], ["no folder nowhere"]),
+    (["attefa", *STOCK, "--encoder", "mlp"], ["--encoder", "leave one of the two out"]),
     (["attefa", *DATA, "--model", "{there}/run/model", "--set", "twin.lora=3"], ["'twin.lora'", "'lora_rank'"]),
     (["run", "{there}/gone.yaml"], ["gone.yaml"]),
     (["run", "{there}/key.yaml"], ["key.yaml: twin", "'epoch'", "'epochs'"]),

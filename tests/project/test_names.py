@@ -22,7 +22,7 @@ from attn_faithful.models.encoders import ENCODERS
 from attn_faithful.models.protocol import QUERIES
 from attn_faithful.models.stock.half import DTYPES
 from attn_faithful.training.regularizers.base import REGULARIZERS
-from attn_faithful.training.settings import TrainSettings, TwinSettings
+from attn_faithful.training.settings import FineTuneSettings, TrainSettings, TwinSettings
 
 
 def keys(cls):
@@ -56,6 +56,7 @@ def keys(cls):
         (names.KEYS["evaluation.sources"], keys(SourceSettings)),
         (names.KEYS["expected"], keys(recipe.Expected)),
         (names.STOCK_TWIN, keys(StockTwinSettings)),
+        (names.FINE_TUNE, keys(FineTuneSettings)),
     ],
 )
 def test_light_names_are_the_real_ones(light, real):

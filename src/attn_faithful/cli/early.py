@@ -14,11 +14,12 @@ from typing import Any
 
 from attn_faithful import names
 from attn_faithful._checks import Faults, InputError, check_choice, check_device, did_you_mean
-from attn_faithful.cli.flags import data_overrides, listed, numbers, recipe_overrides
+from attn_faithful.cli.flags import data_overrides, listed, numbers, recipe_overrides, split_keys
 from attn_faithful.loading import check_there
 
 _CONFIGURATION = "config.json"
 _SPLITS = ("train", "validation", "test")
+_OF_OWN_MODELS = ("encoder", "attention", "projection", "vectors")
 _POSITIVE = ("limit", "fit_texts", "batch_size", "chunk_size", "epochs", "twin_epochs", "processes", "learning_rate")
 
 
@@ -53,6 +54,9 @@ def explain(given: argparse.Namespace) -> None:
 
 def train(given: argparse.Namespace) -> None:
     """Check the flags of ``train``."""
+    if given.model is not None:
+        _check_fine_tuning(given)
+        return
     _check_source(given.data)
     _check_names("encoder", given.encoder, names.ENCODERS)
     _check_name("attention", given.attention, names.ATTENTIONS)
@@ -70,11 +74,32 @@ def attefa(given: argparse.Namespace) -> None:
     if given.model is None:
         train(given)
         return
+    _check_stock(given)
+    _check_common(given)
+    _check_keys(data_overrides(given), {**names.KEYS, "twin": names.STOCK_TWIN})
+
+
+def _check_fine_tuning(given: argparse.Namespace) -> None:
+    """Check the flags of ``train --model``."""
+    _check_stock(given)
+    _check_common(given)
+    _check_name("parallel", given.parallel, names.PARALLEL)
+    overrides = data_overrides(given)
+    split_keys(overrides, "train of a transformers model", "train")
+    _check_keys(overrides, {**names.KEYS, "train": names.FINE_TUNE})
+
+
+def _check_stock(given: argparse.Namespace) -> None:
+    """The model and data of a command that trains a transformers model, and flags that go with our own models alone."""
+    for name in _OF_OWN_MODELS:
+        if getattr(given, name) is not None:
+            raise InputError(
+                f"--{name} describes a model of our own that is to be built, and --model names one that is there; "
+                "leave one of the two out."
+            )
     _check_model(given.model)
     _check_source(given.data)
     _check_folder(given.name)
-    _check_common(given)
-    _check_keys(data_overrides(given), {**names.KEYS, "twin": names.STOCK_TWIN})
 
 
 def run(given: argparse.Namespace) -> None:

@@ -52,6 +52,28 @@ def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return {**first, **second}
 
 
+def split_keys(overrides: dict[str, Any], command: str, part: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Dotted keys of the data as they are, and those of another part of a recipe without its name.
+
+    Args:
+        overrides: of `data_overrides`.
+        command: that takes no others, in words.
+        part: of a recipe.
+
+    Raises:
+        InputError: a key of a third part.
+    """
+    data, of_part = {}, {}
+    for key, value in overrides.items():
+        if key.startswith(f"{part}."):
+            of_part[key.removeprefix(f"{part}.")] = value
+        elif key.startswith("data."):
+            data[key] = value
+        else:
+            raise InputError(f"--set {key}: {command} takes keys of data and {part} only.")
+    return data, of_part
+
+
 def set_flags(flags: dict[str, Any]) -> dict[str, Any]:
     """The flags that were set."""
     return {key: value for key, value in flags.items() if value is not None}

@@ -84,6 +84,8 @@ def _add_train(commands: Any) -> None:
     parser.set_defaults(kept=TRAINING, command=train, early=early.train, loads=_TRAINS)
     _training_flags(parser)
     _model_flags(parser)
+    add = parser.add_argument
+    add("--model", metavar="MODEL", help="instead, fine-tune this transformers model: a folder or a Hub id")
 
 
 def _add_attefa(commands: Any) -> None:
@@ -237,13 +239,12 @@ def _model_flags(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add(
         "--encoder",
-        default="lstm",
-        help="lstm, gru, orthogonal_lstm, mlp, average, cnn, transformer, none (several: a,b)",
+        help="lstm (default), gru, orthogonal_lstm, mlp, average, cnn, transformer, none (several: a,b)",
     )
     add("--attention", help="additive, dot, uniform")
     add("--projection", help="softmax, sparsemax, sparsegen, entmax15, entmax")
-    add("--epochs", type=int, metavar="N", help="epochs of the base (default: 8)")
-    add("--learning-rate", type=float, metavar="X", help="of base and twin (default: 0.001)")
+    add("--epochs", type=int, metavar="N", help="epochs of the base (default: 8; with --model 3)")
+    add("--learning-rate", type=float, metavar="X", help="of base and twin (default: 0.001; train --model: 2e-5)")
     add("--name", help="folder below --output (default: the command's name)")
 
 

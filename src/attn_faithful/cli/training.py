@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._checks import InputError
-from attn_faithful.cli.flags import data_overrides, listed, numbers, pair, recipe_overrides, set_flags
-from attn_faithful.cli.looking import FULL, complain, say, show_answers, show_recommendations
+from attn_faithful.cli.flags import listed, numbers, pair, recipe_overrides, set_flags
+from attn_faithful.cli.looking import FULL, say, show_answers, show_recommendations
+from attn_faithful.cli.stock_training import fine_tune, stock_attefa
 
 _SMOKE = {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200}
-_SMOKE_TEXTS = 64  # of each split, where a trained model gets twins
 
 
 def run(given: argparse.Namespace) -> None:
@@ -26,6 +22,9 @@ def run(given: argparse.Namespace) -> None:
 
 
 def train(given: argparse.Namespace) -> None:
+    if given.model is not None:
+        fine_tune(given)
+        return
     from attn_faithful.experiments.recipe import make_recipe
 
     overrides = _without_twin(recipe_overrides(given))
@@ -40,7 +39,7 @@ def _without_twin(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def attefa(given: argparse.Namespace) -> None:
     if given.model is not None:
-        _stock_attefa(given)
+        stock_attefa(given)
         return
     from attn_faithful.experiments.recipe import make_recipe
 
@@ -97,96 +96,3 @@ def _carry_out(
         show_answers(groups, short_tables(groups, recipe.on_disk()), FULL)
     say(f"Run folders: {Path(given.output) / recipe.name}")
     show_recommendations(groups)
-
-
-# twins of a transformers classifier that is trained already
-
-
-@dataclass(frozen=True)
-class _Titled:
-    """What the progress of the twins is shown for, as for the cell of a recipe."""
-
-    title: str
-
-
-def _stock_attefa(given: argparse.Namespace) -> None:
-    from attn_faithful.experiments.inputs import DataInput, ModelInput
-    from attn_faithful.experiments.quiet import quiet
-    from attn_faithful.experiments.run_stock_twins import stock_attefa
-    from attn_faithful.experiments.undefined_texts import UndefinedTextWarning
-    from attn_faithful.loading import load
-    from attn_faithful.reports.progress.progress import Progress
-
-    recipe, settings = _stock_settings(given)
-    with quiet():
-        model, tokenizer = load(given.model, device=given.device)
-    if not model.layered:
-        raise InputError(
-            f"{given.model} is one of our own models; leave --model out, and attefa trains it and its twin."
-        )
-    warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show_stock, of finished runs too
-    cell = _Titled(f"{model.config.model_type} on {given.data}")
-    with Progress([cell]) as progress:
-        folder = stock_attefa(
-            ModelInput(model, tokenizer, origin=given.model),
-            DataInput(recipe.data),
-            settings,
-            seeds=numbers("--twin-seeds", given.twin_seeds, int) or [0],
-            output=Path(given.output) / recipe.name,
-            on_progress=partial(progress.update, cell),
-        )
-    _show_stock(folder, given.full)
-
-
-def _stock_settings(given: argparse.Namespace) -> tuple[Any, Any]:
-    """The recipe whose data the twins are trained on, and how they are trained."""
-    from attn_faithful.experiments.recipe import make_recipe
-    from attn_faithful.experiments.run_stock_twins import twin_settings
-
-    overrides = data_overrides(given)
-    for key in overrides:
-        if not key.startswith(("data.", "twin.")):
-            raise InputError(f"--set {key}: attefa of a trained model takes keys of data and twin only.")
-    twin = set_flags(
-        {
-            "epochs": given.twin_epochs,
-            "learning_rate": given.learning_rate,
-            "batch_size": given.batch_size,
-            "layers": numbers("--layers", given.layers, int),
-            "max_tvd": given.max_tvd,
-            "objective": None if given.max_tvd is None else "constrained",
-        }
-    )
-    data: dict[str, Any] = {}
-    for key, value in overrides.items():
-        if key.startswith("twin."):
-            twin[key.removeprefix("twin.")] = value
-        else:
-            data[key] = value
-    if given.smoke:
-        twin["epochs"] = 1
-        data.setdefault("data.limit", _SMOKE_TEXTS)
-    settings = twin_settings(twin)
-    recipe = make_recipe({"name": given.name or "attefa", "data": {"source": given.data}}, "attefa", data)
-    return recipe, settings
-
-
-def _show_stock(folder: Any, full: bool) -> None:
-    from attn_faithful.experiments.undefined_texts import failure_note
-    from attn_faithful.reports.aggregate import aggregate
-    from attn_faithful.reports.result import Result
-    from attn_faithful.reports.tables.models import base_table
-    from attn_faithful.reports.tables.twins import attefa_table
-
-    result = Result(folder.path)
-    groups = aggregate([result])
-    tables = [base_table(groups), attefa_table(groups)]
-    if full:
-        show_answers(groups, [*tables, *result.tables()], "")
-    else:
-        show_answers(groups, tables, FULL)
-    meta = result.info
-    say(*(f"Note: {note}" for note in meta.data.notes))
-    say(f"Run folder: {folder.path}")
-    if meta.failed:
-        complain(failure_note(meta.failed, meta.data.splits["test"]["n"]))

@@ -27,7 +27,7 @@ from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.experiments.results import Writer, kept_tables, tidy
 from attn_faithful.experiments.run_facts import run_meta, weights_of_origin
 from attn_faithful.experiments.run_tests import ExampleProgress, evaluate_rows
-from attn_faithful.experiments.scoring import StoredScores
+from attn_faithful.experiments.scoring import StoredScores, stored_probabilities
 from attn_faithful.experiments.shown_items import ShownItems
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.models.devices import device_of
@@ -157,9 +157,7 @@ class EvaluationRun:
 
     def summary(self) -> RunSummary:
         """The scores that were written, summed up, and how well the model predicts."""
-        table = self.folder.read_table("predictions", ["probabilities"])
-        column = table.column("probabilities").combine_chunks()
-        probabilities = column.flatten().to_numpy().reshape(len(self.rows), -1)  # (n, C)
+        probabilities = stored_probabilities(self.folder, len(self.rows))  # (n, C)
         names, multi_label = self.task.texts.label_names, self.task.multi_label
         labels = np.asarray(Gold(self.rows).labels(range(len(self.rows))))
         summary = RunSummary(base=classification_metrics(probabilities, labels, multi_label))

@@ -14,19 +14,18 @@ import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
-from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData
 from attn_faithful.experiments.cell_training import StageProgress
 from attn_faithful.experiments.data_facts import data_facts
 from attn_faithful.experiments.descriptions import attention_read
 from attn_faithful.experiments.identity import Identity, run_identity
-from attn_faithful.experiments.inputs import DataInput, ModelInput, encoded_for, labelled_texts
-from attn_faithful.experiments.prepare import collator
+from attn_faithful.experiments.inputs import DataInput, ModelInput, labelled_texts
 from attn_faithful.experiments.processes import SINGLE_PROCESS
 from attn_faithful.experiments.quiet import quiet
-from attn_faithful.experiments.readable_texts import Split, read_split
+from attn_faithful.experiments.readable_texts import Split
 from attn_faithful.experiments.run_facts import long_history, run_meta, weights_of_origin
 from attn_faithful.experiments.scoring import metric_facts
+from attn_faithful.experiments.stock_texts import StockTexts
 from attn_faithful.experiments.stock_twin_scores import ComparedTwins
 from attn_faithful.experiments.stock_twin_tables import write_tables
 from attn_faithful.experiments.strict_settings import build
@@ -102,11 +101,11 @@ def stock_attefa(
     folder = RunFolder(Path(output) / name)
     if folder.done:
         return folder
-    run = StockTwinRun(base, model_input, texts, settings, list(seeds), folder, on_progress)
-    encoded = run.encode()
+    encoded = StockTexts.encode(base, model_input.tokenizer, texts, settings.select_on, "twins")
+    run = StockTwinRun(base, model_input, encoded, settings, list(seeds), folder, on_progress)
     training = training_on(str(base.device))
     with quiet(), recipe_precision(), threads_for(computing_weights(base)), training, folder.writing():
-        run.run(encoded, identity, data.settings.source)
+        run.run(identity, data.settings.source)
     return folder
 
 
@@ -134,7 +133,7 @@ class StockTwinRun:
     Attributes:
         base: the model.
         model_input: the model as the user named it.
-        texts: the data set.
+        data: the texts.
         settings: how twins are trained.
         seeds: a twin each.
         folder: of the run.
@@ -145,7 +144,7 @@ class StockTwinRun:
 
     base: StockModel
     model_input: ModelInput
-    texts: TextData
+    data: StockTexts
     settings: StockTwinSettings
     seeds: list[int]
     folder: RunFolder
@@ -153,36 +152,22 @@ class StockTwinRun:
     start: float = field(default_factory=time.time)
     histories: dict[str, History] = field(default_factory=dict)
 
-    def encode(self) -> dict[str, Rows]:
-        """The encoded texts of every split.
+    @property
+    def texts(self) -> TextData:
+        """The data set."""
+        return self.data.texts
 
-        Raises:
-            InputError: a split that twins need is empty.
-        """
-        encoded = {}
-        for split, rows in self.texts.splits.items():
-            encoded[split] = Rows.of(encoded_for(self.base, self.model_input.tokenizer, rows))
-        for split in ("test", self.settings.select_on):
-            if not len(encoded.get(split, ())):
-                raise InputError(
-                    f"The split {split!r} of {self.texts.name} is empty; twins need texts beside those of train."
-                )
-        return encoded
-
-    def run(self, encoded: dict[str, Rows], identity: Identity, source: str) -> None:
-        """All stages after the texts are encoded.
+    def run(self, identity: Identity, source: str) -> None:
+        """All stages.
 
         Args:
-            encoded: of `encode`.
             identity: of the run.
             source: where the texts came from, as the user named it.
         """
-        splits = {}
-        for name in dict.fromkeys(("train", self.settings.select_on, "test")):
-            rows = encoded[name]
-            splits[name] = read_split(self.base, name, rows, self._collator(rows))
+        encoded = self.data.encoded
+        splits = self.data.read(list(dict.fromkeys((*self.data.training, "test"))))
         left_out = []
-        for name in ("train", self.settings.select_on):
+        for name in self.data.training:
             left_out += splits[name].note(name)
         failed = splits["test"].failed
         self.compare(splits)
@@ -233,7 +218,7 @@ class StockTwinRun:
             task = TrainingTask(
                 train,
                 selection,
-                self._collator(train),
+                self.data.collate("train"),
                 self.settings,
                 seed_for(plan.seed, "twin") % 2**31,
                 checkpoints,
@@ -252,12 +237,9 @@ class StockTwinRun:
     def _outputs(self, twin: StockModel, test: Split) -> StockOutputs:
         """Base and twin on all texts of the test split; NaN for those that the model cannot read."""
         outputs = stock_twin_outputs(
-            self.base, twin, test.readable, self._collator(test.rows), self.settings.layers, self.settings.keys
+            self.base, twin, test.readable, self.data.collate("test"), self.settings.layers, self.settings.keys
         )
         return outputs.among(len(test.rows), test.places)
-
-    def _collator(self, rows: Rows) -> Any:
-        return collator(rows, pad_token_id=self.base.pad_token_id)
 
     def _notes(self) -> list[str]:
         keys = "the content tokens" if self.settings.keys == "content" else "all tokens, special ones too"

@@ -30,6 +30,12 @@ _BYTES_OF_A_VALUE = 24
 Groups = Mapping[str, np.ndarray]  # "all" and each class -> places of its examples
 
 
+def stored_probabilities(folder: RunFolder, n: int) -> np.ndarray:
+    """The probabilities of the classes of n examples as a run wrote them, (n, C); NaN for those that were not read."""
+    column = folder.read_table("predictions", ["probabilities"]).column("probabilities").combine_chunks()
+    return np.asarray(column.flatten()).reshape(n, -1)
+
+
 @dataclass(frozen=True)
 class StoredScores:
     """The table "scores" of a run, with what is needed to sum it up.

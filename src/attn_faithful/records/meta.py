@@ -84,6 +84,21 @@ EVALUATION_KEYS = (
     "versions",
     "hardware",
 )
+FINE_TUNE_KEYS = (
+    "axes",
+    "seed",
+    "numbers",
+    "identity",
+    "model",
+    "weights",
+    "recipe",
+    "label_names",
+    "data",
+    "parameters",
+    "seconds",
+    "versions",
+    "hardware",
+)
 TWIN_KEYS = (
     "axes",
     "seed",
@@ -116,8 +131,8 @@ class RunMeta:
         hardware: device (where the tests were computed), machine, threads, cuda, processes.
         numbers: `experiments.identity.NUMBERS_VERSION` at that time; None in folders that are older than it.
         schema: version of the tables.
-        recipe: of a recipe's cell: the whole recipe.
-        parameters: of a recipe's cell: weights of the model.
+        recipe: of a recipe's cell: the whole recipe; of fine-tuning its parts ``data`` and ``train``.
+        parameters: of a model that was trained: its weights.
         identity: of an evaluation: digests of all that shapes its numbers.
         model: of an evaluation: folder or Hub id; None for a model that was passed in memory.
         attention: of a stock model: rows, heads and layers that were read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import EvalPrediction
 
 from attn_faithful._checks import InputError
+from attn_faithful.models.configurations import is_multi_label
 from attn_faithful.training.callbacks import Patience, ReportProgress
 from attn_faithful.training.metrics import classification_metrics, known_labels
 from attn_faithful.training.numeric_settings import recipe_precision
@@ -59,9 +60,38 @@ def train_base(model: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
             model cannot have, or a loss with regularizers that is no longer finite.
     """
     settings = task.settings
-    _check_labels(model, task)
     for name in settings.active_regularizers:
         REGULARIZERS[name]().check(model)
+    trainer_class = AttentionTrainer
+    if settings.active_regularizers:
+        trainer_class = RegularizedTrainer
+    return train_classifier(trainer_class, model, task)
+
+
+def train_classifier(
+    trainer_class: Callable[..., AttentionTrainer],
+    model: nn.Module,
+    task: TrainingTask,
+    schedule: Mapping[str, Any] | None = None,
+    **of_trainer: Any,
+) -> list[dict[str, Any]]:
+    """Train `model` in place and leave it at its best epoch, in eval mode.
+
+    Args:
+        trainer_class: what trains it.
+        model: a classifier, whose configuration says how many classes there are and whether a text may have several.
+        task: its data and settings.
+        schedule: Trainer's arguments of the learning rate; None for a constant one.
+        of_trainer: further arguments of the trainer.
+
+    Returns:
+        One row an epoch.
+
+    Raises:
+        InputError: unknown labels in training, or a selection that is undefined on these labels.
+    """
+    settings = task.settings
+    _check_labels(model, task)
     metric = f"eval_{settings.select_by}"
     greater = settings.select_by != "loss"
     callbacks: list[TrainerCallback] = []
@@ -70,15 +100,13 @@ def train_base(model: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
     if task.on_progress is not None:
         callbacks.append(ReportProgress(task.on_progress))
     with recipe_precision(), seeded(task.seed):
-        trainer_class = AttentionTrainer
-        if settings.active_regularizers:
-            trainer_class = RegularizedTrainer
         trainer = trainer_class(
             model=model,
             eval_dataset=_longest_first(task.selection),
-            compute_metrics=_metrics_of(model.config.multi_label),
+            compute_metrics=_metrics_of(is_multi_label(model.config)),
             callbacks=callbacks,
-            **task_arguments(task, metric, greater),
+            **task_arguments(task, metric, greater, **(schedule or {})),
+            **of_trainer,
         )
         history = fit(trainer, task.checkpoints)
     model.eval()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.names import REGULARIZERS
 
 SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
+HEADS = ("keep", "new")
 OBJECTIVES = ("attefa", "kl", "constrained")
 
 
@@ -56,17 +58,61 @@ class TrainSettings:
         check_choice("select_on", self.select_on, ("validation", "test"))
         if isinstance(self.class_weights, str):
             check_choice("class_weights", self.class_weights, ("balanced",))
-        for name in ("epochs", "batch_size", "learning_rate"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise InputError(f"{name} must be positive, but is {value}.")
-        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
-            raise InputError(f"max_grad_norm must be positive, but is {self.max_grad_norm}; leave it out for no limit.")
+        _check_positive(self, ("epochs", "batch_size", "learning_rate"))
+        _check_norm(self.max_grad_norm)
 
     @property
     def active_regularizers(self) -> dict[str, float]:
         """The regularizers with a weight above 0."""
-        return {name: weight for name, weight in self.regularizers.items() if weight > 0}
+        return _active(self.regularizers)
+
+
+@dataclass(frozen=True)
+class FineTuneSettings:
+    """How a transformers classifier is fine-tuned; the defaults are those of Devlin et al. (2019), appendix A.3.
+
+    The optimizer is AdamW, without decay of biases and of the weights of norms. Dropout is what the model's
+    configuration says.
+
+    Attributes:
+        epochs: at most this many.
+        batch_size: examples a step.
+        learning_rate: the largest: it rises from 0 over the first steps, and falls to 0 over the rest, in lines.
+        warmup_ratio: share of all steps in which it rises.
+        weight_decay: share of the learning rate that weights lose a step.
+        max_grad_norm: gradients longer than this are cut to it; None for no limit.
+        patience: epochs without a better selection before training stops; None for all epochs.
+        select_by: what the best epoch is chosen by: "roc_auc", "accuracy", "f1" or "loss".
+        select_on: "validation", or "test" only to repeat a paper.
+        head: "keep" the head for classes where the model has one, or draw a "new" one for the data's classes; a model
+            without a head gets a new one either way.
+        mixed_precision: as for `TrainSettings`.
+        trackers: names of transformers' reporting integrations, such as "tensorboard".
+    """
+
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float = 2e-5
+    warmup_ratio: float = 0.1
+    weight_decay: float = 0.01
+    max_grad_norm: float | None = 1.0
+    patience: int | None = None
+    select_by: str = "accuracy"
+    select_on: str = "validation"
+    head: str = "keep"
+    mixed_precision: bool = False
+    trackers: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_choice("select_by", self.select_by, SELECTIONS)
+        check_choice("select_on", self.select_on, ("validation", "test"))
+        check_choice("head", self.head, HEADS)
+        _check_positive(self, ("epochs", "batch_size", "learning_rate"))
+        _check_norm(self.max_grad_norm)
+        if not 0 <= self.warmup_ratio < 1:
+            raise InputError(f"warmup_ratio must lie from 0 to below 1, but is {self.warmup_ratio}.")
+        if not self.weight_decay >= 0:
+            raise InputError(f"weight_decay must be 0 or more, but is {self.weight_decay}.")
 
 
 @dataclass(frozen=True)
@@ -109,10 +155,7 @@ class TwinSettings:
         check_choice("select_on", self.select_on, ("validation", "test"))
         if not 0 < self.max_tvd < 1:
             raise InputError(f"max_tvd must lie between 0 and 1, but is {self.max_tvd}.")
-        for name in ("epochs", "batch_size", "learning_rate", "patience"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise InputError(f"{name} must be positive, but is {value}.")
+        _check_positive(self, ("epochs", "batch_size", "learning_rate", "patience"))
 
     @property
     def variant(self) -> str:
@@ -125,6 +168,23 @@ class TwinSettings:
         if self.start == "base":
             name = f"{name}-from-base"
         return name
+
+
+def _check_positive(settings: Any, names: Sequence[str]) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not value > 0:
+            raise InputError(f"{name} must be positive, but is {value}.")
+
+
+def _check_norm(max_grad_norm: float | None) -> None:
+    if max_grad_norm is not None and not max_grad_norm > 0:
+        raise InputError(f"max_grad_norm must be positive, but is {max_grad_norm}; leave it out for no limit.")
+
+
+def _active(regularizers: Mapping[str, float]) -> dict[str, float]:
+    """Those with a weight above 0."""
+    return {name: weight for name, weight in regularizers.items() if weight > 0}
 
 
 def _check_regularizers(regularizers: Mapping[str, float]) -> None:

@@ -155,8 +155,12 @@ def arguments(
     checkpoints: Path,
     metric: str,
     greater: bool,
+    **schedule: Any,
 ) -> TrainingArguments:
-    """Trainer's arguments for one run: an evaluation and a checkpoint an epoch, the best epoch at the end."""
+    """Trainer's arguments for one run: an evaluation and a checkpoint an epoch, the best epoch at the end.
+
+    ``schedule`` is of the learning rate, which is constant without.
+    """
     check_trackers(settings.trackers)
     return TrainingArguments(
         output_dir=str(checkpoints),
@@ -164,7 +168,7 @@ def arguments(
         per_device_train_batch_size=settings.batch_size,
         per_device_eval_batch_size=4 * settings.batch_size,
         learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant",
+        **{"lr_scheduler_type": "constant", **schedule},
         max_grad_norm=getattr(settings, "max_grad_norm", None) or 0.0,  # 0: no clipping
         seed=seed,
         eval_strategy="epoch",
@@ -187,10 +191,10 @@ def arguments(
     )
 
 
-def task_arguments(task: TrainingTask, metric: str, greater: bool) -> dict[str, Any]:
+def task_arguments(task: TrainingTask, metric: str, greater: bool, **schedule: Any) -> dict[str, Any]:
     """What `AttentionTrainer` takes of a task: Trainer's arguments, data, collator and settings."""
     return {
-        "args": arguments(task.settings, task.seed, task.checkpoints, metric, greater),
+        "args": arguments(task.settings, task.seed, task.checkpoints, metric, greater, **schedule),
         "train_dataset": task.train,
         "data_collator": task.collate,
         "settings": task.settings,
