@@ -402,3 +402,8 @@ def test_two_processes_give_the_numbers_of_one(still, data, tmp_path, parallel):
                 torch.testing.assert_close(weights[1][name], weight, atol=1e-4, rtol=1e-4, msg=name)
         chances = [np.stack(run.read_table("predictions").to_pandas()["probabilities"]) for run in (one, two)]
         np.testing.assert_allclose(chances[0], chances[1], atol=1e-4)
+        losses = []
+        for run in (one, two):
+            history = run.read_table("history").to_pandas()
+            losses.append(history[history["metric"].isin(["loss", "grad_norm", "eval_loss"])]["value"])
+        np.testing.assert_allclose(*losses, rtol=1e-4)

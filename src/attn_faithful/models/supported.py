@@ -46,7 +46,7 @@ TASKS = {
     ),
     ("ForMaskedLM", "ForPreTraining", "WithLMHeadModel"): (
         "a masked language model, which has no head for classes yet",
-        "fine-tune a classifier from it on labelled texts and test that",
+        "fine-tune a classifier from it on labelled texts (attn-faithful train --model) and test that",
     ),
     ("ForTokenClassification",): (
         "a token classifier, which gives a class a token and not one a text",
@@ -70,7 +70,7 @@ TASKS = {
     ),
     ("Model",): (
         "a model without a head for classes",
-        "fine-tune a classifier from it on labelled texts and test that",
+        "fine-tune a classifier from it on labelled texts (attn-faithful train --model) and test that",
     ),
 }
 

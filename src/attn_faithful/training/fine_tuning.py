@@ -25,8 +25,6 @@ class FineTuneTrainer(AttentionTrainer):
     def __init__(self, *args: Any, stock: StockModel, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.stock = stock
-        # Trainer would multiply the loss by the number of processes: that of classifiers is a mean over texts
-        self.model_accepts_loss_kwargs = False
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """AdamW, without decay of biases and of the weights of norms."""
@@ -43,6 +41,7 @@ class FineTuneTrainer(AttentionTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
+        """The mean over the texts of a batch, which Trainer's own would multiply by the number of processes."""
         output = model(**self.read(inputs))
         if return_outputs:
             return output.loss, {"logits": output.logits}
