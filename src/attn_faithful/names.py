@@ -17,6 +17,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "stability": ("rankings",),
     "entropy": ("of",),
     "plausibility": ("rankings", "share", "threshold"),
+    "impermissible": ("rankings",),
     "randomisation": ("rankings", "draws", "modes", "steps", "tie_tolerance"),
 }
 SOURCES = (
@@ -50,7 +51,7 @@ UNITS = ("word", "token")
 ENCODERS = ("lstm", "gru", "orthogonal_lstm", "mlp", "average", "cnn", "transformer", "none")
 ATTENTIONS = ("additive", "dot", "uniform")
 PROJECTIONS = ("softmax", "sparsemax", "sparsegen", "entmax15", "entmax")
-REGULARIZERS = ("diversity", "tying")
+REGULARIZERS = ("deceive", "diversity", "rationale", "tying")
 PARALLEL = ("cells", "data")
 DTYPES = ("float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda", "mps")  # and cuda:0, cuda:1 and so on
@@ -93,6 +94,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "local",
         "mock",
         "rationale",
+        "impermissible",
         "multi_label",
         "drop_none",
         "validation_share",

@@ -8,6 +8,8 @@ from __future__ import annotations
 SCHEMA_VERSION = 2
 
 EXAMPLE = "example"
+RATIONALE, IMPERMISSIBLE = "rationale", "impermissible"
+MARKS = (RATIONALE, IMPERMISSIBLE)  # columns of a data set with a mark for each word, which are laid on the tokens
 
 TABLES: dict[str, dict[str, str]] = {
     "predictions": {

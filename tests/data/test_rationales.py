@@ -226,5 +226,5 @@ def test_real_data_keep_their_rationale(shared, source, rationale):
 
 def test_a_rationale_that_fits_no_tokens_is_not_dropped_in_silence():
     data = datasets.Dataset.from_dict({"text": ["a b", "c d e"], "rationale": [[0, 1], [1, 0]]})
-    with pytest.raises(InputError, match="rationale of row 1"):
+    with pytest.raises(InputError, match="rationale marks of row 1"):
         encode_texts(train_tokenizer(data["text"]), data)

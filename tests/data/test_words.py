@@ -293,7 +293,7 @@ def test_slow_tokenizers_still_work():
     assert pair["input_ids"][:] == [[2, 4, 5, 3, 5, 3]]
     assert pair["special_tokens_mask"][:] == [[1, 0, 0, 1, 0, 1]]
     assert "informative" not in pair.column_names  # it does not say which tokens are the text's
-    with pytest.raises(InputError, match="rationale of row 0"):
+    with pytest.raises(InputError, match="rationale marks of row 0"):
         encoded(Slow(), ["good bad"], ["bad"], joined=True, rationale=[[1, 2]])
 
 

@@ -37,16 +37,14 @@ def marked_block(seed=0, share=0.4):
     rationale = (torch.rand(shape, generator=generator) < share) & content
     rationale[4] = False
     rationale[0, 1] = True
-    return replace(
-        block, encoded=replace(block.encoded, content=content), sources={"other": other}, rationale=rationale
-    )
+    return replace(block, encoded=replace(block.encoded, content=content), sources={"other": other}, marked=rationale)
 
 
 def rows_of(block, name):
     """(importance, rationale) of the content tokens, a row each."""
     importance = block.encoded.over_items if name == "attention" else block.sources[name]
     content = block.encoded.content
-    pairs = zip(importance, block.rationale, content, strict=True)
+    pairs = zip(importance, block.marked, content, strict=True)
     return [(own[held].tolist(), marks[held].tolist()) for own, marks, held in pairs]
 
 
@@ -113,7 +111,7 @@ def test_undefined_is_nan_with_its_reason():
 
 
 def test_data_without_a_rationale_say_so():
-    found = run(replace(marked_block(), rationale=None), BOTH)
+    found = run(replace(marked_block(), marked=None), BOTH)
     assert set(found.scores["reason"]) == {NOTHING_MARKED}
     assert all(math.isnan(value) for value in found.scores["value"])
     whole = run(marked_block(), BOTH).scores
@@ -122,13 +120,13 @@ def test_data_without_a_rationale_say_so():
 
 def test_marks_outside_the_content_and_other_blocks_change_nothing():
     block = marked_block()
-    outside = replace(block, rationale=block.rationale | ~block.encoded.content)
+    outside = replace(block, marked=block.marked | ~block.encoded.content)
     assert repr(run(outside, BOTH).scores) == repr(run(block, BOTH).scores)
     one = random_block(LENGTHS[:1])
     alone = replace(
         one,
         sources={"other": block.sources["other"][:1, :6]},
-        rationale=block.rationale[:1, :6],
+        marked=block.marked[:1, :6],
         encoded=replace(one.encoded, attention=block.encoded.attention[:1, :, :6]),
     )
     first = run(alone, BOTH).scores

@@ -18,21 +18,22 @@ from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
 
-REGULARIZERS = {"diversity": 2.0, "tying": 0.5}
+REGULARIZERS = {"deceive": 0.5, "diversity": 2.0, "rationale": 0.5, "tying": 0.5}
 
 
 def rows(n: int) -> Rows:
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 9, n)
-    return Rows(
-        {
-            "example": [f"e{i}" for i in range(n)],
-            "input_ids": [generator.integers(2, 20, length) for length in lengths],
-            "length": lengths.tolist(),
-            "labels": generator.integers(0, 2, n).tolist(),
-            "sentence_ids": [np.arange(length) // 3 for length in lengths],
-        }
-    )
+    columns = {
+        "example": [f"e{i}" for i in range(n)],
+        "input_ids": [generator.integers(2, 20, length) for length in lengths],
+        "length": lengths.tolist(),
+        "labels": generator.integers(0, 2, n).tolist(),
+        "sentence_ids": [np.arange(length) // 3 for length in lengths],
+    }
+    for kind in ("impermissible", "rationale"):  # of each text a word, but for those of one
+        columns[kind] = [np.arange(length) == generator.integers(1, 9) for length in lengths]
+    return Rows(columns)
 
 
 def main(folder: Path, batch_size: int, numbers: list[int]) -> None:

@@ -10,11 +10,11 @@ from attn_faithful._checks import InputError
 from attn_faithful.data.columns import list_columns
 from attn_faithful.data.files.mapped_tables import Spill
 from attn_faithful.data.normalization import Span
-from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.sentences import sentence_ids, sentence_spans
 from attn_faithful.data.token_spans import in_pieces, span_finder
 from attn_faithful.data.tokenized import EncodedBatch, EncodedText, encoded_batch
 from attn_faithful.data.words import aligned, filled, word_ids
+from attn_faithful.schema import MARKS
 
 if TYPE_CHECKING:
     import datasets
@@ -235,9 +235,9 @@ class _TextEncoder:
         for name in list(self.per_word):
             token_values = list(map(self._aligned, batch[name], batch["text"], encoded.full))
             if None in token_values:
-                if name == RATIONALE:
+                if name in MARKS:
                     raise InputError(
-                        f"The rationale of row {first_row + token_values.index(None)} cannot be laid on the "
+                        f"The {name} marks of row {first_row + token_values.index(None)} cannot be laid on the "
                         "tokenizer's tokens: expected one value a white-space word, and a fast tokenizer that says "
                         "where its tokens stand."
                     )

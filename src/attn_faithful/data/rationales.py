@@ -10,7 +10,6 @@ from typing import Any
 from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.data.columns import list_columns
 
-RATIONALE = "rationale"
 DERIVED = {  # a rationale that is worked out -> the columns that it needs
     "supporting": ("supporting",),
     "token_sentiment": ("token_sentiment",),

@@ -26,6 +26,8 @@ class DataSettings:
         rationale: what people marked as the reason for the label, for the test "plausibility": the name of a list
             column with one 0 or 1 a white-space word, or ``supporting``, ``token_sentiment`` or ``pairs`` (see
             `rationales`).
+        impermissible: words that attention must not show, for the regularizer "deceive" and the test "impermissible":
+            the name of a list column with one 0 or 1 a white-space word, or the words themselves (see `impermissible`).
         multi_label: each text has a list of labels (0 and 1 for each class, or names).
         drop_none: leave out rows whose text or label is missing, and say how many, in place of an error.
         validation_share: the part of train that becomes validation where there is none, stratified by ``seed``.
@@ -49,6 +51,7 @@ class DataSettings:
     local: dict[str, Any] | None = None
     mock: dict[str, Any] | None = None
     rationale: str | None = None
+    impermissible: str | list[str] | None = None
     multi_label: bool = False
     drop_none: bool = False
     validation_share: float = 0.1

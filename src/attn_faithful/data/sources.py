@@ -11,6 +11,7 @@ from attn_faithful._checks import Faults, InputError, check_choice
 from attn_faithful.data.columns import find_columns
 from attn_faithful.data.files.raw import Raw
 from attn_faithful.data.files.readers import from_rows, read_source
+from attn_faithful.data.impermissible import check_impermissible
 from attn_faithful.data.label_map import LabelMap
 from attn_faithful.data.labels import fit_labels
 from attn_faithful.data.planted import LABEL_NAMES, make_mock, mock_spec
@@ -22,6 +23,7 @@ from attn_faithful.data.splits import check_train, make_splits
 from attn_faithful.data.stratified import stratified
 from attn_faithful.data.text_data import TextData, fingerprint
 from attn_faithful.data.training_texts import TrainingTexts, without_seen
+from attn_faithful.schema import IMPERMISSIBLE, RATIONALE
 
 SPLITS = ("train", "validation", "test")
 
@@ -49,7 +51,7 @@ def load_texts(
     Raises:
         InputError: for a source that is not there, a column that is missing or ambiguous, a missing text or label
             (with its row), a label that train does not have, an answer that is none of its candidates (with its row),
-            a rationale that does not fit its text, an unlabelled text in train, or one class only.
+            a rationale or impermissible words that do not fit, an unlabelled text in train, or one class only.
 
     Example:
         >>> data = load_texts(DataSettings("mock-1", mock={"n_train": 40, "n_test": 10}))
@@ -95,10 +97,14 @@ def _text_data(
     raw: Raw, tables: Mapping[str, SplitTable], label_map: LabelMap, settings: DataSettings, single: bool
 ) -> TextData:
     """The splits as data sets, with their fingerprint."""
-    with_rationale = settings.rationale is not None
+    marks = []
+    if settings.rationale is not None:
+        marks.append(RATIONALE)
+    if settings.impermissible is not None:
+        marks.append(IMPERMISSIBLE)
     return TextData(
         name=raw.name,
-        splits={split: table.dataset(settings.multi_label, with_rationale) for split, table in tables.items()},
+        splits={split: table.dataset(settings.multi_label, marks) for split, table in tables.items()},
         label_names=list(label_map.names),
         pre_tokenizer="whitespace" if raw.tokenized else "words",
         notes=raw.notes,
@@ -150,6 +156,8 @@ def _read_splits(
     label_map = fit_labels(raw, columns, settings, label_names, faults)
     if settings.rationale is not None:
         check_rationale(settings.rationale, raw.splits, source)
+    if settings.impermissible is not None:
+        check_impermissible(settings.impermissible, raw.splits, source)
     reader = SplitReader(raw, columns, label_map, settings, purpose, faults)
     tables = {split: reader.read(split) for split in raw.splits}
     name_apart(tables)

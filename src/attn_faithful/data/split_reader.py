@@ -11,11 +11,13 @@ import numpy as np
 from attn_faithful._checks import Faults, InputError
 from attn_faithful.data.columns import Columns, list_columns
 from attn_faithful.data.files.raw import Raw
+from attn_faithful.data.impermissible import has_marks, impermissible_words
 from attn_faithful.data.label_map import DROPPED, MISSING, LabelMap, label_notes
-from attn_faithful.data.rationales import RATIONALE, SplitTexts, says, word_rationales
+from attn_faithful.data.rationales import SplitTexts, says, word_rationales
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.split_table import SplitTable
 from attn_faithful.data.text_column import Texts, column_values, values_at
+from attn_faithful.schema import IMPERMISSIBLE, RATIONALE
 
 _FEW = 4  # texts; a few that are empty may be what is asked about
 _ID_COLUMNS = ("example", "id")
@@ -66,8 +68,7 @@ class SplitReader:
         if candidates is not None:
             candidates_of_kept = {row: candidates[row] for row in kept}
             table.candidates = self._candidates(rows, split, candidates_of_kept, labels)
-        if self.settings.rationale is not None:
-            table.rationales = self._rationales(rows, split, texts, labels, table)
+        self._mark(table, rows, split, texts, labels)
         table.lists = self._lists(rows, table)
         return table
 
@@ -176,24 +177,44 @@ class SplitReader:
             self._note(split, f"{n_unknown} candidates left out that are no class.")
         return masks
 
-    def _rationales(
-        self, rows: Any, split: str, texts: Sequence[Any], labels: Sequence[Any], table: SplitTable
-    ) -> list[list[int]] | None:
-        rationale = self.settings.rationale
-        if not says(rows, rationale):
-            self._note(split, f"nothing says what the rationale {rationale!r} is.")
-            return None
+    def _mark(
+        self,
+        table: SplitTable,
+        rows: Any,
+        split: str,
+        texts: Sequence[Any],
+        labels: Sequence[Any],
+    ) -> None:
+        """Add the marks that are asked for and that the split has."""
+        rationale, impermissible = self.settings.rationale, self.settings.impermissible
+        if rationale is None and impermissible is None:
+            return
         split_texts = SplitTexts(
             read=lambda name: column_values(rows, name),
             texts=texts,
             examples=dict(zip(table.rows, table.examples, strict=True)),
             labels={row: self._label_name(labels[row]) for row in table.rows},
         )
-        rationales = word_rationales(rationale, split_texts)
-        n_bare = len(rationales) - sum(map(any, rationales))
+        if rationale is not None:
+            if says(rows, rationale):
+                table.marks[RATIONALE] = word_rationales(rationale, split_texts)
+                self._note_bare(split, table, RATIONALE, f"in the rationale {rationale!r}")
+            else:
+                self._note(split, f"nothing says what the rationale {rationale!r} is.")
+        if impermissible is not None:
+            if has_marks(rows, impermissible):
+                table.marks[IMPERMISSIBLE] = impermissible_words(impermissible, split_texts)
+                self._note_bare(split, table, IMPERMISSIBLE, "that is impermissible")
+            else:
+                self._note(
+                    split, f"there is no column {impermissible!r}, so nothing says which words are impermissible."
+                )
+
+    def _note_bare(self, split: str, table: SplitTable, kind: str, of_what: str) -> None:
+        """Note how many texts have no marked word."""
+        n_bare = len(table) - sum(map(any, table.marks[kind]))
         if n_bare:
-            self._note(split, f"{n_bare} of {len(table)} texts have no word in the rationale {rationale!r}.")
-        return rationales
+            self._note(split, f"{n_bare} of {len(table)} texts have no word {of_what}.")
 
     def _label_name(self, label: Any) -> str | None:
         """The class of a text; None where it has no single known one."""
@@ -203,9 +224,7 @@ class SplitReader:
 
     def _lists(self, rows: Any, table: SplitTable) -> dict[str, list[Any]]:
         """The further list columns of the source."""
-        taken = {"example", "text", "label", "query", "candidates", self.columns.label}
-        if table.rationales is not None:
-            taken.add(RATIONALE)
+        taken = {"example", "text", "label", "query", "candidates", self.columns.label, *table.marks}
         lists = {}
         for name in list_columns(rows.features):
             if name not in taken:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.text_column import Texts, values_at
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ class SplitTable:
         rows: the place of each text in its split of the source.
         queries: of pairs, the text that asks.
         candidates: 1 for each class that may be the answer.
-        rationales: 1 at each white-space word that people marked as the reason for the label.
         seen: whether a model was trained on the text.
+        marks: kind, such as "rationale" -> 1 at each white-space word that is marked.
         lists: further list columns of the source, by name.
     """
 
@@ -35,8 +34,8 @@ class SplitTable:
     rows: list[int]
     queries: Sequence[str] | None = None
     candidates: list[list[int]] | None = None
-    rationales: list[list[int]] | None = None
     seen: list[bool] | None = None
+    marks: dict[str, list[list[int]]] = field(default_factory=dict)
     lists: dict[str, list[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -56,8 +55,8 @@ class SplitTable:
             rows=taken(self.rows),
             queries=taken(self.queries),
             candidates=taken(self.candidates),
-            rationales=taken(self.rationales),
             seen=taken(self.seen),
+            marks={kind: taken(values) for kind, values in self.marks.items()},
             lists={name: taken(values) for name, values in self.lists.items()},
         )
 
@@ -77,12 +76,11 @@ class SplitTable:
             "label": self.labels,
             "query": self.queries,
             "candidates": self.candidates,
-            RATIONALE: self.rationales,
         }
         known = {name: values for name, values in columns.items() if values is not None}
-        return {**known, **self.lists}
+        return {**known, **self.marks, **self.lists}
 
-    def dataset(self, multi_label: bool, with_rationale: bool) -> datasets.Dataset:
+    def dataset(self, multi_label: bool, marks: Sequence[str]) -> datasets.Dataset:
         """The data set; types do not depend on the values, but for further list columns of the source."""
         import datasets
         import pyarrow as pa
@@ -94,8 +92,8 @@ class SplitTable:
             "candidates": pa.list_(pa.int8()),
             "label": pa.list_(pa.int64()) if multi_label else pa.int64(),
         }
-        if with_rationale:
-            types[RATIONALE] = pa.list_(pa.int8())
+        for kind in marks:
+            types[kind] = pa.list_(pa.int8())
         arrays = {}
         for name, values in self.columns.items():
             if isinstance(values, Texts):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attn_faithful._checks import check_choice
-from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.split_table import SplitTable
+from attn_faithful.schema import MARKS
 
 if TYPE_CHECKING:
     import datasets
 
-_IN_FINGERPRINT = ("text", "label", "query", "candidates", RATIONALE)
+_IN_FINGERPRINT = ("text", "label", "query", "candidates", *MARKS)
 
 
 @dataclass
@@ -30,12 +30,11 @@ class TextData:
             several) and the list columns of the source, such as ``informative``. Pairs have ``query``, the text that
             asks (a question, a hypothesis), and, where the source names them, ``candidates``: 1 for each class that
             may be the answer. Where a rationale is asked for, ``rationale`` has one 0 or 1 a white-space word of the
-            text, and only the splits that say so have it.
+            text, and only the splits that say so have it; ``impermissible`` likewise.
         label_names: the classes in the order of their indices.
         pre_tokenizer: ``whitespace`` where the texts are tokens joined by spaces, else ``words``.
         notes: what a reader of the results should know: rows dropped, splits made, texts in both train and test.
-        fingerprint: sha256 over label names, texts, queries, candidates, labels and rationales, the same in every
-            process.
+        fingerprint: sha256 over label names, texts, queries, candidates, labels and marks, the same in every process.
         rows: split -> the place of each of its texts in the source.
         single: the source was one table.
     """
@@ -64,7 +63,7 @@ class TextData:
 
 
 def fingerprint(label_names: Sequence[str], tables: Mapping[str, SplitTable]) -> str:
-    """The sha256 over label names, texts, queries, candidates, labels and rationales."""
+    """The sha256 over label names, texts, queries, candidates, labels and marks."""
     digest = hashlib.sha256(json.dumps(list(label_names)).encode())
     for split, table in tables.items():
         columns = table.columns

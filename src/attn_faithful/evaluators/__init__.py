@@ -11,4 +11,5 @@ import attn_faithful.evaluators.polarity
 import attn_faithful.evaluators.stability
 import attn_faithful.evaluators.entropy
 import attn_faithful.evaluators.plausibility
+import attn_faithful.evaluators.impermissible
 import attn_faithful.evaluators.randomisation  # noqa: F401

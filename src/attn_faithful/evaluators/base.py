@@ -69,7 +69,8 @@ class Block:
         labels: gold classes, -1 where unknown, one an example; None where an example has several.
         label: of a multi-label model, the name of the one label that is judged; `encoded` is then that label's, see
             `models.label_view`.
-        rationale: the items that people marked as the reason, (B, T) bool; None for data without rationales.
+        marked: the items with the marks that the test needs, such as the rationale, (B, T) bool; None where the data
+            has none.
         reads_alone: whether the model reads each token alone, so that what is left of a text keeps its states.
         rereading: reads the texts again, as they are or altered; None where nothing but `encoded` is known.
         memory: what a test found that is the same under every control and for every label.
@@ -84,7 +85,7 @@ class Block:
     attention: str = "attention"
     without: Callable[[Tensor], Tensor] | None = None
     labels: Sequence[int] | None = None
-    rationale: Tensor | None = None
+    marked: Tensor | None = None
     label: str | None = None
     reads_alone: bool = False
     rereading: Rereading | None = None
@@ -182,7 +183,8 @@ class Evaluator(PublishedTest):
         sources: ``sources(settings)`` names the sources of importance that it needs.
         facts: ``facts(columns)`` gives results over a whole data set beside means and shares: columns are (site,
             source, metric) -> values and reasons, one an example. None where there are none.
-        needs_rationale: whether it is defined only for data with rationales; other tests do not see them.
+        needs_marks: kind of marks without which it is not defined, "rationale" or "impermissible"; None for none. Other
+            tests do not see them.
         needs_labels: whether it reads the gold classes; other tests do not see them.
         under_controls: whether it is also run with null controls in the place of attention.
         by_label: the part for which multi-label models are judged label by label; None where there is none.
@@ -193,7 +195,7 @@ class Evaluator(PublishedTest):
     settings: type[Any]
     sources: Callable[[Any], Sequence[str]] = no_sources
     facts: Callable[[Mapping[Any, Any]], list[Fact]] | None = None
-    needs_rationale: bool = False
+    needs_marks: str | None = None
     needs_labels: bool = False
     under_controls: bool = True
     by_label: LabelTest | None = None

@@ -17,6 +17,7 @@ from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.erasure import erasure_counts
 from attn_faithful.functional.plausibility import auprc, iou_f1, rationale_share, select_top, token_f1
 from attn_faithful.functional.reasons import NOTHING_MARKED
+from attn_faithful.schema import RATIONALE
 
 AUPRC = MetricSpec(
     "plausibility",
@@ -74,11 +75,11 @@ def run(block: Block, settings: PlausibilitySettings) -> ScoreRows:
         block: examples at a site; the slots of an example are one set of items.
         settings: see `PlausibilitySettings`.
     """
-    if block.rationale is None:
+    if block.marked is None:
         return _nothing_marked(block, settings)
     rows = ScoreRows()
     content = block.encoded.content
-    marked = block.rationale.to(content.device) & content
+    marked = block.marked.to(content.device) & content
     counts = _selected_counts(marked, content, settings)
     for name in settings.rankings:
         importance = block.importance(name)
@@ -118,7 +119,7 @@ EVALUATORS.register("plausibility")(
         run=run,
         settings=PlausibilitySettings,
         sources=sources_of,
-        needs_rationale=True,
+        needs_marks=RATIONALE,
         under_controls=False,
     )
 )

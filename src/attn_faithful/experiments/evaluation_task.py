@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.sources import TextData
 from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.evaluators.base import EVALUATORS
@@ -114,8 +113,7 @@ def make_task(
         _leave_out_queries(texts)
     split = data.split or _last_split(texts)
     check_choice(f"split of {texts.name}", split, texts.splits)
-    has_rationales = RATIONALE in texts.splits[split].column_names
-    settings, left_out = _possible_tests(model, settings, has_rationales)
+    settings, left_out = _possible_tests(model, settings, texts.splits[split].column_names)
     texts.notes += left_out
     if precision["stored"] != precision["measured"]:
         texts.notes.append(f"The model's weights are stored in {precision['stored']} and measured in float32.")
@@ -189,7 +187,7 @@ def _last_split(texts: TextData) -> str:
 
 
 def _possible_tests(
-    model: Any, settings: EvaluationSettings, has_rationales: bool
+    model: Any, settings: EvaluationSettings, columns: Collection[str]
 ) -> tuple[EvaluationSettings, list[str]]:
     """The settings with the tests that the model allows, where none is named all defaults; and what was left out."""
     if settings.tests:
@@ -197,6 +195,7 @@ def _possible_tests(
     tests = []
     for test in EVALUATORS:
         evaluator = EVALUATORS[test]
-        if evaluator.by_default and (has_rationales or not evaluator.needs_rationale):
+        has_marks = evaluator.needs_marks is None or evaluator.needs_marks in columns
+        if evaluator.by_default and has_marks:
             tests.append(test)
     return possible(model, replace(settings, tests=tests), named=False)

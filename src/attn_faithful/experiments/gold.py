@@ -1,4 +1,4 @@
-"""What the data says of examples beside their texts: gold labels, and what people marked as the reason."""
+"""What the data says of examples beside their texts: gold labels, and marks of their words."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn_faithful.data.rationales import RATIONALE
 from attn_faithful.data.rows import Rows
 from attn_faithful.models.protocol import Encoded
 
 
 @dataclass(frozen=True)
 class Gold:
-    """Gold labels and rationales of encoded examples, by their places.
+    """Gold labels and marks of encoded examples, by their places.
 
     Attributes:
         rows: encoded examples.
@@ -25,9 +24,9 @@ class Gold:
 
     rows: Rows
 
-    @property
-    def has_rationales(self) -> bool:
-        return RATIONALE in self.rows.column_names
+    def has(self, kind: str) -> bool:
+        """Whether there are marks of a kind, such as rationales."""
+        return kind in self.rows.column_names
 
     def labels(self, places: Sequence[int]) -> list[Any]:
         """The label of each example; a list where it may have several, -1 where it is unknown."""
@@ -44,20 +43,20 @@ class Gold:
             return None
         return list(map(int, labels))
 
-    def marks(self, place: int) -> list[Any]:
-        """What people marked in one example, a number a token."""
-        marks: list[Any] = np.asarray(self.rows[RATIONALE][place]).tolist()
+    def marks(self, kind: str, place: int) -> list[Any]:
+        """The marks of one example, a number a token."""
+        marks: list[Any] = np.asarray(self.rows[kind][place]).tolist()
         return marks
 
-    def rationale(self, places: Sequence[int], encoded: Encoded) -> Tensor | None:
-        """What people marked, (B, items) bool; an item of several tokens is marked where one of them is."""
-        if not self.has_rationales:
+    def marked(self, kind: str, places: Sequence[int], encoded: Encoded) -> Tensor | None:
+        """Which items are marked, (B, items) bool; an item of several tokens is where one of them is."""
+        if not self.has(kind):
             return None
         content, members = encoded.content, encoded.members
         shape = content.shape if members is None else members.shape
         marked = torch.zeros(shape, dtype=torch.bool)  # (B, items) or (B, T)
         for row, place in enumerate(places):
-            values = torch.from_numpy(np.asarray(self.rows[RATIONALE][place]) > 0)
+            values = torch.from_numpy(np.asarray(self.rows[kind][place]) > 0)
             marked[row, : len(values)] = values
         marked = marked.to(content.device)
         if members is None:

@@ -137,7 +137,9 @@ class Recipe:
     def on_disk(self) -> dict[str, Any]:
         """The recipe by the keys of meta.json and of digests, which keep the old names."""
         settings = stored(asdict(self))
-        # runs without regularizers keep the names that they had before there were any
+        # runs without impermissible words or regularizers keep the names that they had before there were any
+        if self.data.impermissible is None:
+            del settings["data"]["impermissible"]
         del settings["train"]["regularizers"]
         if self.train.active_regularizers:
             settings["train"]["regularizers"] = self.train.active_regularizers

@@ -60,7 +60,7 @@ class RoundTests:
     Attributes:
         evaluated: the model.
         settings: which sources and tests, and how.
-        gold: labels and rationales of the data.
+        gold: labels and marks of the data.
         site: the block there.
         one: the round.
         cache: importance that the sites before leave.
@@ -136,8 +136,8 @@ class RoundTests:
         evaluator = EVALUATORS[test]
         if evaluator.needs_labels:
             block = replace(block, labels=self._labels)
-        if evaluator.needs_rationale:
-            block = replace(block, rationale=self._rationale)
+        if evaluator.needs_marks is not None:
+            block = replace(block, marked=self._marked(evaluator.needs_marks))
         settings = self.settings.of(test)
         if asks_labels(test, block):
             return ask_labels(evaluator, block, settings, self.evaluated.label_names, by_label)
@@ -147,9 +147,8 @@ class RoundTests:
     def _labels(self) -> list[int] | None:
         return self.gold.classes(self.one.representatives)
 
-    @cached_property
-    def _rationale(self) -> Tensor | None:
-        return self.gold.rationale(self.one.representatives, self.site.encoded)
+    def _marked(self, kind: str) -> Tensor | None:
+        return self.gold.marked(kind, self.one.representatives, self.site.encoded)
 
     def _target(self) -> Tensor | None:
         """The class of each text that importance is about, (B,); None for the predicted one."""

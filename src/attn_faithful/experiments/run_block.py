@@ -136,8 +136,9 @@ class Tester:
         facts: list[Any] = []
         if self.settings.target == "gold" or any(test.needs_labels for test in tests):
             facts += [np.asarray(label).tolist() for label in self.gold.labels([place])]
-        if any(test.needs_rationale for test in tests) and self.gold.has_rationales:
-            facts.append(self.gold.marks(place))
+        for kind in sorted({test.needs_marks for test in tests if test.needs_marks is not None}):
+            if self.gold.has(kind):
+                facts.append(self.gold.marks(kind, place))
         if self.file_importance is not None:
             facts.append(list(self.file_importance[place]))
         return repr(facts)

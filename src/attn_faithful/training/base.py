@@ -57,11 +57,13 @@ def train_base(model: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
 
     Raises:
         InputError: unknown labels in training, a selection that is undefined on these labels, a regularizer that the
-            model cannot have, or a loss with regularizers that is no longer finite.
+            model or the data cannot have, or a loss with regularizers that is no longer finite.
     """
     settings = task.settings
     for name in settings.active_regularizers:
-        REGULARIZERS[name]().check(model)
+        regularizer = REGULARIZERS[name]()
+        regularizer.check(model)
+        regularizer.check_rows(task.train)
     trainer_class = AttentionTrainer
     if settings.active_regularizers:
         trainer_class = RegularizedTrainer

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from attn_faithful._checks import InputError
 from attn_faithful.training.checkpoints import last_checkpoint
@@ -27,7 +29,17 @@ class RegularizedTrainer(AttentionTrainer):
         super().__init__(*args, **kwargs)
         self.weights = self.settings.active_regularizers
         self.regularizers = {name: REGULARIZERS[name]() for name in self.weights}
+        self.columns = [column for one in self.regularizers.values() for column in one.columns]
         self._begin_epoch()
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """As Trainer's, of batches with the columns of the regularizers; evaluations do without them."""
+        plain = self.data_collator
+        self.data_collator = replace(plain, columns=(*plain.columns, *self.columns))
+        try:
+            return super().get_train_dataloader()
+        finally:
+            self.data_collator = plain
 
     def compute_loss(
         self,
@@ -38,7 +50,8 @@ class RegularizedTrainer(AttentionTrainer):
     ) -> Any:
         if not model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        output = model(**inputs, output_hidden_states=True)
+        read = {name: value for name, value in inputs.items() if name not in self.columns}
+        output = model(**read, output_hidden_states=True)
         network = self.accelerator.unwrap_model(model)
         loss = output.loss
         for name, regularizer in self.regularizers.items():

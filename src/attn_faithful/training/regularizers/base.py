@@ -19,18 +19,23 @@ class Regularizer:
 
     Attributes:
         name: that it is registered by.
+        columns: of the rows that it reads beside what the model does.
     """
 
     name: str
+    columns: tuple[str, ...] = ()
 
     def check(self, model: Any) -> None:
         """Raise where the model cannot have it, before training."""
+
+    def check_rows(self, rows: Any) -> None:
+        """Raise where the training rows do not have what it needs, before training."""
 
     def loss(self, batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
         """The loss of a batch, a scalar.
 
         Args:
-            batch: the forward's inputs.
+            batch: the forward's inputs, and its own columns.
             output: of the forward in training, with its hidden states.
             model: that ran.
         """
