@@ -18,7 +18,7 @@ from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
 
-REGULARIZERS = {"deceive": 0.5, "diversity": 2.0, "rationale": 0.5, "tying": 0.5}
+REGULARIZERS = {"deceive": 0.5, "diversity": 2.0, "rationale": 0.5, "stability": 1.0, "tying": 0.5}
 
 
 def rows(n: int) -> Rows:

@@ -131,7 +131,7 @@ def test_data_parallel_training_equals_one_process(trained, n):
 def test_regularizers_in_two_processes_equal_one(trained, name):
     one, two = trained[name]
     assert (one["world"], two["world"]) == (1, 2)
-    assert len(one["regularizers"]) == 4
+    assert len(one["regularizers"]) == 5
     assert two["regularizers"] == pytest.approx(one["regularizers"], rel=1e-5)
     assert two["loss"] == pytest.approx(one["loss"], abs=1e-4)
     np.testing.assert_allclose(two["weights"], one["weights"], atol=1e-4)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +11,8 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, one_attention, outcome
 from attn_faithful.attributions.parts import EVERY, Part, gradient_parts
-from attn_faithful.models.adapted import class_name, forward_arguments, input_embeddings, original
-from attn_faithful.models.modes import evaluating
+from attn_faithful.models.adapted import class_name, forward_arguments, input_embeddings
+from attn_faithful.models.modes import analysing
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,20 +104,6 @@ def text_at(request: Request, source: str, part: Part = EVERY) -> EmbeddedText:
     if attention is None:
         attention = {"attention_weights": one_attention(request, source)[part.rows]}
     return embedded_text(request, source, attention, part)
-
-
-@contextmanager
-def analysing(model: Any) -> Iterator[None]:
-    """Eval mode, float32, and no cuDNN, which refuses the backward pass of a recurrent network in eval mode."""
-    device = next(model.parameters()).device.type
-    enabled = torch.backends.cudnn.enabled
-    with evaluating(original(model)), torch.autocast(device, enabled=False):
-        try:
-            # not by cudnn.flags(), which reads all settings and refuses old and new kinds of them together
-            torch.backends.cudnn.enabled = False
-            yield
-        finally:
-            torch.backends.cudnn.enabled = enabled
 
 
 def in_parts(

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.attributions.base import Request, norms
-from attn_faithful.attributions.embedded_text import EmbeddedText, analysing, embedded_text
+from attn_faithful.attributions.embedded_text import EmbeddedText, embedded_text
 from attn_faithful.functional.concentration import distribution
 from attn_faithful.functional.reasons import TOO_SHORT
 from attn_faithful.models.adapted import class_name, forward_arguments
 from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.protocol import Batch, Encoded
 
 CHANGES = ("difference", "length")

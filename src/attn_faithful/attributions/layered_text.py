@@ -11,8 +11,8 @@ from torch.nn.functional import one_hot
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request
-from attn_faithful.attributions.embedded_text import analysing
 from attn_faithful.models.adapted import class_name
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.protocol import JOINT
 from attn_faithful.models.stock.interface import Alter, Trace
 from attn_faithful.models.stock.model import StockModel

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item, outcome, reached
-from attn_faithful.attributions.embedded_text import analysing, in_place
+from attn_faithful.attributions.embedded_text import in_place
 from attn_faithful.attributions.layered_text import LayeredText, calls_at, layered_text, one_stack
 from attn_faithful.attributions.parts import gradient_parts
 from attn_faithful.functional.flow import attention_flow as flow_of
 from attn_faithful.functional.rollout import over_heads, positive_part, relevance
 from attn_faithful.functional.rollout import rollout as rollout_of
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.stock.interface import Alter, Trace
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import OPERATORS, SOURCES, Attribution, Request
-from attn_faithful.attributions.embedded_text import analysing, embedded_text
+from attn_faithful.attributions.embedded_text import embedded_text
 from attn_faithful.attributions.parts import Part, forward_parts
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.protocol import prediction_change
 
 KEPT = 2**22  # flags of kept tokens, of texts that are run together

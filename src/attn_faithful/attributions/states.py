@@ -13,11 +13,12 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import SOURCES, Attribution, Request, norms
-from attn_faithful.attributions.embedded_text import analysing, text_at
+from attn_faithful.attributions.embedded_text import text_at
 from attn_faithful.attributions.hidden import hidden_gradient_importance
 from attn_faithful.functional.concentration import normalized_entropy
 from attn_faithful.models.adapted import class_name, forward_arguments
 from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.protocol import prediction_change
 
 

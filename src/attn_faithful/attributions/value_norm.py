@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item, norms
-from attn_faithful.attributions.embedded_text import analysing
 from attn_faithful.attributions.layered_text import LayeredText, calls_at, layered_text
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.layers import patched
 from attn_faithful.models.stock.model import StockModel

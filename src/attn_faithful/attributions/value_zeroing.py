@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import SOURCES, Attribution, Request, by_item
-from attn_faithful.attributions.embedded_text import analysing
 from attn_faithful.attributions.layered_text import LayeredText, calls_at, layered_text
 from attn_faithful.models.blocks import CELLS
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.protocol import precise
 from attn_faithful.models.stock.interface import Alter, Call, Trace
 from attn_faithful.models.stock.layers import Arguments, Forward, repeated, taken

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import get_ident
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
 
+from attn_faithful.models.adapted import original
 from attn_faithful.models.stock.thread_local import lock_of
 
 
@@ -51,6 +54,20 @@ def evaluating(model: nn.Module) -> Iterator[None]:
                 for module, training in modes.before:
                     module.training = training
                 _CHANGED.notify_all()
+
+
+@contextmanager
+def analysing(model: Any) -> Iterator[None]:
+    """Eval mode, float32, and no cuDNN, which refuses the backward pass of a recurrent network in eval mode."""
+    device = next(model.parameters()).device.type
+    enabled = torch.backends.cudnn.enabled
+    with evaluating(original(model)), torch.autocast(device, enabled=False):
+        try:
+            # not by cudnn.flags(), which reads all settings and refuses old and new kinds of them together
+            torch.backends.cudnn.enabled = False
+            yield
+        finally:
+            torch.backends.cudnn.enabled = enabled
 
 
 @contextmanager

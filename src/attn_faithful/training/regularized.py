@@ -55,6 +55,7 @@ class RegularizedTrainer(AttentionTrainer):
         network = self.accelerator.unwrap_model(model)
         loss = output.loss
         for name, regularizer in self.regularizers.items():
+            regularizer.draw = (self.args.seed, self.state.global_step)
             part = regularizer.loss(inputs, output, network)
             loss = loss + self.weights[name] * part
             self._sums[name] += part.detach()

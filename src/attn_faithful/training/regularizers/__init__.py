@@ -3,4 +3,5 @@
 import attn_faithful.training.regularizers.deceive
 import attn_faithful.training.regularizers.diversity
 import attn_faithful.training.regularizers.rationale
+import attn_faithful.training.regularizers.stability
 import attn_faithful.training.regularizers.tying  # noqa: F401

@@ -20,10 +20,12 @@ class Regularizer:
     Attributes:
         name: that it is registered by.
         columns: of the rows that it reads beside what the model does.
+        draw: seed and step, which random choices are keyed by beside the text; set before every loss.
     """
 
     name: str
     columns: tuple[str, ...] = ()
+    draw: tuple[int, ...] = ()
 
     def check(self, model: Any) -> None:
         """Raise where the model cannot have it, before training."""
