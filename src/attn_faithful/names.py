@@ -52,6 +52,7 @@ ENCODERS = ("lstm", "gru", "orthogonal_lstm", "mlp", "average", "cnn", "transfor
 ATTENTIONS = ("additive", "dot", "uniform")
 PROJECTIONS = ("softmax", "sparsemax", "sparsegen", "entmax15", "entmax")
 REGULARIZERS = ("deceive", "diversity", "rationale", "stability", "tying")
+ATTENTION_REGULARIZERS = ("deceive", "rationale")  # those that transformers models can have
 PARALLEL = ("cells", "data")
 DTYPES = ("float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda", "mps")  # and cuda:0, cuda:1 and so on
@@ -164,7 +165,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "expected": ("key", "metrics", "rows", "band"),
 }
 # of the fine-tuning of a transformers model, in the place of "train"
-FINE_TUNE = (*_TRAINED, "max_grad_norm", "select_by", "warmup_ratio", "head", "trackers")
+FINE_TUNE = (*_TRAINED, "max_grad_norm", "select_by", "warmup_ratio", "head", "trackers", "regularizers")
 # of the twins of a transformers model, which have more
 STOCK_TWIN = (
     *_TWIN,

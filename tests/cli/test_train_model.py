@@ -63,6 +63,9 @@ def test_smoke(encoder, data, tmp_path):
     ("arguments", "parts"),
     [
         (["--set", "train.head=old"], ["'old'", "keep"]),
+        (["--set", "train.regularizers.tying=1"], ["'tying' reads more of a model than its attention", "deceive"]),
+        (["--set", "train.regularizers.deceive=-1"], ["'deceive'", "a number from 0"]),
+        (["--set", "train.regularizers.deceive=1"], ["'deceive' needs to know which words", "data.impermissible"]),
         (["--epochs", "3", "--set", "train.epochs=4"], ["train.epochs is told twice"]),
         (["--set", "train.epochs=many"], ["train: epochs", "'many'"]),
         (["--set", "train.warmup_ratio=1.5"], ["warmup_ratio must lie from 0 to below 1"]),

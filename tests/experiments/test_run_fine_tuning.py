@@ -113,7 +113,7 @@ def test_what_is_written(folder, encoder):
     assert meta["axes"] == {"data": "films", "model": meta["axes"]["model"]}
     assert meta["axes"]["model"].startswith("tiny ")
     assert (meta["seed"], meta["model"], meta["label_names"]) == (3, encoder, ["neg", "pos"])
-    assert meta["recipe"]["train"] == {**vars(SETTINGS)}
+    assert meta["recipe"]["train"] == {name: value for name, value in vars(SETTINGS).items() if name != "regularizers"}
     assert meta["data"]["train"]["n"] == 36
     assert meta["versions"]["transformers"]
     assert summary["base"]["accuracy"] > 0.8
@@ -178,6 +178,30 @@ def test_settings_tell_runs_apart(encoder, data, tmp_path):
     assert one.path != other.path
     groups = aggregate([Run(one.path), Run(other.path)])
     assert [group.axes["learning_rate"] for group in groups] == ["2e-05", "0.001"]
+
+
+def test_regularizers_of_attention(encoder, data, tmp_path, folder):
+    def settings(weight):
+        return FineTuneSettings(**{**vars(SETTINGS), "regularizers": {"deceive": weight}})
+
+    hidden = {"impermissible": ["GOOD", "bad"]}
+    run = tune(encoder, data, tmp_path, settings(2.0), **hidden)
+    assert run.read_meta()["recipe"]["train"]["regularizers"] == {"deceive": 2.0}
+    history = run.read_table("history").to_pandas()
+    losses = history[history["metric"] == "regularizer_deceive"]["value"].tolist()
+    assert losses[-1] < losses[0]
+    plain = tune(encoder, data, tmp_path, **hidden)
+    assert plain.path == tune(encoder, data, tmp_path, settings(0.0), **hidden).path, "a weight of 0 is as none"
+    masses = []
+    for each in (run, plain):
+        result = af.evaluate_attention(
+            str(each / "model"), None, data, ["impermissible"], output=tmp_path / "e", progress=False, **hidden
+        )
+        table = result.table().set_index(["metric", "source"])["mean"]
+        masses.append(table["impermissible_mass", "attention"])
+    assert masses[0] < masses[1]
+    groups = aggregate([Run(plain.path), Run(run.path)])
+    assert [group.axes.get("deceive") for group in groups] == ["-", "2.0"]
 
 
 def test_epochs_chosen_on_test_are_noted(encoder, data, tmp_path):
@@ -382,10 +406,11 @@ def still(tokenizer, tmp_path_factory):
     return save(tmp_path_factory.mktemp("encoder") / "still", BertModel(config), tokenizer)
 
 
-@pytest.mark.parametrize("parallel", ["data", "cells"])
-def test_two_processes_give_the_numbers_of_one(still, data, tmp_path, parallel):
+@pytest.mark.parametrize(("parallel", "deceive"), [("data", "0"), ("data", "0.5"), ("cells", "0")])
+def test_two_processes_give_the_numbers_of_one(still, data, tmp_path, parallel, deceive):
     arguments = ["train", "--model", still, "--data", data, "--epochs", "2", "--batch-size", "12"]
     arguments += ["--learning-rate", "0.005", "--seeds", "3,4" if parallel == "cells" else "3"]
+    arguments += ["--set", f"train.regularizers.deceive={deceive}", "--set", "data.impermissible=[good, bad]"]
     assert main([*arguments, "--output", str(tmp_path / "one")]) == 0
     more = ["--parallel", parallel, "--processes", "2", "--output", str(tmp_path / "two")]
     done = launch("-m", "attn_faithful.cli", *arguments, *more)
@@ -405,5 +430,7 @@ def test_two_processes_give_the_numbers_of_one(still, data, tmp_path, parallel):
         losses = []
         for run in (one, two):
             history = run.read_table("history").to_pandas()
-            losses.append(history[history["metric"].isin(["loss", "grad_norm", "eval_loss"])]["value"])
+            losses.append(
+                history[history["metric"].isin(["loss", "grad_norm", "eval_loss", "regularizer_deceive"])]["value"]
+            )
         np.testing.assert_allclose(*losses, rtol=1e-4)

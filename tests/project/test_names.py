@@ -42,6 +42,7 @@ def keys(cls):
         (names.ATTENTIONS, SCORERS),
         (names.PROJECTIONS, PROJECTIONS),
         (names.REGULARIZERS, REGULARIZERS),
+        (names.ATTENTION_REGULARIZERS, [name for name in REGULARIZERS if REGULARIZERS[name].of_attention]),
         (names.PARALLEL, launcher.PARALLEL),
         (names.DEVICES, DEVICES),
         (names.DTYPES, DTYPES),

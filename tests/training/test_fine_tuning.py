@@ -9,13 +9,14 @@ import torch
 from transformers import Trainer
 
 from attn_faithful._checks import InputError
+from attn_faithful.data.collate import Collator
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.fine_tuning import fine_tune
 from attn_faithful.training.settings import FineTuneSettings
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import LengthGroups
 from tests.models.stock_families import EOS, PAD, build
-from tests.training.planted import COLLATE, Stopped, same, stop_at, texts, weights
+from tests.training.planted import Stopped, same, stop_at, texts, weights
 
 
 def ended(rows):
@@ -27,6 +28,7 @@ def ended(rows):
 
 
 TRAIN, VALIDATION = ended(texts(48, classes=3)), ended(texts(24, seed=1, classes=3))
+COLLATE = Collator(PAD)
 SETTINGS = FineTuneSettings(epochs=3, batch_size=16, learning_rate=2e-3)
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -35,14 +37,8 @@ def classifier(name="bert", dtype=torch.float32, seed=0, **settings):
     return StockModel(build(name, seed=seed, **settings).to(dtype))
 
 
-def collate(rows):
-    batch = COLLATE(rows)
-    batch["input_ids"][batch["attention_mask"] == 0] = PAD
-    return batch
-
-
 def tune(model, folder, settings=SETTINGS, on_progress=None, rows=TRAIN):
-    task = TrainingTask(rows, VALIDATION, collate, settings, 3, folder / "checkpoints", on_progress)
+    task = TrainingTask(rows, VALIDATION, COLLATE, settings, 3, folder / "checkpoints", on_progress)
     return fine_tune(model, task)
 
 
@@ -67,7 +63,7 @@ def test_steps_equal_a_loop_written_by_hand(tmp_path):
         order.set_epoch(epoch)
         index, losses = list(order), []
         for start in range(0, len(index), 16):
-            batch = collate([TRAIN[i] for i in index[start : start + 16]])
+            batch = COLLATE([TRAIN[i] for i in index[start : start + 16]])
             logits = by_hand(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
             chosen = logits.log_softmax(-1)[torch.arange(16), batch["labels"]]
             loss = -chosen.mean()
@@ -129,7 +125,7 @@ def test_the_best_epoch_is_kept(tmp_path):
     history = tune(model, tmp_path, replace(SETTINGS, epochs=4, learning_rate=5e-3, select_by="loss"))
     best = min(row["eval_loss"] for row in history)
     assert best < history[-1]["eval_loss"], "the last epoch is worse, or nothing is tested here"
-    batch = collate([VALIDATION[i] for i in range(len(VALIDATION))])
+    batch = COLLATE([VALIDATION[i] for i in range(len(VALIDATION))])
     with torch.no_grad():
         assert float(model.model(**batch).loss) == pytest.approx(best, rel=1e-5)
 

@@ -53,7 +53,7 @@ def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def split_keys(overrides: dict[str, Any], command: str, part: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Dotted keys of the data as they are, and those of another part of a recipe without its name.
+    """Dotted keys of the data as they are, and another part of a recipe as a mapping of its keys.
 
     Args:
         overrides: of `data_overrides`.
@@ -63,15 +63,27 @@ def split_keys(overrides: dict[str, Any], command: str, part: str) -> tuple[dict
     Raises:
         InputError: a key of a third part.
     """
-    data, of_part = {}, {}
+    data: dict[str, Any] = {}
+    of_part: dict[str, Any] = {}
     for key, value in overrides.items():
         if key.startswith(f"{part}."):
-            of_part[key.removeprefix(f"{part}.")] = value
+            _put(of_part, key.removeprefix(f"{part}."), value)
         elif key.startswith("data."):
             data[key] = value
         else:
             raise InputError(f"--set {key}: {command} takes keys of data and {part} only.")
     return data, of_part
+
+
+def _put(settings: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key, whose last part may be that of a mapping inside, such as regularizers.deceive."""
+    name, _, rest = key.partition(".")
+    if not rest:
+        settings[name] = value
+        return
+    inner = settings.get(name)
+    settings[name] = dict(inner) if isinstance(inner, dict) else {}
+    _put(settings[name], rest, value)
 
 
 def set_flags(flags: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from attn_faithful.experiments.stock_texts import StockTexts
 from attn_faithful.experiments.strict_settings import build
 from attn_faithful.models.devices import device_named
 from attn_faithful.store import RunFolder
+from attn_faithful.training.base import check_regularizers
 from attn_faithful.training.placement import training_on
 from attn_faithful.training.settings import FineTuneSettings, check_trackers
 
@@ -56,12 +57,14 @@ class FineTuning:
         """Read and check model and texts, before any training.
 
         Raises:
-            InputError: what is wrong with them, an empty split, or a device that is not there.
+            InputError: what is wrong with them, an empty split, a regularizer that the data cannot have, or a device
+                that is not there.
         """
         with quiet(), training_on(device):
             start = FineTuneStart.read(origin, source, settings.head)
             model = start.model(0).to(device_named(device))
             data = StockTexts.encode(model, start.tokenizer, start.texts, settings.select_on, "trained models")
+            check_regularizers(model, settings, data.encoded["train"])
         return cls(origin, start, data, source, settings, device)
 
     @property
@@ -69,11 +72,21 @@ class FineTuning:
         """What progress calls it."""
         return f"{self.data.model.config.model_type} on {self.data.texts.name}"
 
+    @property
+    def settings_on_disk(self) -> dict[str, Any]:
+        """The settings as meta.json and digests hold them: a run without regularizers is one without the word."""
+        settings = asdict(self.settings)
+        del settings["regularizers"]
+        if self.settings.active_regularizers:
+            settings["regularizers"] = self.settings.active_regularizers
+        return settings
+
     @cached_property
     def identity(self) -> Identity:
         """All that shapes the numbers, but for the seed."""
-        texts, settings = self.data.texts, asdict(self.settings)
-        return run_identity("train", self.data.model, self.start.tokenizer, texts, "test", settings)
+        return run_identity(
+            "train", self.data.model, self.start.tokenizer, self.data.texts, "test", self.settings_on_disk
+        )
 
     @cached_property
     def names(self) -> ModelNames:

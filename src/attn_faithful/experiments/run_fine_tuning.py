@@ -217,7 +217,7 @@ class FineTuneRun:
             identity=tuning.of_seed(self.seed).short,
             model=tuning.origin,
             weights=weights_of_origin(tuning.origin),
-            recipe={"data": asdict(tuning.source), "train": asdict(tuning.settings)},
+            recipe={"data": asdict(tuning.source), "train": tuning.settings_on_disk},
             label_names=self.data.texts.label_names,
             data=replace(data, notes=[*data.notes, *left_out]),
             parameters=sum(weight.numel() for weight in model.parameters()),

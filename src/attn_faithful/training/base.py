@@ -59,15 +59,19 @@ def train_base(model: nn.Module, task: TrainingTask) -> list[dict[str, Any]]:
         InputError: unknown labels in training, a selection that is undefined on these labels, a regularizer that the
             model or the data cannot have, or a loss with regularizers that is no longer finite.
     """
-    settings = task.settings
+    check_regularizers(model, task.settings, task.train)
+    trainer_class = AttentionTrainer
+    if task.settings.active_regularizers:
+        trainer_class = RegularizedTrainer
+    return train_classifier(trainer_class, model, task)
+
+
+def check_regularizers(model: Any, settings: Any, train: Any) -> None:
+    """Raise for a regularizer of the settings that the model or the training rows cannot have."""
     for name in settings.active_regularizers:
         regularizer = REGULARIZERS[name]()
         regularizer.check(model)
-        regularizer.check_rows(task.train)
-    trainer_class = AttentionTrainer
-    if settings.active_regularizers:
-        trainer_class = RegularizedTrainer
-    return train_classifier(trainer_class, model, task)
+        regularizer.check_rows(train)
 
 
 def train_classifier(

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import Trainer
 
+from attn_faithful.models.stock.interface import KEYWORD, Trace
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.models.stock.predictions import READ
-from attn_faithful.training.base import train_classifier
+from attn_faithful.training.base import check_regularizers, train_classifier
+from attn_faithful.training.regularized import RegularizedTrainer
 from attn_faithful.training.task import TrainingTask
-from attn_faithful.training.trainer import AttentionTrainer
 
 
-class FineTuneTrainer(AttentionTrainer):
+@dataclass(frozen=True)
+class HeadsOutput:
+    """What a forward in training gives regularizers of a transformers classifier.
+
+    Attributes:
+        loss: of the labels.
+        attentions: (B, H, T) of the last layer, see `regularizers.attention`.
+    """
+
+    loss: Tensor
+    attentions: Tensor
+
+
+class FineTuneTrainer(RegularizedTrainer):
     """Trains a transformers classifier as it is, with its own attention implementation.
+
+    With regularizers its attention is computed where it can be read: the same but for rounding.
 
     Args:
         stock: the classifier, wrapped.
@@ -42,10 +59,27 @@ class FineTuneTrainer(AttentionTrainer):
         num_items_in_batch: Any = None,
     ) -> Any:
         """The mean over the texts of a batch, which Trainer's own would multiply by the number of processes."""
+        if model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         output = model(**self.read(inputs))
         if return_outputs:
             return output.loss, {"logits": output.logits}
         return output.loss
+
+    def output_of(self, model: nn.Module, inputs: dict[str, Any]) -> Any:
+        """A forward in training; with regularizers a `HeadsOutput`."""
+        read = self.read(inputs)
+        if not self.regularizers:
+            return model(**read)
+        layer = self.stock.layers[-1]
+        trace = Trace(read={layer})
+        with self.stock.tracing(trace):
+            output = model(**read, **{KEYWORD: trace})
+        slots = self.stock.slots_of(trace.seen[layer], layer, self.stock.inputs(inputs))
+        return HeadsOutput(output.loss, slots.attention)
+
+    def analysed(self, model: nn.Module) -> StockModel:
+        return self.stock
 
 
 def fine_tune(model: StockModel, task: TrainingTask) -> list[dict[str, Any]]:
@@ -56,12 +90,15 @@ def fine_tune(model: StockModel, task: TrainingTask) -> list[dict[str, Any]]:
         task: its data, and a `FineTuneSettings`.
 
     Returns:
-        One row an epoch: training loss, learning rate, and the metrics of the selection split.
+        One row an epoch: training loss (with the weighted regularizers), the regularizers by themselves, learning rate,
+        and the metrics of the selection split.
 
     Raises:
-        InputError: unknown labels in training, or a selection that is undefined on these labels.
+        InputError: unknown labels in training, a selection that is undefined on these labels, a regularizer that the
+            data cannot have, or a loss that is no longer finite.
     """
     settings = task.settings
+    check_regularizers(model, settings, task.train)
     schedule = {
         "optim": "adamw_torch_fused",
         "lr_scheduler_type": "linear",

@@ -50,13 +50,12 @@ class RegularizedTrainer(AttentionTrainer):
     ) -> Any:
         if not model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        read = {name: value for name, value in inputs.items() if name not in self.columns}
-        output = model(**read, output_hidden_states=True)
-        network = self.accelerator.unwrap_model(model)
+        output = self.output_of(model, inputs)
+        analysed = self.analysed(model)
         loss = output.loss
         for name, regularizer in self.regularizers.items():
             regularizer.draw = (self.args.seed, self.state.global_step)
-            part = regularizer.loss(inputs, output, network)
+            part = regularizer.loss(inputs, output, analysed)
             loss = loss + self.weights[name] * part
             self._sums[name] += part.detach()
         self._sums[_TOTAL] += loss.detach()
@@ -64,6 +63,15 @@ class RegularizedTrainer(AttentionTrainer):
         if return_outputs:
             return loss, output
         return loss
+
+    def output_of(self, model: nn.Module, inputs: dict[str, Any]) -> Any:
+        """A forward in training, with its loss and all that regularizers read of it."""
+        read = {name: value for name, value in inputs.items() if name not in self.columns}
+        return model(**read, output_hidden_states=True)
+
+    def analysed(self, model: nn.Module) -> Any:
+        """The model as regularizers take it, without what trains it on several processes."""
+        return self.accelerator.unwrap_model(model)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As Trainer's, with the regularizers of the epoch beside its loss."""
@@ -91,12 +99,16 @@ class RegularizedTrainer(AttentionTrainer):
         """Raise where the loss was NaN or infinite; Trainer itself would go on with weights that are NaN."""
         if math.isfinite(means[_TOTAL]):
             return
-        found = ", ".join(f"{name} {means[name]:g} (weight {self.weights[name]:g})" for name in self.regularizers)
+        with_regularizers, lower = "", "lower"
+        if self.regularizers:
+            found = [f"{name} {means[name]:g} (weight {self.weights[name]:g})" for name in self.regularizers]
+            with_regularizers = f" with the regularizers {', '.join(found)}"
+            lower = "lower their weights or"
         kept = "there is no checkpoint yet"
         checkpoint = last_checkpoint(Path(self.args.output_dir))
         if checkpoint is not None:
             kept = f"the last checkpoint is {checkpoint}"
         raise InputError(
-            f"The loss of epoch {round(self.state.epoch)} is {means[_TOTAL]:g} with the regularizers {found}; lower "
-            f"their weights or train.learning_rate, or set train.max_grad_norm; {kept}."
+            f"The loss of epoch {round(self.state.epoch)} is {means[_TOTAL]:g}{with_regularizers}; {lower} "
+            f"train.learning_rate, or set train.max_grad_norm; {kept}."
         )

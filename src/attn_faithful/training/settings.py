@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice, did_you_mean
-from attn_faithful.names import REGULARIZERS
+from attn_faithful.names import ATTENTION_REGULARIZERS, REGULARIZERS
 
 SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
 HEADS = ("keep", "new")
@@ -88,6 +88,7 @@ class FineTuneSettings:
             without a head gets a new one either way.
         mixed_precision: as for `TrainSettings`.
         trackers: names of transformers' reporting integrations, such as "tensorboard".
+        regularizers: as for `TrainSettings`; those of attention alone.
     """
 
     epochs: int = 3
@@ -102,8 +103,16 @@ class FineTuneSettings:
     head: str = "keep"
     mixed_precision: bool = False
     trackers: list[str] = field(default_factory=list)
+    regularizers: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_regularizers(self.regularizers)
+        for name in self.active_regularizers:
+            if name not in ATTENTION_REGULARIZERS:
+                raise InputError(
+                    f"The regularizer {name!r} reads more of a model than its attention, and is there for our own "
+                    f"models alone; transformers models can have {', '.join(ATTENTION_REGULARIZERS)}."
+                )
         check_choice("select_by", self.select_by, SELECTIONS)
         check_choice("select_on", self.select_on, ("validation", "test"))
         check_choice("head", self.head, HEADS)
@@ -113,6 +122,11 @@ class FineTuneSettings:
             raise InputError(f"warmup_ratio must lie from 0 to below 1, but is {self.warmup_ratio}.")
         if not self.weight_decay >= 0:
             raise InputError(f"weight_decay must be 0 or more, but is {self.weight_decay}.")
+
+    @property
+    def active_regularizers(self) -> dict[str, float]:
+        """The regularizers with a weight above 0."""
+        return _active(self.regularizers)
 
 
 @dataclass(frozen=True)

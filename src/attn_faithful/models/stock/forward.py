@@ -96,10 +96,16 @@ class StockForward(nn.Module, AttentionModel):
 
     def run(self, inputs: dict[str, Tensor], trace: Trace) -> Tensor:
         """Logits (B, C) of one forward with a trace."""
+        with self.tracing(trace):
+            return self._logits(self.model, inputs, {KEYWORD: trace})
+
+    @contextmanager
+    def tracing(self, trace: Trace) -> Iterator[None]:
+        """Inside, a forward of the model or of a wrapper around it that is given the trace computes attention by it."""
         trace.projection = self.projection
         trace.in_float32 = self.backbone is not None
         with lock_of(self.model), traced(self.configs):
-            return self._logits(self.model, inputs, {KEYWORD: trace})
+            yield
 
     def continued(
         self,

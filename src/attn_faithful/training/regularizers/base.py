@@ -21,11 +21,13 @@ class Regularizer:
         name: that it is registered by.
         columns: of the rows that it reads beside what the model does.
         draw: seed and step, which random choices are keyed by beside the text; set before every loss.
+        of_attention: whether it reads nothing but attention, so that transformers models can have it too.
     """
 
     name: str
     columns: tuple[str, ...] = ()
     draw: tuple[int, ...] = ()
+    of_attention: bool = False
 
     def check(self, model: Any) -> None:
         """Raise where the model cannot have it, before training."""
@@ -46,6 +48,10 @@ class Regularizer:
 
 def content_of(batch: Mapping[str, Tensor], model: Any) -> Tensor:
     """Which tokens of a batch are content, (B, T) bool."""
+    if model.layered:
+        special = batch.get("special_tokens_mask")
+        read = batch["attention_mask"].bool()
+        return read if special is None else read & ~special.bool()
     _, content = model.masks(batch["input_ids"], batch.get("attention_mask"), batch.get("special_tokens_mask"))
     return content
 

@@ -8,15 +8,15 @@ from typing import Any
 from torch import Tensor
 
 from attn_faithful.functional.marked_attention import hidden_mass_loss
-from attn_faithful.models.protocol import at_least_float32
 from attn_faithful.schema import IMPERMISSIBLE
-from attn_faithful.training.regularizers.base import REGULARIZERS, content_of, mean_of_texts
+from attn_faithful.training.regularizers.attention import AttentionRows
+from attn_faithful.training.regularizers.base import REGULARIZERS, mean_of_texts
 from attn_faithful.training.regularizers.marked import MarkedRegularizer
 
 
 @REGULARIZERS.register("deceive")
 class Deceive(MarkedRegularizer):
-    """``-log(1 - attention on the impermissible tokens)``, mean over the texts: their equation 1."""
+    """``-log(1 - attention on the impermissible tokens)``, mean over the texts and heads: their equation 1."""
 
     name = "deceive"
     kind = IMPERMISSIBLE
@@ -24,6 +24,6 @@ class Deceive(MarkedRegularizer):
     leaves_others = True
 
     def loss(self, batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
-        attention = at_least_float32(output.attentions)  # (B, T)
-        marked = batch[self.kind].bool()  # (B, T)
-        return mean_of_texts(*hidden_mass_loss(attention, marked, content_of(batch, model)))
+        rows = AttentionRows.of(batch, output, model)
+        marked = rows.each(batch[self.kind].bool())  # (B H, T)
+        return mean_of_texts(*hidden_mass_loss(rows.attention, marked, rows.tokens))

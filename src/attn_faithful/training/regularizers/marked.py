@@ -21,6 +21,7 @@ class MarkedRegularizer(Regularizer):
         leaves_others: whether each text needs a token that is not marked.
     """
 
+    of_attention = True
     kind: str
     setting: str
     leaves_others: bool = False

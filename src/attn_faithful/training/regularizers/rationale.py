@@ -8,21 +8,21 @@ from typing import Any
 from torch import Tensor
 
 from attn_faithful.functional.marked_attention import rationale_divergence
-from attn_faithful.models.protocol import at_least_float32
 from attn_faithful.schema import RATIONALE
-from attn_faithful.training.regularizers.base import REGULARIZERS, content_of, mean_of_texts
+from attn_faithful.training.regularizers.attention import AttentionRows
+from attn_faithful.training.regularizers.base import REGULARIZERS, mean_of_texts
 from attn_faithful.training.regularizers.marked import MarkedRegularizer
 
 
 @REGULARIZERS.register("rationale")
 class Rationale(MarkedRegularizer):
-    """``KL(rationale || attention)``, mean over the texts; a text without a marked word adds nothing."""
+    """``KL(rationale || attention)``, mean over the texts and heads; a text without a marked word adds nothing."""
 
     name = "rationale"
     kind = RATIONALE
     setting = "data.rationale"
 
     def loss(self, batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
-        attention = at_least_float32(output.attentions)  # (B, T)
-        marked = batch[self.kind].bool()  # (B, T)
-        return mean_of_texts(*rationale_divergence(attention, marked, content_of(batch, model)))
+        rows = AttentionRows.of(batch, output, model)
+        marked = rows.each(batch[self.kind].bool())  # (B H, T)
+        return mean_of_texts(*rationale_divergence(rows.attention, marked, rows.tokens))
