@@ -40,7 +40,7 @@ class AttentionRows:
             model: that ran.
 
         Reference:
-            Pruthi et al. (2020), section 4.2: the mean over the heads of BERT's last layer, of the token [CLS].
+            Pruthi et al. (2020): of BERT the mean over the heads of the last layer, in the row of the token [CLS].
         """
         attention = at_least_float32(output.attentions)
         if not model.layered:
