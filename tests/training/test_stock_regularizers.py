@@ -10,15 +10,18 @@ import pytest
 import torch
 
 from attn_faithful._checks import InputError
+from attn_faithful._seeds import generator_for
 from attn_faithful.data.collate import Collator
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.names import ATTENTION_REGULARIZERS
 from attn_faithful.training.fine_tuning import FineTuneTrainer, fine_tune
 from attn_faithful.training.regularizers.base import REGULARIZERS
+from attn_faithful.training.regularizers.stability import RADIUS
 from attn_faithful.training.settings import FineTuneSettings
 from attn_faithful.training.task import TrainingTask
 from tests.models.stock_families import PAD, build, eager, read
 from tests.reference import marked_attention as reference
+from tests.reference import stability as perturbation
 from tests.training.planted import Stopped, same, stop_at, texts, weights
 from tests.training.test_fine_tuning import NO_DROPOUT, ended
 
@@ -168,6 +171,96 @@ def test_gradients(tmp_path, name, regularizer):
     assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-6)
 
 
+# --- stability, whose loss runs the model itself
+
+
+def stable(draw=(3, 17)):
+    made = REGULARIZERS["stability"]()
+    made.draw = draw
+    return made
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2"])
+def test_the_loss_of_stability_equals_a_loop_over_texts(name):
+    model = classifier(name, torch.float64)
+    batch = batch_of(VALIDATION)
+    table = model.get_input_embeddings().weight.detach()
+    values = []
+    model.model.set_attn_implementation("eager")
+    for row, place in enumerate(rows_of(name, batch)):
+        length = int(batch["attention_mask"][row].sum())
+        tokens = batch["input_ids"][row, :length].tolist()
+        content = ~batch["special_tokens_mask"][row, :length].bool()
+        embedded = table[tokens].numpy()
+        drawn = generator_for(3, 17, "stability", *tokens).standard_normal(embedded.shape, dtype=np.float32)
+        changed = perturbation.perturbed_embeddings(embedded, drawn.astype(float), RADIUS)
+        heads = []  # (H, T) each
+        for embeddings in (embedded, changed):
+            ones = torch.ones(1, length, dtype=torch.long)
+            with torch.no_grad():
+                output = (
+                    model.model(
+                        inputs_embeds=torch.tensor(embeddings)[None], attention_mask=ones, output_attentions=True
+                    )
+                    if name != "gpt2"
+                    else _last_row(model.model, torch.tensor(embeddings)[None])
+                )
+            heads.append(output.attentions[-1][0, :, place])
+        distances = [
+            perturbation.correlation_distance(one[content].tolist(), other[content].tolist())
+            for one, other in zip(*heads, strict=True)
+        ]
+        values.append(np.mean(distances))
+    model.model.set_attn_implementation("sdpa")
+    assert float(stable().loss(batch, None, model).detach()) == pytest.approx(np.mean(values), abs=1e-10)
+    assert np.mean(values) > 1e-6
+
+
+def _last_row(network, embedded):
+    """GPT-2 without its head, which asks ids for the last token."""
+    return network.transformer(inputs_embeds=embedded, output_attentions=True)
+
+
+def test_the_gradient_of_stability():
+    model, batch = classifier("bert", torch.float64), batch_of(VALIDATION)
+    parameters = list(model.model.bert.parameters())
+    torch.manual_seed(5)
+    directions = [torch.randn_like(weight) for weight in parameters]
+    gradients = torch.autograd.grad(stable().loss(batch, None, model), parameters, allow_unused=True)
+    slope = 0.0
+    for gradient, direction in zip(gradients, directions, strict=True):
+        if gradient is not None:
+            slope += float((gradient * direction).sum())
+    values = []
+    with torch.no_grad():
+        for sign in (1, -2):
+            for weight, direction in zip(parameters, directions, strict=True):
+                weight.add_(direction, alpha=sign * 1e-6)
+            values.append(float(stable().loss(batch, None, model)))
+    assert abs(slope) > 1e-3
+    assert slope == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5)
+
+
+def test_stability_is_without_dropout_and_leaves_the_model_in_training():
+    model, batch = classifier(), batch_of(VALIDATION)
+    expected = float(stable().loss(batch, None, model).detach())
+    model.model.train()
+    state = torch.get_rng_state()
+    assert float(stable().loss(batch, None, model).detach()) == expected
+    assert model.model.training
+    assert torch.equal(state, torch.get_rng_state())
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_training_makes_attention_stable(tmp_path):
+    found = {}
+    for weight in (0.0, 2.0):
+        model = classifier()
+        tune(model, tmp_path / str(weight), settings=MOVING, stability=weight)
+        found[weight] = float(stable().loss(batch_of(VALIDATION), None, model).detach())
+    assert found[2.0] < 0.7 * found[0.0]
+
+
 # --- what they do
 
 
@@ -209,7 +302,7 @@ def test_a_step_is_that_of_the_sum(tmp_path):
 
 
 def test_resumed_equals_undisturbed_to_the_bit(tmp_path):
-    both = {"deceive": 0.5, "rationale": 0.1}
+    both = {"deceive": 0.5, "rationale": 0.1, "stability": 0.5}
     whole = classifier()
     expected = tune(whole, tmp_path / "undisturbed", **both)
     with pytest.raises(Stopped):
@@ -217,7 +310,7 @@ def test_resumed_equals_undisturbed_to_the_bit(tmp_path):
     model = classifier(seed=99)
     history = tune(model, tmp_path, **both)
     assert same(weights(model.model), weights(whole.model))
-    for name in ("loss", "regularizer_deceive", "regularizer_rationale", "eval_loss"):
+    for name in ("loss", "regularizer_deceive", "regularizer_rationale", "regularizer_stability", "eval_loss"):
         assert [row[name] for row in history] == [row[name] for row in expected]
 
 

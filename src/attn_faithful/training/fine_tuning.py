@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer
 
-from attn_faithful.models.stock.interface import KEYWORD, Trace
+from attn_faithful.models.stock.interface import KEYWORD
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.models.stock.predictions import READ
 from attn_faithful.training.base import check_regularizers, train_classifier
 from attn_faithful.training.regularized import RegularizedTrainer
+from attn_faithful.training.regularizers.attention import heads_of, last_layer
 from attn_faithful.training.task import TrainingTask
 
 
@@ -71,12 +72,10 @@ class FineTuneTrainer(RegularizedTrainer):
         read = self.read(inputs)
         if not self.regularizers:
             return model(**read)
-        layer = self.stock.layers[-1]
-        trace = Trace(read={layer})
+        trace = last_layer(self.stock)
         with self.stock.tracing(trace):
             output = model(**read, **{KEYWORD: trace})
-        slots = self.stock.slots_of(trace.seen[layer], layer, self.stock.inputs(inputs))
-        return HeadsOutput(output.loss, slots.attention)
+        return HeadsOutput(output.loss, heads_of(self.stock, trace, inputs))
 
     def analysed(self, model: nn.Module) -> StockModel:
         return self.stock

@@ -8,8 +8,15 @@ from typing import Any
 
 from torch import Tensor
 
+from attn_faithful.models.adapted import forward_arguments
+from attn_faithful.models.modes import analysing
 from attn_faithful.models.protocol import at_least_float32
+from attn_faithful.models.stock.embedding import embedding
+from attn_faithful.models.stock.interface import Trace
+from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.regularizers.base import content_of
+
+_REPLACED = ("input_ids", "inputs_embeds", "labels")
 
 
 @dataclass(frozen=True)
@@ -52,3 +59,33 @@ class AttentionRows:
     def each(self, values: Tensor) -> Tensor:
         """What holds of a text's tokens (B, T) for each head, (B H, T)."""
         return values.repeat_interleave(self.heads, dim=0)
+
+
+def last_layer(model: StockModel) -> Trace:
+    """What reads the attention of the last layer in one forward of a transformers model."""
+    return Trace(read={model.layers[-1]})
+
+
+def heads_of(model: StockModel, trace: Trace, batch: Mapping[str, Tensor]) -> Tensor:
+    """What the heads of the last layer did in a forward with the trace of `last_layer`, (B, H, T)."""
+    layer = model.layers[-1]
+    return model.slots_of(trace.seen[layer], layer, model.inputs(dict(batch))).attention
+
+
+def attention_of_embeddings(batch: Mapping[str, Tensor], embedded: Tensor, model: Any) -> Tensor:
+    """Attention of texts whose embeddings are others, (B, H, T), without dropout and differentiable in them.
+
+    Args:
+        batch: of the texts.
+        embedded: (B, T, E), in the place of the embeddings of their ids; positions are added as ever.
+        model: of our own (H is 1) or of transformers, see `AttentionRows`.
+    """
+    with analysing(model):
+        if model.layered:
+            trace, inputs = last_layer(model), model.inputs(dict(batch))
+            with embedding(model.model, inputs["input_ids"], embedded):
+                model.run(inputs, trace)
+            return heads_of(model, trace, batch)
+        takes = forward_arguments(model)
+        inputs = {name: value for name, value in batch.items() if name in takes and name not in _REPLACED}
+        return at_least_float32(model(inputs_embeds=embedded, **inputs).attentions)[:, None]

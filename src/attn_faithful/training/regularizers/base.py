@@ -48,12 +48,17 @@ class Regularizer:
 
 def content_of(batch: Mapping[str, Tensor], model: Any) -> Tensor:
     """Which tokens of a batch are content, (B, T) bool."""
+    return read_and_content(batch, model)[1]
+
+
+def read_and_content(batch: Mapping[str, Tensor], model: Any) -> tuple[Tensor, Tensor]:
+    """Which tokens of a batch the model reads, and which of them are content, (B, T) bool each."""
+    special = batch.get("special_tokens_mask")
     if model.layered:
-        special = batch.get("special_tokens_mask")
         read = batch["attention_mask"].bool()
-        return read if special is None else read & ~special.bool()
-    _, content = model.masks(batch["input_ids"], batch.get("attention_mask"), batch.get("special_tokens_mask"))
-    return content
+        return read, read if special is None else read & ~special.bool()
+    masks: tuple[Tensor, Tensor] = model.masks(batch["input_ids"], batch.get("attention_mask"), special)
+    return masks
 
 
 def slots_of(batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:

@@ -12,18 +12,17 @@ from torch import Tensor
 from attn_faithful._seeds import generator_for
 from attn_faithful.functional.correlation_distance import correlation_distance
 from attn_faithful.functional.perturbation import perturbed_embeddings
-from attn_faithful.models.adapted import forward_arguments
 from attn_faithful.models.base import looked_up
 from attn_faithful.models.modes import analysing
-from attn_faithful.training.regularizers.base import REGULARIZERS, Regularizer, mean_of_texts
+from attn_faithful.training.regularizers.attention import attention_of_embeddings
+from attn_faithful.training.regularizers.base import REGULARIZERS, Regularizer, mean_of_texts, read_and_content
 
 RADIUS = 0.5  # length of the change of an embedding, in mean norms of the text's embeddings
-_REPLACED = ("input_ids", "inputs_embeds", "labels")
 
 
 @REGULARIZERS.register("stability")
 class Stability(Regularizer):
-    """The correlation distance of a text's attention from that under perturbed embeddings, mean over the texts.
+    """The correlation distance of attention from that under perturbed embeddings, mean over the texts and heads.
 
     Every embedding that is read moves by the same length, `RADIUS` times the mean norm of the text's, in a direction
     drawn anew for each step: in the line of a "stable and explainable attention" (Hu et al. 2023), with random changes
@@ -34,21 +33,19 @@ class Stability(Regularizer):
     """
 
     name = "stability"
+    of_attention = True
 
     def loss(self, batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
         ids = batch["input_ids"]
-        read, content = model.masks(ids, batch.get("attention_mask"), batch.get("special_tokens_mask"))
-        takes = forward_arguments(model)
+        read, content = read_and_content(batch, model)
         with analysing(model):
-            embedded = looked_up(model.embedding, ids)  # (B, T, E)
+            embedded = looked_up(model.get_input_embeddings(), ids)  # (B, T, E)
             perturbed = perturbed_embeddings(embedded, self._directions(embedded, ids, read), read, RADIUS)
-            inputs = {}
-            for name, value in batch.items():
-                if name in takes and name not in _REPLACED:
-                    inputs[name] = torch.cat([value, value])
-            attention = model(inputs_embeds=torch.cat([embedded, perturbed]), **inputs).attentions  # (2 B, T)
-        before, after = attention.chunk(2)  # (B, T) each
-        return mean_of_texts(*correlation_distance(before, after, content))
+        twice = {name: torch.cat([value, value]) for name, value in batch.items()}
+        attention = attention_of_embeddings(twice, torch.cat([embedded, perturbed]), model)  # (2 B, H, T)
+        before, after = attention.chunk(2)  # (B, H, T) each
+        of_heads = content[:, None].expand_as(before)
+        return mean_of_texts(*correlation_distance(*(each.flatten(0, 1) for each in (before, after, of_heads))))
 
     def _directions(self, embedded: Tensor, ids: Tensor, read: Tensor) -> Tensor:
         """Normal numbers (B, T, E) that depend on the step and the text's own tokens, and not on what stands beside."""
