@@ -34,6 +34,7 @@ from tests.experiments.tiny import Stopped
 
 GOOD, BAD = ["a good film", "good fun", "so good and warm"], ["a bad film", "bad fun", "so bad and long"]
 ROWS = [{"text": text, "label": label} for label, texts in (("pos", GOOD), ("neg", BAD)) for text in texts]
+KINDS = ("regularizer_deceive", "regularizer_stability")
 SETTINGS = FineTuneSettings(epochs=3, batch_size=6, learning_rate=2e-2)
 
 
@@ -411,6 +412,7 @@ def test_two_processes_give_the_numbers_of_one(still, data, tmp_path, parallel, 
     arguments = ["train", "--model", still, "--data", data, "--epochs", "2", "--batch-size", "12"]
     arguments += ["--learning-rate", "0.005", "--seeds", "3,4" if parallel == "cells" else "3"]
     arguments += ["--set", f"train.regularizers.deceive={deceive}", "--set", "data.impermissible=[good, bad]"]
+    arguments += ["--set", f"train.regularizers.stability={deceive}"]
     assert main([*arguments, "--output", str(tmp_path / "one")]) == 0
     more = ["--parallel", parallel, "--processes", "2", "--output", str(tmp_path / "two")]
     done = launch("-m", "attn_faithful.cli", *arguments, *more)
@@ -423,14 +425,13 @@ def test_two_processes_give_the_numbers_of_one(still, data, tmp_path, parallel, 
         for name, weight in weights[0].items():
             if parallel == "cells":
                 assert torch.equal(weights[1][name], weight), name
-            else:  # sums over halves of a batch are rounded otherwise
+            elif not name.endswith("key.bias"):  # it moves all scores of a row alike: Adam steps by rounding
+                # sums over halves of a batch are rounded otherwise
                 torch.testing.assert_close(weights[1][name], weight, atol=1e-4, rtol=1e-4, msg=name)
         chances = [np.stack(run.read_table("predictions").to_pandas()["probabilities"]) for run in (one, two)]
         np.testing.assert_allclose(chances[0], chances[1], atol=1e-4)
         losses = []
         for run in (one, two):
             history = run.read_table("history").to_pandas()
-            losses.append(
-                history[history["metric"].isin(["loss", "grad_norm", "eval_loss", "regularizer_deceive"])]["value"]
-            )
+            losses.append(history[history["metric"].isin(["loss", "grad_norm", "eval_loss", *KINDS])]["value"])
         np.testing.assert_allclose(*losses, rtol=1e-4)
