@@ -125,6 +125,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "sparsegen_lambda",
         "entmax_alpha",
         "learn_alpha",
+        "scale",
         "readout",
         "output",
         "dropout",

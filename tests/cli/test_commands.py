@@ -114,6 +114,13 @@ def test_wrong_flags(capsys, tmp_path, data, arguments, parts):
     assert all(part in line for part in parts), line
 
 
+def test_a_wrong_setting_of_train_is_named_once(capsys, tmp_path, data):
+    line = refused(capsys, tmp_path / "out", "train", "--data", data, "--set", "train.regularizers.tying=-1")
+    assert line.startswith("attn-faithful: settings: train: Expected the weight of the regularizer 'tying'")
+    line = refused(capsys, tmp_path / "out", "train", "--data", data, "--set", "model.scale=tasc")
+    assert line.endswith("model: Unknown scale 'tasc'. Did you mean 'tasc_lin'?")
+
+
 @pytest.mark.parametrize(
     ("rows", "parts"),
     [

@@ -238,6 +238,8 @@ def test_a_setting_that_came_later_names_nothing_at_what_models_were_before():
         ways[bidirectional] = configuration_facts(config)
     assert "bidirectional" not in ways[True]
     assert ways[False] == {**ways[True], "bidirectional": False}
+    scaled = configuration_facts(AttentionClassifierConfig(vocab_size=9, scale="tasc_lin"))
+    assert scaled == {**ways[True], "scale": "tasc_lin"}
     others = configuration_facts(BertConfig(bidirectional=True))
     assert others["bidirectional"] is True, "configurations of others are taken as they are"
 

@@ -336,3 +336,19 @@ def test_weights_of_heads_stand_on_the_card(tmp_path, model):
     rows = ["| layer | head | weight |", "| --- | --- | --- |"]
     rows += ["| 1 | 1 | 3 |", "| 0 | 1 | -1.5 |", "| 0 | 0 | 0.25 |", "| 1 | 0 | 0 |"]
     assert "\n".join(rows) in card
+
+
+@pytest.mark.parametrize(
+    ("configuration", "shown", "hidden"),
+    [
+        ({"bidirectional": False}, "| bidirectional | false |", "scale"),
+        ({"bidirectional": True, "scale": "tasc_lin"}, "| scale | tasc_lin |", "bidirectional"),
+        ({"scale": None}, "| encoder | lstm |", "scale"),
+    ],
+)
+def test_settings_that_are_not_as_usual_stand_in_a_card(tmp_path, model, configuration, shown, hidden):
+    own = {"model_type": "attention_classifier", "encoder": "lstm", "attention": "additive", **configuration}
+    (model / "config.json").write_text(json.dumps(own), encoding="utf-8")
+    card = model_card(write_run(tmp_path / "run", 0.25, model=str(model)), to="user/lstm", model=model)
+    assert shown in card
+    assert f"| {hidden} |" not in card

@@ -47,6 +47,7 @@ WRONG = {
         "a query has no effect on an affine read-out; set readout to 'tanh'",
     ),
     "bidirectional": ({"bidirectional": "no"}, "Expected bidirectional to be true or false, but it is 'no'"),
+    "scale": ({"scale": "tasc"}, r"Unknown scale 'tasc'\. Did you mean 'tasc_lin'\?"),
     "readout": ({"readout": "tan"}, r"Unknown readout 'tan'\. Did you mean 'tanh'\?"),
 }
 

@@ -94,6 +94,10 @@ VARIANTS = {
     "temperature": {"encoder": "gru", "temperature": 0.3},
     "learned alpha": {"encoder": "lstm", "projection": "entmax", "learn_alpha": True},
     "no padding id": {"encoder": "lstm", "pad_token_id": None},
+    "scale": {"encoder": "gru", "scale": "tasc_lin"},
+    "scale of windows": {"encoder": "cnn", "scale": "tasc_lin"},
+    "scale of words read alone": {"encoder": "mlp", "scale": "tasc_lin", "projection": "sparsemax"},
+    "scale, run again": {"encoder": "transformer", "scale": "tasc_lin"},
 }
 
 

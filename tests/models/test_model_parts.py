@@ -96,6 +96,13 @@ def test_of_a_model_with_a_query():
     assert names.index("query_encoder") < names.index("query_embedding")
 
 
+def test_of_a_model_with_a_scale():
+    model = small_model(encoder="lstm", scale="tasc_lin")
+    parts = parts_from_top(model, small_batch())
+    check_each_weight_once(model, parts)
+    assert [part.name for part in parts] == ["readout", "attention", "encoder", "scale", "embedding"]
+
+
 def test_of_a_hierarchical_model():
     model = small_han()
     parts = parts_from_top(model, documents())

@@ -54,6 +54,9 @@ VARIANTS = {
     "multi_label": {"encoder": "cnn", "num_labels": 3, "output": "multi_label"},
     "frozen embeddings": {"encoder": "mlp", "freeze_embeddings": True},
     "no padding id": {"encoder": "lstm", "pad_token_id": None},
+    "scale": {"encoder": "lstm", "scale": "tasc_lin"},
+    "scale, reads alone": {"encoder": "mlp", "scale": "tasc_lin", "num_labels": 3},
+    "special tokens, scale": {"encoder": "cnn", "scale": "tasc_lin"},
 }
 
 

@@ -65,7 +65,11 @@ def documents():
     return hierarchical().double(), batch_of(in_sentences(TRAIN), IN_SENTENCES)
 
 
-MODELS = [flat, bag, pair, documents]
+def scaled():
+    return classifier(encoder="lstm", hidden_size=4, scale="tasc_lin").double(), batch_of(TRAIN)
+
+
+MODELS = [flat, bag, pair, documents, scaled]
 
 
 def row_of(batch, row):
@@ -86,7 +90,9 @@ def test_the_loss_equals_a_loop_over_texts(made):
     values = []
     for row in range(len(batch["input_ids"])):
         alone = row_of(batch, row)
-        tokens = alone.pop("input_ids")[0].tolist()
+        tokens = alone["input_ids"][0].tolist()
+        if not model.reads_ids:
+            del alone["input_ids"]
         embedded = model.embedding.weight[tokens].detach().numpy()
         drawn = generator_for(*DRAW, "stability", *tokens).standard_normal(embedded.shape, dtype=np.float32)
         changed = stability.perturbed_embeddings(embedded, drawn.astype(float), RADIUS)

@@ -29,7 +29,7 @@ def train(given: argparse.Namespace) -> None:
 
     overrides = _without_twin(recipe_overrides(given))
     recipe = {**_recipe_of_flags(given, "train"), "twin": None, "smoke": _without_twin(_SMOKE)}
-    _carry_out(make_recipe(recipe, "train", overrides, given.smoke), given)
+    _carry_out(make_recipe(recipe, "settings", overrides, given.smoke), given)
 
 
 def _without_twin(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,6 +62,8 @@ class AttentionClassifierConfig(PreTrainedConfig):
         sparsegen_lambda: sparsegen only, below 1; 0 is sparsemax, larger is sparser.
         entmax_alpha: entmax only; 1 is softmax, 2 is sparsemax.
         learn_alpha: train entmax's alpha, between 1 and 2.
+        scale: None, or "tasc_lin": what attention weighs is multiplied by a learned number a word times the sum of its
+            embedding (Chrysostomou and Aletras 2021); attention itself stays as it is.
         query: whether a second text (a question, a hypothesis), read by an encoder of its own, asks the attention.
         readout: "affine" (``W c + b`` of the context c; a query speaks through the attention alone) or "tanh"
             (``W2 tanh(Wp c + Wq q) + b2``: what Jain and Wallace use for question answering).
@@ -86,7 +88,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     model_class = "attn_faithful.models.pooled.AttentionClassifier"
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states", "sentence_attentions"]
     # settings that came later, each with what all models were before: run folders of those keep their names
-    later_settings: ClassVar[dict[str, Any]] = {"bidirectional": True}
+    later_settings: ClassVar[dict[str, Any]] = {"bidirectional": True, "scale": None}
 
     vocab_size: int = 2
     embedding_size: int = 300
@@ -106,6 +108,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     sparsegen_lambda: float = 0.0
     entmax_alpha: float = 1.5
     learn_alpha: bool = False
+    scale: str | None = None
     query: bool = False
     readout: str = "affine"
     output: str | None = None

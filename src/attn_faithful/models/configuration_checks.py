@@ -8,6 +8,7 @@ from attn_faithful._checks import InputError, check_choice
 from attn_faithful.functional.projections import PROJECTIONS
 from attn_faithful.models.attention import SCORERS
 from attn_faithful.models.encoders import ENCODERS
+from attn_faithful.models.token_scale import SCALES
 
 OUTPUTS = ("sigmoid", "softmax", "multi_label")
 ACTIVATIONS = ("tanh", "relu")
@@ -61,6 +62,8 @@ def _check_names(config: Any) -> None:
     check_choice("activation", config.activation, ACTIVATIONS)
     check_choice("positions", config.positions, POSITIONS)
     check_choice("readout", config.readout, READOUTS)
+    if config.scale is not None:
+        check_choice("scale", config.scale, SCALES)
 
 
 def _check_classes(config: Any) -> None:

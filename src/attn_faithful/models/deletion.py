@@ -39,7 +39,8 @@ def logits_without(
     rows: int,
 ) -> Tensor:
     """Logits (B, K, C), in float32 at least, of a model in eval mode; see `AttentionClassifier.without`."""
-    if ("input_ids" in inputs) == ("inputs_embeds" in inputs):
+    given = {"input_ids", "inputs_embeds"} & inputs.keys()
+    if not given or (len(given) > 1 and not model.reads_ids):
         raise InputError("Expected either `input_ids` or `inputs_embeds`, and not both.")
     first = first_equal(inputs, keep, ordered=not model.reads_alone)  # (B, K)
     if model.reads_alone:

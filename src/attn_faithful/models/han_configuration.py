@@ -12,7 +12,8 @@ class HANConfig(AttentionClassifierConfig):
     """Word encoder and attention in each sentence, sentence encoder and attention over the sentences, read-out.
 
     The defaults are those of Yang et al. (2016) and Serrano and Smith (2019), appendix A.1. What is not named here is
-    as in `AttentionClassifierConfig` and holds at both levels; there is no query, and the read-out is affine.
+    as in `AttentionClassifierConfig` and holds at both levels; there is no query and no scale, and the read-out is
+    affine.
 
     Args:
         attention_size: width of the additive layers; None for that of the encoder's states.
@@ -21,7 +22,7 @@ class HANConfig(AttentionClassifierConfig):
         classifier_dropout: on the document's vector; None for `dropout`.
 
     Raises:
-        InputError: as `AttentionClassifierConfig`; or a query, or another read-out.
+        InputError: as `AttentionClassifierConfig`; or a query, another read-out, or a scale.
 
     Example:
         >>> HANConfig(vocab_size=100, num_labels=5).encoder
@@ -51,6 +52,9 @@ class HANConfig(AttentionClassifierConfig):
         from attn_faithful.models.configuration_checks import check_rate
 
         super().check_settings()
-        if self.query or self.readout != "affine":
-            raise InputError("A hierarchical model has no query and an affine read-out; leave query and readout out.")
+        if self.query or self.readout != "affine" or self.scale is not None:
+            raise InputError(
+                "A hierarchical model has no query, no scale and an affine read-out; leave query, scale and readout "
+                "out."
+            )
         check_rate("sentence_dropout", self.sentence_dropout)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +28,24 @@ from attn_faithful.models.protocol import (
 )
 from attn_faithful.models.readout import TanhReadout, among, attended, check_candidates, for_later
 from attn_faithful.models.reversal import wide
+from attn_faithful.models.token_scale import TokenScale, scaled
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """What is known of texts once they are read.
+
+    Attributes:
+        states: of the encoder, (B, T, N).
+        content: (B, T) bool.
+        query: (B, Nq), or None.
+        scale: (B, T), what each token's weight is multiplied by; None for 1.
+    """
+
+    states: Tensor
+    content: Tensor
+    query: Tensor | None
+    scale: Tensor | None
 
 
 class AttentionClassifier(EmbeddingClassifier):
@@ -43,6 +63,9 @@ class AttentionClassifier(EmbeddingClassifier):
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
         super().__init__(config)
+        self.scale = None
+        if config.scale is not None:
+            self.scale = TokenScale(config.vocab_size)
         self.encoder = ENCODERS[config.encoder](config)
         query_width = None
         if config.query:
@@ -68,6 +91,18 @@ class AttentionClassifier(EmbeddingClassifier):
         """How many tokens that are read, on each side, the state of a token depends on; None for all of the text."""
         return self.encoder.reach
 
+    @property
+    def reads_ids(self) -> bool:
+        """Whether the forward takes `input_ids` beside the `inputs_embeds` in their place: to scale words."""
+        return self.scale is not None
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
+        """As `PreTrainedModel.resize_token_embeddings`, for every embedding of words and their scales."""
+        first = super().resize_token_embeddings(*args, **kwargs)
+        if self.scale is not None:
+            self.scale.resize(first.num_embeddings)
+        return first
+
     def embeddings(self) -> list[nn.Embedding]:
         if self.config.query:
             return [self.embedding, self.query_embedding]
@@ -90,7 +125,7 @@ class AttentionClassifier(EmbeddingClassifier):
         """Classify a batch.
 
         Args:
-            input_ids: (B, T), or give `inputs_embeds` (B, T, E).
+            input_ids: (B, T), or give `inputs_embeds` (B, T, E); both for a model with a scale.
             attention_mask: (B, T), 1 where the encoder reads; padding may stand on either side.
             special_tokens_mask: (B, T), 1 at tokens that attention must not reach.
             attention_weights: (B, T), used instead of the model's own attention.
@@ -107,13 +142,14 @@ class AttentionClassifier(EmbeddingClassifier):
         if self._reads_words(input_ids) and not further_inputs and not output_hidden_states:
             attention, context = self._by_word(input_ids, attention_mask, special_tokens_mask, attention_weights)
         else:
-            states, content, query = self._read(
+            texts = self._read(
                 input_ids, attention_mask, special_tokens_mask, inputs_embeds, query_input_ids, query_attention_mask
             )
+            states, query = texts.states, texts.query
             attention = attention_weights
             if attention is None:
-                attention, _ = self.attention(states, content, query)
-            context = attended(attention, states)  # (B, N)
+                attention, _ = self.attention(states, texts.content, query)
+            context = attended(scaled(attention, texts.scale), states)  # (B, N)
         logits = self.read_out(self.classifier_dropout(context), query, candidates)
         output = AttentionClassifierOutput(
             loss=self.loss_of(logits, labels),
@@ -148,12 +184,16 @@ class AttentionClassifier(EmbeddingClassifier):
         words, place = ids.long().unique(return_inverse=True)
         read, content = self.masks(ids, attention_mask, special_tokens_mask)
         every_word = words[None] >= 0
-        states = self.encoder(looked_up(self.embedding, words[None]), every_word)  # (1, W, N)
+        embedded = looked_up(self.embedding, words[None])  # (1, W, E)
+        states = self.encoder(embedded, every_word)  # (1, W, N)
         if attention is None:
             score_of_word = self.attention.scorer(states, None)  # (1, W)
             scores = score_of_word.expand(len(ids), -1).gather(1, place)  # (B, T)
             attention = self.attention.project(scores, content)
-        weights = torch.where(read, attention, 0.0)  # padding has no state
+        scale = None
+        if self.scale is not None:
+            scale = self.scale(words[None], embedded)[0, place]  # (B, T)
+        weights = torch.where(read, scaled(attention, scale), 0.0)  # padding has no state
         by_word = weights.new_zeros(len(ids), len(words)).scatter_add(1, place, weights)  # (B, W)
         return attention, by_word.to(states.dtype) @ states[0]
 
@@ -165,12 +205,17 @@ class AttentionClassifier(EmbeddingClassifier):
         inputs_embeds: Tensor | None = None,
         query_input_ids: Tensor | None = None,
         query_attention_mask: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """States (B, T, N), which tokens are content (B, T), and the query's vector (B, Nq)."""
-        embedded, read, content = self.embed(input_ids, attention_mask, special_tokens_mask, inputs_embeds)
+    ) -> _Texts:
+        given = input_ids
+        if self.reads_ids and inputs_embeds is not None:
+            given = None  # the words are there to be scaled
+        embedded, read, content = self.embed(given, attention_mask, special_tokens_mask, inputs_embeds)
+        scale = None
+        if self.scale is not None:
+            scale = self.scale(input_ids, embedded)  # (B, T)
         states = encode_padded(self.encoder, self.dropout(embedded), read)
         query = self.query_vector(query_input_ids, query_attention_mask)
-        return states, content, query
+        return _Texts(states, content, query, scale)
 
     def query_vector(self, ids: Tensor | None, mask: Tensor | None) -> Tensor | None:
         """The vector (B, Nq) of queries (B, Q); None of a model without a query.
@@ -229,12 +274,16 @@ class AttentionClassifier(EmbeddingClassifier):
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
             inputs = _inputs(batch)
             candidates = inputs.pop("candidates", None)
-            states, content, query = self._read(**inputs)
-            attention, scores = self.attention(states, content, query)  # (B, T)
-            states = at_least_float32(states)
+            texts = self._read(**inputs)
+            content, query = texts.content, texts.query
+            attention, scores = self.attention(texts.states, content, query)  # (B, T)
+            states = at_least_float32(texts.states)
             if query is not None:
                 query = query.to(states.dtype)
-            logits_of, affine = self._decoding(states, query, candidates)
+            values = states  # (B, T, N), what attention sums up
+            if texts.scale is not None:
+                values = states * texts.scale[:, :, None].to(states.dtype)
+            logits_of, affine = self._decoding(values, query, candidates)
 
         def decode(weights: Tensor) -> Tensor:
             check_alternatives(weights)
@@ -253,13 +302,13 @@ class AttentionClassifier(EmbeddingClassifier):
             affine=affine,
             multi_label=self.config.multi_label,
             log_weights=self.attention.log_weights(scores, content),
-            tail=self._tail(states, query, candidates) if affine is None else None,
+            tail=self._tail(values, query, candidates) if affine is None else None,
             states=states,
         )
 
     def _decoding(
         self,
-        states: Tensor,
+        values: Tensor,
         query: Tensor | None,
         candidates: Tensor | None,
     ) -> tuple[Callable[[Tensor], Tensor], Affine | None]:
@@ -269,17 +318,17 @@ class AttentionClassifier(EmbeddingClassifier):
         """
         candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
         if self.config.readout == "tanh":
-            of_token, of_query, output = self.readout.parts(states, query)
+            of_token, of_query, output = self.readout.parts(values, query)
 
             def through_tanh(weights: Tensor) -> Tensor:
                 features = (weights @ of_token + of_query).tanh()  # (B, K, M)
                 return among(self.paired(output(features)), candidates)
 
             return through_tanh, None
-        weight = self.paired(self.readout.weight.to(states.dtype).T)  # (N, C)
-        own_bias = self.paired(for_later(self.readout.bias, states.dtype))
-        bias = among(own_bias.expand(len(states), -1), candidates)  # (B, C)
-        affine = Affine(states @ weight, bias)
+        weight = self.paired(self.readout.weight.to(values.dtype).T)  # (N, C)
+        own_bias = self.paired(for_later(self.readout.bias, values.dtype))
+        bias = among(own_bias.expand(len(values), -1), candidates)  # (B, C)
+        affine = Affine(values @ weight, bias)
 
         def through_affine(weights: Tensor) -> Tensor:
             return weights @ affine.token_logits + bias[:, None]  # (B, K, C)
@@ -288,7 +337,7 @@ class AttentionClassifier(EmbeddingClassifier):
 
     def _tail(
         self,
-        states: Tensor,
+        values: Tensor,
         query: Tensor | None,
         candidates: Tensor | None,
     ) -> Callable[[Tensor], Tail]:
@@ -299,7 +348,7 @@ class AttentionClassifier(EmbeddingClassifier):
             if candidates is not None:
                 raise TailUnknownError(AMONG_CANDIDATES, "some classes are no candidates")
             query_of_texts = None if query is None else query[texts].double()
-            of_token, of_query, _ = self.readout.parts(states[texts].double(), query_of_texts)  # (R, T, M), (R, 1, M)
+            of_token, of_query, _ = self.readout.parts(values[texts].double(), query_of_texts)  # (R, T, M), (R, 1, M)
             output = self.readout.output
             weight = self.paired(output.weight.double().T).T  # (C, M)
             bias = self.paired(output.bias.double())  # (C,)

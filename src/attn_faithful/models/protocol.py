@@ -71,7 +71,8 @@ class Encoded:
         members: which item each token belongs to, (B, tokens), -1 for none; None where the items are the tokens.
         tail: ``tail(texts (R,)) -> Tail`` of these texts, whose logits are those of `decode` but for rounding, or a
             `TailUnknownError`; None where the model has none, or the read-out is affine. To be asked by `tail_of`.
-        states: what the attention weighs, one a position, (B, T, N); None where a position has no state of its own.
+        states: of the encoder, which the attention weighs, one a position, (B, T, N); None where a position has no
+            state of its own.
     """
 
     attention: Tensor

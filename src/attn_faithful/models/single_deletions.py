@@ -14,6 +14,7 @@ from attn_faithful.models.attention import Attention
 from attn_faithful.models.encoders import Encoder
 from attn_faithful.models.protocol import Batch, Encoded
 from attn_faithful.models.recurrent_passes import RecurrentPass, take_tokens
+from attn_faithful.models.token_scale import TokenScale, scaled
 
 SCORED = 512  # states scored together: what a processor's cache holds
 
@@ -25,6 +26,10 @@ class PooledModel(Protocol):
     encoder: Encoder
     attention: Attention
     embedding: nn.Embedding
+    scale: TokenScale | None
+
+    @property
+    def reads_ids(self) -> bool: ...
 
     @property
     def reads_alone(self) -> bool: ...
@@ -85,6 +90,9 @@ class Texts:
         embedded = inputs.get("inputs_embeds")
         if embedded is None:
             embedded = model.embedding(inputs["input_ids"].long())
+        self.scale = None
+        if model.scale is not None:
+            self.scale = model.scale(inputs.get("input_ids"), embedded).gather(1, order)  # (B, T)
         self.states = self.read(take_tokens(embedded, order), read.gather(1, order))  # (B, T, N)
         scorer = model.attention.scorer
         features = scorer.features(self.states, self.query)  # (B, T, size)
@@ -110,7 +118,8 @@ class Texts:
     def unchanged(self) -> Tensor:
         """Logits (B, C) of the whole texts."""
         attention = self._project(self.scores, self.content)  # (B, T)
-        context = (attention[:, None] @ self.states)[:, 0]  # (B, N)
+        weights = scaled(attention, self.scale)
+        context = (weights[:, None] @ self.states)[:, 0]  # (B, N)
         return self.model.read_out(context, self.query, self.candidates)
 
     def without(self, text: Tensor, place: Tensor) -> Tensor:
@@ -123,28 +132,29 @@ class Texts:
         allowed = self.content[text]  # (R, T)
         rows = torch.arange(len(text), device=text.device)
         allowed[rows, place] = False
-        attention = self._project(scores, allowed)  # (R, T)
+        scale = None if self.scale is None else self.scale[text]
+        weights = scaled(self._project(scores, allowed), scale)  # (R, T)
         count = torch.bincount(text, minlength=len(self.states)).tolist()
         context = []  # (R, n) a half
         for half, new in zip(self.halves, changed, strict=True):
-            context.append(self._context(attention, half, new, count))
+            context.append(self._context(weights, half, new, count))
         query = None if self.query is None else self.query[text]
         candidates = None if self.candidates is None else self.candidates[text]
         return self.model.read_out(torch.cat(context, dim=-1), query, candidates)
 
     def _context(
         self,
-        attention: Tensor,
+        weights: Tensor,
         half: slice,
         new: ChangedStates,
         count: list[int],
     ) -> Tensor:
         """One half of the contexts (R, n): old states where they stay, new ones where they change."""
-        on_old = attention.clone()  # (R, T)
+        on_old = weights.clone()  # (R, T)
         on_old[new.row, new.token] = 0
         pairs = zip(on_old.split(count), self.states[..., half], strict=True)
-        mixed = torch.cat([weights @ states for weights, states in pairs])  # (R, n)
-        weighted = new.states.mul_(attention[new.row, new.token, None])  # (P, n)
+        mixed = torch.cat([of_text @ states for of_text, states in pairs])  # (R, n)
+        weighted = new.states.mul_(weights[new.row, new.token, None])  # (P, n)
         return mixed.index_add_(0, new.row, weighted)
 
     def _scores_of(

@@ -16,11 +16,13 @@ _SETTINGS = (
     "embedding_size",
     "hidden_size",
     "num_layers",
+    "bidirectional",
     "attention",
     "projection",
     "temperature",
     "sparsegen_lambda",
     "entmax_alpha",
+    "scale",
     "readout",
     "output",
     "num_hidden_layers",
@@ -28,6 +30,7 @@ _SETTINGS = (
     "vocab_size",
 )
 _ONLY_OF = {"temperature": "softmax", "sparsegen_lambda": "sparsegen", "entmax_alpha": "entmax"}
+_USUAL = {"bidirectional": True}  # what goes without saying
 _TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "select_by", "select_on")
 _TWINS = ("objective", "epochs")
 
@@ -48,7 +51,11 @@ def settings_of(configuration: Mapping[str, Any]) -> Settings:
     settings = []
     for name in _SETTINGS:
         value = configuration.get(name)
-        if value is not None and _ONLY_OF.get(name, projection) == projection:
+        if value is None or value is _USUAL.get(name):
+            continue
+        if isinstance(value, bool):
+            value = json.dumps(value)  # as recipes write it
+        if _ONLY_OF.get(name, projection) == projection:
             settings.append((name, value))
     return settings
 

@@ -16,7 +16,6 @@ from attn_faithful.models.stock.interface import Trace
 from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.regularizers.base import content_of
 
-_REPLACED = ("input_ids", "inputs_embeds", "labels")
 
 
 @dataclass(frozen=True)
@@ -86,6 +85,8 @@ def attention_of_embeddings(batch: Mapping[str, Tensor], embedded: Tensor, model
             with embedding(model.model, inputs["input_ids"], embedded):
                 model.run(inputs, trace)
             return heads_of(model, trace, batch)
-        takes = forward_arguments(model)
-        inputs = {name: value for name, value in batch.items() if name in takes and name not in _REPLACED}
+        takes = forward_arguments(model) - {"inputs_embeds", "labels"}
+        if not model.reads_ids:
+            takes.remove("input_ids")
+        inputs = {name: value for name, value in batch.items() if name in takes}
         return at_least_float32(model(inputs_embeds=embedded, **inputs).attentions)[:, None]
