@@ -17,7 +17,6 @@ from attn_faithful.models.stock.model import StockModel
 from attn_faithful.training.regularizers.base import content_of
 
 
-
 @dataclass(frozen=True)
 class AttentionRows:
     """Attention in a forward of training, a row a text and head.
@@ -87,6 +86,6 @@ def attention_of_embeddings(batch: Mapping[str, Tensor], embedded: Tensor, model
             return heads_of(model, trace, batch)
         takes = forward_arguments(model) - {"inputs_embeds", "labels"}
         if not model.reads_ids:
-            takes.remove("input_ids")
+            takes.discard("input_ids")
         inputs = {name: value for name, value in batch.items() if name in takes}
         return at_least_float32(model(inputs_embeds=embedded, **inputs).attentions)[:, None]
