@@ -15,12 +15,13 @@ from attn_faithful.reports.tables.models import base_table, data_table, pairs_ta
 from attn_faithful.reports.tables.randomisation import tables_of_randomisation
 from attn_faithful.reports.tables.recommendation import recommendation_tables
 from attn_faithful.reports.tables.table import Table
+from attn_faithful.reports.tables.telling_apart import telling_tables
 from attn_faithful.reports.tables.trends import trend_tables
 from attn_faithful.reports.tables.twins import attefa_table, constrained_table, seeds_table, twins_of
 
 
 def recipe_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Table]:
-    """All tables: data, bases and twins, tests of each cell, what moves with a number, seeds, the paper beside ours.
+    """All tables: data, bases, twins, tests of each cell, what moves with a setting, seeds, the paper beside ours.
 
     Args:
         groups: the models.
@@ -31,6 +32,7 @@ def recipe_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Ta
     for group in groups:
         tables += tables_of_group(group)
     tables += trend_tables(groups)
+    tables += telling_tables(groups)
     if any(len(twins.by_seed) > 1 for _, twins in twins_of(groups)):
         tables.append(seeds_table(groups))
     tables.append(expected_table(groups, Claim.from_json(recipe)))

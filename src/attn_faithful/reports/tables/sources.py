@@ -97,3 +97,10 @@ class UndefinedReasons:
             return []
         counts = ", ".join(f"{reason} ({n})" for reason, n in self._counts.items())
         return [f"Undefined, left out of the means: {counts}."]
+
+
+def of_model(source: str) -> bool:
+    """Whether a source is no control, and of two sources one is attention."""
+    if any(control in source for control in CONTROLS):
+        return False
+    return "~" not in source or source.startswith("attention~")

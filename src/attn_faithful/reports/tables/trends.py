@@ -12,7 +12,7 @@ from attn_faithful.records.scores import ALL, MetricFacts
 from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group, all_metrics
 from attn_faithful.reports.numbers import number
-from attn_faithful.reports.tables.sources import CONTROLS, shown
+from attn_faithful.reports.tables.sources import of_model, shown
 from attn_faithful.reports.tables.table import Table
 
 _NUMBER = re.compile(r"(?:(.*?)\s+)?(-?\d+(?:\.\d+)?(?:e-?\d+)?)")
@@ -137,16 +137,9 @@ def _results(group: Group) -> dict[tuple[str, str], float]:
         results["f1", variant] = twins.f1.mean
     for record in group.tests:
         metric = group.metrics.get(record.metric)
-        if metric is not None and metric.shown and record.group == ALL and _of_model(record.source):
+        if metric is not None and metric.shown and record.group == ALL and of_model(record.source):
             results[record.metric, record.source] = record.mean
     return results
-
-
-def _of_model(source: str) -> bool:
-    """Whether a source is no control, and of two sources one is attention."""
-    if any(control in source for control in CONTROLS):
-        return False
-    return "~" not in source or source.startswith("attention~")
 
 
 def _tau(x: Sequence[float], values: Sequence[float]) -> tuple[float, float, int]:
