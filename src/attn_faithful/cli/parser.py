@@ -80,7 +80,7 @@ def _add_run(commands: Any) -> None:
 
 
 def _add_train(commands: Any) -> None:
-    parser = commands.add_parser("train", help="train attention classifiers, without twins")
+    parser = commands.add_parser("train", help="train classifiers without twins, or fine-tune a transformers model")
     parser.set_defaults(kept=TRAINING, command=train, early=early.train, loads=_TRAINS)
     _training_flags(parser)
     _model_flags(parser)

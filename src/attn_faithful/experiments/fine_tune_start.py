@@ -61,8 +61,8 @@ class FineTuneStart:
                 "and train trains a new one."
             )
         tokenizer = saved_tokenizer(origin, trust_remote_code=False)
-        note = _agree_on_padding(network.config.get_text_config(), tokenizer, origin)
         text_config = network.config.get_text_config()
+        notes = _agree_on_padding(text_config, tokenizer, origin)
         check_tokenizer_fits(tokenizer, text_config.vocab_size, text_config.pad_token_id, text_config)
         network.training_texts = saved_training_texts(origin)
         new_head = head == "new" or not pretrained.has_head
@@ -72,7 +72,7 @@ class FineTuneStart:
         else:
             texts = _texts_of_classes(network, data)
             multi_label = is_multi_label(network.config)
-        texts.notes += note
+        texts.notes += notes
         return cls(pretrained, tokenizer, texts, multi_label, new_head)
 
     def model(self, seed: int) -> StockModel:
