@@ -19,6 +19,7 @@ from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
 
 REGULARIZERS = {"deceive": 0.5, "diversity": 2.0, "rationale": 0.5, "stability": 1.0, "tying": 0.5}
+FLAT_ALONE = {"leverage": 1.0}
 
 
 def rows(n: int) -> Rows:
@@ -40,7 +41,7 @@ def main(folder: Path, batch_size: int, numbers: list[int]) -> None:
     with process_group(parallel="data") as processes:
         for n in numbers:
             one(processes, folder / str(n), batch_size, n, {})
-        one(processes, folder / "regularized", batch_size, max(numbers), REGULARIZERS)
+        one(processes, folder / "regularized", batch_size, max(numbers), {**REGULARIZERS, **FLAT_ALONE})
         one(processes, folder / "hierarchical", batch_size, max(numbers), REGULARIZERS, HIERARCHICAL)
 
 

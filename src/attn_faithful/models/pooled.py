@@ -306,6 +306,14 @@ class AttentionClassifier(EmbeddingClassifier):
             states=states,
         )
 
+    def affine(self, values: Tensor, candidates: Tensor | None = None) -> Affine:
+        """The affine read-out of what attention sums up (B, T, N), differentiable, among candidates (B, C) if given."""
+        candidates = check_candidates(candidates, self.config.num_labels, self.config.multi_label)
+        weight = self.paired(self.readout.weight.to(values.dtype).T)  # (N, C)
+        own_bias = self.paired(for_later(self.readout.bias, values.dtype))
+        bias = among(own_bias.expand(len(values), -1), candidates)  # (B, C)
+        return Affine(values @ weight, bias)
+
     def _decoding(
         self,
         values: Tensor,
@@ -325,13 +333,10 @@ class AttentionClassifier(EmbeddingClassifier):
                 return among(self.paired(output(features)), candidates)
 
             return through_tanh, None
-        weight = self.paired(self.readout.weight.to(values.dtype).T)  # (N, C)
-        own_bias = self.paired(for_later(self.readout.bias, values.dtype))
-        bias = among(own_bias.expand(len(values), -1), candidates)  # (B, C)
-        affine = Affine(values @ weight, bias)
+        affine = self.affine(values, candidates)
 
         def through_affine(weights: Tensor) -> Tensor:
-            return weights @ affine.token_logits + bias[:, None]  # (B, K, C)
+            return weights @ affine.token_logits + affine.bias[:, None]  # (B, K, C)
 
         return through_affine, affine
 
