@@ -105,12 +105,21 @@ def test_the_number_that_tells_most_stands_first():
 def test_models_that_differ_otherwise_are_no_contrast():
     groups = [
         FakeGroup([run({}, {"a": 0.1}, seed=s) for s in (1, 2, 3)]),
-        FakeGroup([run({"tying": 1.0}, {"a": 0.9}, seed=s, epochs=9) for s in (1, 2, 3)]),
+        FakeGroup([run({"tying": 1.0}, {"a": 0.9}, "gru", s) for s in (1, 2, 3)]),
         FakeGroup([run({"tying": 1.0, "diversity": 1.0}, {"a": 0.9}, seed=s) for s in (1, 2, 3)]),
         FakeGroup([FakeRun({}, [record("a", 0.5)])]),  # of no recipe
     ]
     assert contrasts(groups) == {}
     assert telling_tables(groups) == []
+
+
+def test_training_may_differ_otherwise():
+    groups = [
+        FakeGroup([run({}, {"a": 0.1}, seed=s) for s in (1, 2, 3)]),
+        FakeGroup([run({"tying": 1.0}, {"a": 0.9}, seed=s, epochs=9) for s in (1, 2, 3)]),
+    ]
+    (found,) = contrasts(groups)["tying"]
+    assert (len(found.without), len(found.with_it)) == (3, 3)
 
 
 def test_too_few_pairs_say_nothing():
@@ -122,6 +131,6 @@ def test_too_few_pairs_say_nothing():
 def test_the_table():
     (table,) = telling_tables(study())
     assert table.title == "What tells models trained with 'deceive' from those without"
-    assert table.head[-3:] == ["AUC, all else alike", "AUC, one line for all", "n"]
+    assert table.head[-3:] == ["AUC, same data and model", "AUC, one line for all", "n"]
     assert [row[0] for row in table.rows] == ["a", "b"]
     assert table.rows[1][-1] == "6/4"

@@ -21,7 +21,7 @@ Name = tuple[str, str]  # metric, source
 
 @dataclass(frozen=True)
 class Contrast:
-    """Runs of one recipe but for a regularizer.
+    """Runs of one model, data and tests, trained with a regularizer and without.
 
     Attributes:
         without: runs with no regularizer at all.
@@ -56,10 +56,10 @@ class Telling:
 
 
 def contrasts(groups: Sequence[Group]) -> dict[str, list[Contrast]]:
-    """Regularizer -> what was trained with and without it and is the same otherwise."""
+    """Regularizer -> what was trained with and without it, on the same data by the same model."""
     runs = [run for group in groups for run in group.runs if run.recipe]
     found: dict[str, list[Contrast]] = {}
-    for alike in by_key(runs, _all_else).values():
+    for alike in by_key(runs, _model_and_data).values():
         without = [run for run in alike if not _regularizers(run)]
         by_name: dict[str, list[Run]] = {}
         for run in alike:
@@ -106,12 +106,10 @@ def telling_tables(groups: Sequence[Group]) -> list[Table]:
     return tables
 
 
-def _all_else(run: Run) -> str:
-    """The recipe without seed and regularizers, as text."""
-    recipe = {key: value for key, value in run.recipe.items() if key not in ("seed", "seeds")}
-    train = dict(recipe.get("train") or {})
-    train.pop("regularizers", None)
-    return json.dumps({**recipe, "train": train}, sort_keys=True)
+def _model_and_data(run: Run) -> str:
+    """The recipe without seed and training, as text: a regularizer may need more epochs."""
+    recipe = {key: value for key, value in run.recipe.items() if key not in ("seed", "seeds", "train")}
+    return json.dumps(recipe, sort_keys=True)
 
 
 def _regularizers(run: Run) -> Mapping[str, float]:
@@ -179,7 +177,7 @@ def _table(regularizer: str, rows: Sequence[Telling], metrics: Mapping[str, Metr
         title = metrics[row.metric].title
         numbers = map(number, (row.mean_without, row.mean_with, row.within, row.across))
         cells.append([title, shown(row.source), *numbers, f"{row.n_without}/{row.n_with}"])
-    head = ["metric", "source", "without", "with", "AUC, all else alike", "AUC, one line for all", "n"]
+    head = ["metric", "source", "without", "with", "AUC, same data and model", "AUC, one line for all", "n"]
     note = (
         "AUC: share of the pairs of models in which the one with the regularizer has the higher number, ties counted "
         "half; 0.5 tells nothing, 0 and 1 tell all. n: models without and with it."
