@@ -29,7 +29,9 @@ class RegularizedTrainer(AttentionTrainer):
         super().__init__(*args, **kwargs)
         self.weights = self.settings.active_regularizers
         self.regularizers = {name: REGULARIZERS[name]() for name in self.weights}
-        self.columns = [column for one in self.regularizers.values() for column in one.columns]
+        self.columns: list[str] = []
+        for regularizer in self.regularizers.values():
+            self.columns += regularizer.columns
         self._begin_epoch()
 
     def get_train_dataloader(self) -> DataLoader[Any]:

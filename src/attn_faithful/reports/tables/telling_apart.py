@@ -57,7 +57,9 @@ class Telling:
 
 def contrasts(groups: Sequence[Group]) -> dict[str, list[Contrast]]:
     """Regularizer -> what was trained with and without it, on the same data by the same model."""
-    runs = [run for group in groups for run in group.runs if run.recipe]
+    runs = []
+    for group in groups:
+        runs += [run for run in group.runs if run.recipe]
     found: dict[str, list[Contrast]] = {}
     for alike in by_key(runs, _model_and_data).values():
         without = [run for run in alike if not _regularizers(run)]
@@ -77,9 +79,10 @@ def contrasts(groups: Sequence[Group]) -> dict[str, list[Contrast]]:
 
 def telling(contrasts_of_one: Sequence[Contrast]) -> list[Telling]:
     """Every number of the tests, the one that tells most within a contrast first."""
-    numbers = {
-        id(run): _numbers(run) for contrast in contrasts_of_one for run in (*contrast.without, *contrast.with_it)
-    }
+    numbers: dict[int, dict[Name, float]] = {}
+    for contrast in contrasts_of_one:
+        for run in (*contrast.without, *contrast.with_it):
+            numbers[id(run)] = _numbers(run)
     names: dict[Name, None] = {}
     for of_run in numbers.values():
         names |= dict.fromkeys(of_run)
