@@ -20,6 +20,12 @@ from attn_faithful.loading import check_there
 _CONFIGURATION = "config.json"
 _SPLITS = ("train", "validation", "test")
 _OF_OWN_MODELS = ("encoder", "attention", "projection", "vectors")
+_WITH_A_BASE = {  # flags of attefa that a model which is there has no use for -> what to do instead
+    "epochs": "give --twin-epochs for its twins",
+    "seeds": "give --twin-seeds for its twins",
+    "weights": "give one with --set twin.weight=X",
+    "wiegreffe_pinter": "train a model of our own",
+}
 _POSITIVE = ("limit", "fit_texts", "batch_size", "chunk_size", "epochs", "twin_epochs", "processes", "learning_rate")
 
 
@@ -72,9 +78,15 @@ def attefa(given: argparse.Namespace) -> None:
     numbers("--weights", given.weights, float)
     _check_names("control", given.wiegreffe_pinter, names.WIEGREFFE_PINTER)
     if given.model is None:
+        if given.layers is not None:
+            raise InputError("--layers is of the twins of a transformers model; give the model with --model.")
         train(given)
         return
     _check_stock(given)
+    for name, instead in _WITH_A_BASE.items():
+        if getattr(given, name) is not None:
+            flag = name.replace("_", "-")
+            raise InputError(f"--{flag} goes with a base that is to be trained, not with --model; {instead}.")
     _check_common(given)
     _check_keys(data_overrides(given), {**names.KEYS, "twin": names.STOCK_TWIN})
 
