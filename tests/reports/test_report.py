@@ -55,6 +55,19 @@ def few_figures(monkeypatch):
     monkeypatch.setattr(module, "write", saved_or_not)
 
 
+def test_runs_with_a_regularizer_are_told_from_those_without(tmp_path, no_figures):
+    recipe = json.loads((LSTM / "meta.json").read_text(encoding="utf-8"))["recipe"]
+    tying = {**recipe, "train": {**recipe["train"], "regularizers": {"tying": 0.1}}}
+    for seed in (1, 2, 3):
+        copied(tmp_path / f"plain-{seed}", seed=seed, recipe={**recipe, "seeds": [seed]})
+        copied(tmp_path / f"tying-{seed}", seed=seed, recipe={**tying, "seeds": [seed]})
+    made = report([tmp_path], tmp_path / "report", pages=False)
+    table = (made.path / "tables" / "telling_apart_tying.md").read_text(encoding="utf-8")
+    assert "What tells models trained with 'tying' from those without" in table
+    assert "| 0.500 | 0.500 | 3/3 |" in table  # the numbers of the copies are the same
+    assert "telling_apart_tying" in read(made, "report.md")
+
+
 def read(made, name):
     return (made.path / name).read_text(encoding="utf-8")
 

@@ -19,6 +19,7 @@ from attn_faithful.reports.tables.learned_heads import learned_heads_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
 from attn_faithful.reports.tables.pairs import paired_tables
 from attn_faithful.reports.tables.table import Table
+from attn_faithful.reports.tables.telling_apart import telling_tables
 from attn_faithful.reports.tables.trends import trend_tables
 from attn_faithful.reports.tables.twins import constrained_table, seeds_table
 
@@ -108,6 +109,7 @@ def _all_tables(
             listed.append((part, table))
     for table in trend_tables(groups):
         listed.append(("trends", table))
+    listed += [("", table) for table in telling_tables(groups)]
     return listed
 
 
