@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attn_faithful._checks import InputError, MissingSourceError, mapping, names
 from attn_faithful.experiments.spellings import Spelling, names_and_settings, warn_of_old
 from attn_faithful.loading import model_and_tokenizer
+from attn_faithful.schema import MARKS
 
 if TYPE_CHECKING:
     from attn_faithful.reports.explanation import Explanation
@@ -117,7 +118,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         data_input,
         split=split,
         source_file=None if source_file is None else str(source_file),
-        fit=None if fit_data is None else _data_input(fit_data, _without(columns, "source", "limit")),
+        fit=None if fit_data is None else _data_input(fit_data, _without(columns, "source", "limit", *MARKS)),
         fit_texts=fit_texts,
     )
     try:

@@ -245,6 +245,13 @@ def test_other_texts_may_be_given(model, evaluated, tmp_path):
     assert "learned_heads" in [line.kind.key for line in found[0].lines]
 
 
+def test_other_texts_need_no_marks(model, evaluated, tmp_path):
+    rows = [{**row, "marks": [1] * len(row["text"].split())} for row in TEXTS]
+    asked = {"rationale": "marks", "impermissible": "marks"}
+    given = evaluate(model, tmp_path, rows, fit_data=training_texts(), **asked)
+    assert stored(given).weights == stored(evaluated).weights
+
+
 @pytest.mark.parametrize(
     ("data", "more", "message"),
     [
@@ -291,4 +298,8 @@ def test_the_command(folder, tmp_path, capsys):
     assert "--fit-data" in capsys.readouterr().err
     assert main([*call, "--fit-data", str(tmp_path / "more.jsonl"), "--fit-texts", "20"]) == 0
     assert "learned_heads: weights fitted to leave-one-out on 20 texts (test of more); on" in capsys.readouterr().out
+    rows = [{**row, "marks": [0] * len(row["text"].split())} for row in TEXTS]
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    marked = ["--set", "data.impermissible=marks", "--set", "data.rationale=marks"]
+    assert main([*call, *marked, "--fit-data", str(tmp_path / "more.jsonl"), "--fit-texts", "20"]) == 0
     assert main([*call, "--fit-data", str(tmp_path / "none.jsonl")]) == 2

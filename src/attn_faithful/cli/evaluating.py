@@ -11,6 +11,7 @@ from typing import Any
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, joined, listed, numbers, set_flags
 from attn_faithful.cli.looking import FULL, complain, say, show_answers, show_recommendations
+from attn_faithful.schema import MARKS
 
 _SMOKE_TEXTS = 64
 
@@ -28,7 +29,8 @@ def evaluate(given: argparse.Namespace) -> None:
     data, settings = _data_and_tests(given)
     fit = None
     if given.fit_data is not None:
-        fit = DataInput(replace(data, source=given.fit_data, name=None, rationale=None, limit=None))
+        unmarked = dict.fromkeys(MARKS)  # weights of heads are fitted without marks
+        fit = DataInput(replace(data, source=given.fit_data, name=None, limit=None, **unmarked))
     warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show, of finished runs too
     with process_group(given.processes, "data") as processes:
         with quiet():
