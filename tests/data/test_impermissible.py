@@ -29,6 +29,14 @@ def test_a_column():
     assert "test: 2 of 3 texts have no word that is impermissible." in data.notes
 
 
+@pytest.mark.parametrize("name", ["token_sentiment", "supporting"])
+def test_a_column_by_the_name_of_a_derived_rationale_is_read_as_it_is(name):
+    data = read(name, {"text": ["a fine film", "so bad"], "label": ["a", "b"], name: [[0, 1, 0], [1, 0]]})
+    assert marks(data) == [[0, 1, 0], [1, 0]]
+    with pytest.raises(InputError, match=f"0 to 1 for each word in column {name!r}"):
+        read(name, {"text": ["a fine film", "so bad"], "label": ["a", "b"], name: [[2, 4, 2], [2, 0]]})
+
+
 def test_words_in_any_case_and_without_the_punctuation_around_them():
     assert marks(read(["HE", "she", "her", "cat's"])) == [[1, 0, 1, 0, 0], [0, 0, 0], [0, 1, 0]]
 

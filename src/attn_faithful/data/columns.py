@@ -232,6 +232,14 @@ def _holds_text(feature: Any) -> bool:
     return isinstance(feature, datasets.Value) and "string" in feature.dtype
 
 
+def features_of(splits: Mapping[str, Any]) -> dict[str, Any]:
+    """Every column that any of some data sets has -> its type."""
+    features: dict[str, Any] = {}
+    for rows in splits.values():
+        features |= rows.features
+    return features
+
+
 def list_columns(features: Mapping[str, Any]) -> list[str]:
     """The columns that hold a list in each row, in order."""
     import datasets

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice
-from attn_faithful.data.columns import list_columns
-from attn_faithful.data.rationales import SplitTexts, word_rationales
+from attn_faithful.data.columns import features_of, list_columns
+from attn_faithful.data.rationales import SplitTexts, marked_words
 
 _EDGES = re.compile(r"^\W+|\W+$")  # what may stand around a word
 
@@ -25,9 +25,7 @@ def check_impermissible(given: str | Sequence[str], splits: Mapping[str, Any], s
         InputError: a column that no split has or that holds no lists, an empty list of words, or several words in one.
     """
     if isinstance(given, str):
-        features: dict[str, Any] = {}
-        for rows in splits.values():
-            features |= rows.features
+        features = features_of(splits)
         listed = ", ".join(features)
         check_choice(f"impermissible of {source!r} (columns: {listed})", given, list_columns(features))
         return
@@ -60,7 +58,7 @@ def impermissible_words(given: str | Sequence[str], split: SplitTexts) -> list[l
         [[1, 0, 1, 0]]
     """
     if isinstance(given, str):
-        return word_rationales(given, split)
+        return marked_words(given, split)
     wanted = {word.casefold() for word in given}
     return [[_is_among(word, wanted) for word in split.words(row)] for row in split.examples]
 

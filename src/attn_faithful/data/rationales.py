@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from attn_faithful._checks import InputError, check_choice, check_same_length
-from attn_faithful.data.columns import list_columns
+from attn_faithful.data.columns import features_of, list_columns
 
 DERIVED = {  # a rationale that is worked out -> the columns that it needs
     "supporting": ("supporting",),
@@ -60,9 +60,7 @@ def check_rationale(name: str, splits: Mapping[str, Any], source: str) -> None:
     Raises:
         InputError: an unknown name, columns that are lacking or hold no lists.
     """
-    features: dict[str, Any] = {}
-    for rows in splits.values():
-        features |= rows.features
+    features = features_of(splits)
     lists = list_columns(features)
     listed = ", ".join(features)
     if name not in DERIVED:
@@ -104,14 +102,30 @@ def word_rationales(name: str, split: SplitTexts) -> list[list[int]]:
     if name == "pairs":
         return _changed_words_of_pairs(split)
     mark = {"supporting": _supporting_lines, "token_sentiment": _sentiment_words}.get(name, _marked_words)
+    return _row_by_row(name, split, mark)
+
+
+def marked_words(name: str, split: SplitTexts) -> list[list[int]]:
+    """For each kept row the 0 or 1 of each white-space word in a list column, as it is, whatever its name.
+
+    Raises:
+        InputError: another number of values than words, or a value that is neither 0 nor 1, with the example.
+    """
+    return _row_by_row(name, split, _marked_words)
+
+
+def _row_by_row(
+    name: str, split: SplitTexts, mark: Callable[[str, SplitTexts, int, Sequence[Any]], list[int]]
+) -> list[list[int]]:
+    """The marks of every kept row; a row without a value has no word marked."""
     values = split.read(name)
-    rationales = []
+    marks = []
     for row in split.examples:
         if values[row] is None:
-            rationales.append(split.no_words(row))
+            marks.append(split.no_words(row))
         else:
-            rationales.append(mark(name, split, row, values[row]))
-    return rationales
+            marks.append(mark(name, split, row, values[row]))
+    return marks
 
 
 def _marked_words(name: str, split: SplitTexts, row: int, values: Sequence[Any]) -> list[int]:

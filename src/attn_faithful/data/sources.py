@@ -23,7 +23,6 @@ from attn_faithful.data.splits import check_train, make_splits
 from attn_faithful.data.stratified import stratified
 from attn_faithful.data.text_data import TextData, fingerprint
 from attn_faithful.data.training_texts import TrainingTexts, without_seen
-from attn_faithful.schema import IMPERMISSIBLE, RATIONALE
 
 SPLITS = ("train", "validation", "test")
 
@@ -97,14 +96,9 @@ def _text_data(
     raw: Raw, tables: Mapping[str, SplitTable], label_map: LabelMap, settings: DataSettings, single: bool
 ) -> TextData:
     """The splits as data sets, with their fingerprint."""
-    marks = []
-    if settings.rationale is not None:
-        marks.append(RATIONALE)
-    if settings.impermissible is not None:
-        marks.append(IMPERMISSIBLE)
     return TextData(
         name=raw.name,
-        splits={split: table.dataset(settings.multi_label, marks) for split, table in tables.items()},
+        splits={split: table.dataset(settings.multi_label) for split, table in tables.items()},
         label_names=list(label_map.names),
         pre_tokenizer="whitespace" if raw.tokenized else "words",
         notes=raw.notes,

@@ -80,7 +80,7 @@ class SplitTable:
         known = {name: values for name, values in columns.items() if values is not None}
         return {**known, **self.marks, **self.lists}
 
-    def dataset(self, multi_label: bool, marks: Sequence[str]) -> datasets.Dataset:
+    def dataset(self, multi_label: bool) -> datasets.Dataset:
         """The data set; types do not depend on the values, but for further list columns of the source."""
         import datasets
         import pyarrow as pa
@@ -92,7 +92,7 @@ class SplitTable:
             "candidates": pa.list_(pa.int8()),
             "label": pa.list_(pa.int64()) if multi_label else pa.int64(),
         }
-        for kind in marks:
+        for kind in self.marks:
             types[kind] = pa.list_(pa.int8())
         arrays = {}
         for name, values in self.columns.items():
