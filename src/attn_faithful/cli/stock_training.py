@@ -78,7 +78,6 @@ def _fine_tune_settings(given: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _show_fine_tuned(folders: Sequence[Any], output: Path, full: bool) -> None:
-    from attn_faithful.experiments.undefined_texts import failure_note
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.run import Run
     from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
@@ -89,11 +88,7 @@ def _show_fine_tuned(folders: Sequence[Any], output: Path, full: bool) -> None:
         show_answers(groups, recipe_tables(groups, _NO_PAPER), "")
     else:
         show_answers(groups, short_tables(groups, _NO_PAPER), FULL)
-    meta = runs[0].info
-    say(*(f"Note: {note}" for note in meta.data.notes))
-    say(f"Run folders: {output}")
-    if meta.failed:
-        complain(failure_note(meta.failed, meta.data.splits["test"]["n"]))
+    _end(runs[0].info, f"Run folders: {output}")
 
 
 # twins of a transformers classifier that is trained already
@@ -154,7 +149,6 @@ def _twin_settings(given: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _show_twins(folder: Any, full: bool) -> None:
-    from attn_faithful.experiments.undefined_texts import failure_note
     from attn_faithful.reports.aggregate import aggregate
     from attn_faithful.reports.result import Result
     from attn_faithful.reports.tables.models import base_table
@@ -167,8 +161,17 @@ def _show_twins(folder: Any, full: bool) -> None:
         show_answers(groups, [*tables, *result.tables()], "")
     else:
         show_answers(groups, tables, FULL)
-    meta = result.info
+    _end(result.info, f"Run folder: {folder.path}")
+
+
+# what both end with
+
+
+def _end(meta: Any, where: str) -> None:
+    """Print notes of the data, where the runs lie, and how many texts could not be read."""
+    from attn_faithful.experiments.undefined_texts import failure_note
+
     say(*(f"Note: {note}" for note in meta.data.notes))
-    say(f"Run folder: {folder.path}")
+    say(where)
     if meta.failed:
         complain(failure_note(meta.failed, meta.data.splits["test"]["n"]))

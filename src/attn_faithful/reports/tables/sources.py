@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from attn_faithful.records.scores import MetricFacts, ScoreRecord
+from attn_faithful.records.scores import ALL, MetricFacts, ScoreRecord
 from attn_faithful.reports.numbers import number
 
 CONTROLS = ("random", "uniform")
@@ -99,7 +99,17 @@ class UndefinedReasons:
         return [f"Undefined, left out of the means: {counts}."]
 
 
-def of_model(source: str) -> bool:
+def shown_means(records: Iterable[ScoreRecord], metrics: Mapping[str, MetricFacts]) -> dict[tuple[str, str], float]:
+    """The means over all texts that tables show, by metric and source; of controls none."""
+    means = {}
+    for record in records:
+        metric = metrics.get(record.metric)
+        if metric is not None and metric.shown and record.group == ALL and _of_model(record.source):
+            means[record.metric, record.source] = record.mean
+    return means
+
+
+def _of_model(source: str) -> bool:
     """Whether a source is no control, and of two sources one is attention."""
     if any(control in source for control in CONTROLS):
         return False

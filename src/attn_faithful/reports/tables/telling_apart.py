@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attn_faithful.records.scores import ALL, MetricFacts
+from attn_faithful.records.scores import MetricFacts
 from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group, all_metrics
 from attn_faithful.reports.numbers import number
 from attn_faithful.reports.run import Run
-from attn_faithful.reports.tables.sources import of_model, shown
+from attn_faithful.reports.tables.sources import shown, shown_means
 from attn_faithful.reports.tables.table import Table
 
 FEW = 3  # pairs of models, below which an AUC says nothing
@@ -82,7 +82,7 @@ def telling(contrasts_of_one: Sequence[Contrast]) -> list[Telling]:
     numbers: dict[int, dict[Name, float]] = {}
     for contrast in contrasts_of_one:
         for run in (*contrast.without, *contrast.with_it):
-            numbers[id(run)] = _numbers(run)
+            numbers[id(run)] = shown_means(run.records, run.metrics)
     names: dict[Name, None] = {}
     for of_run in numbers.values():
         names |= dict.fromkeys(of_run)
@@ -118,16 +118,6 @@ def _model_and_data(run: Run) -> str:
 def _regularizers(run: Run) -> Mapping[str, float]:
     weights: Mapping[str, float] = (run.recipe.get("train") or {}).get("regularizers") or {}
     return weights
-
-
-def _numbers(run: Run) -> dict[Name, float]:
-    """The means of a run that tables show, by metric and source."""
-    numbers = {}
-    for record in run.records:
-        metric = run.metrics.get(record.metric)
-        if metric is not None and metric.shown and record.group == ALL and of_model(record.source):
-            numbers[record.metric, record.source] = record.mean
-    return numbers
 
 
 def _defined(numbers: Mapping[int, Mapping[Name, float]], runs: Sequence[Run], name: Name) -> list[float]:

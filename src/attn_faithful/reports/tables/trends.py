@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attn_faithful.records.scores import ALL, MetricFacts
+from attn_faithful.records.scores import MetricFacts
 from attn_faithful.reports.by_key import by_key
 from attn_faithful.reports.groups import Group, all_metrics
 from attn_faithful.reports.numbers import number
-from attn_faithful.reports.tables.sources import of_model, shown
+from attn_faithful.reports.tables.sources import shown, shown_means
 from attn_faithful.reports.tables.table import Table
 
 _NUMBER = re.compile(r"(?:(.*?)\s+)?(-?\d+(?:\.\d+)?(?:e-?\d+)?)")
@@ -135,11 +135,7 @@ def _results(group: Group) -> dict[tuple[str, str], float]:
     for variant, twins in group.twins.items():
         results["attefa", variant] = twins.attefa.mean
         results["f1", variant] = twins.f1.mean
-    for record in group.tests:
-        metric = group.metrics.get(record.metric)
-        if metric is not None and metric.shown and record.group == ALL and of_model(record.source):
-            results[record.metric, record.source] = record.mean
-    return results
+    return results | shown_means(group.tests, group.metrics)
 
 
 def _tau(x: Sequence[float], values: Sequence[float]) -> tuple[float, float, int]:
