@@ -35,6 +35,11 @@ def texts(n, seed=0, classes=2, low=4, high=8):
     )
 
 
+def batch_of(rows, collate=COLLATE):
+    """All rows in one batch."""
+    return collate([rows[i] for i in range(len(rows))])
+
+
 def with_labels(rows, labels):
     return rows.with_columns(labels=labels)
 

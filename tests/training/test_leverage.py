@@ -17,6 +17,7 @@ from tests.training.planted import (
     COLLATE,
     WITH_QUERY,
     Stopped,
+    batch_of,
     classifier,
     hierarchical,
     same,
@@ -32,10 +33,6 @@ SETTINGS = TrainSettings(epochs=6, batch_size=16, learning_rate=1e-2, regularize
 
 def train(model, folder, settings=SETTINGS, on_progress=None, rows=(TRAIN, VALIDATION)):
     return train_base(model, TrainingTask(*rows, COLLATE, settings, 3, folder / "checkpoints", on_progress))
-
-
-def batch_of(rows, collate=COLLATE):
-    return collate([rows[i] for i in range(len(rows))])
 
 
 def loss_of(model, batch):

@@ -23,6 +23,7 @@ from tests.training.planted import (
     IN_SENTENCES,
     WITH_QUERY,
     Stopped,
+    batch_of,
     classifier,
     hierarchical,
     in_sentences,
@@ -46,10 +47,6 @@ def train(model, folder, settings=SETTINGS, on_progress=None):
     if model.has_query:
         rows, selection, collate = with_query(TRAIN), with_query(VALIDATION), WITH_QUERY
     return train_base(model, TrainingTask(rows, selection, collate, settings, 3, folder / "checkpoints", on_progress))
-
-
-def batch_of(rows, collate=COLLATE):
-    return collate([rows[i] for i in range(len(rows))])
 
 
 def conicity_of(model):

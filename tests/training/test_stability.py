@@ -20,6 +20,7 @@ from tests.training.planted import (
     IN_SENTENCES,
     WITH_QUERY,
     Stopped,
+    batch_of,
     classifier,
     hierarchical,
     in_sentences,
@@ -43,10 +44,6 @@ def regularizer(draw=DRAW):
 
 def loss(model, batch, draw=DRAW):
     return regularizer(draw).loss(batch, None, model)
-
-
-def batch_of(rows, collate=COLLATE):
-    return collate([rows[i] for i in range(len(rows))])
 
 
 def flat():
