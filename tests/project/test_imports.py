@@ -45,10 +45,11 @@ ALLOWED = {
     "reports": {"store", "records", "schema", "_checks", "functional"},  # of functional the statistics alone, see below
     "hub": {"_checks"},
     "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
+    "bench": {"", "loading", "experiments", "training", "data", "reports", "store", "_atomic", *TESTS},
     "_auto": {"models", "data"},  # once transformers is loaded
     "loading": {"", "data", *TESTS},
     "api": {"", "loading", "experiments", "reports", "data", *TESTS},
-    "cli": {"", "api", "loading", "data", "experiments", "reports", "hub", "store", *SMALL},
+    "cli": {"", "api", "bench", "loading", "data", "experiments", "reports", "hub", "store", *SMALL},
     "metrics": {"functional", "_checks"},
     "evaluate_modules": {"functional", "metrics"},
 }
