@@ -6,7 +6,6 @@ last and means "done".
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -22,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from attn_faithful._atomic import move, passing_name, write_file, write_folder
 from attn_faithful._checks import InputError, did_you_mean
+from attn_faithful._digests import digest_of_file
 from attn_faithful._shards import join_shards
 from attn_faithful.schema import SCHEMA_VERSION, TABLES
 
@@ -61,14 +61,7 @@ def strict(value: Any) -> Any:
 
 def weights(model: Path) -> dict[str, str]:
     """The sha256 of each file of a model's weights, by name."""
-    digests = {}
-    for path in sorted(model.glob("*.safetensors")):
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(2**20):
-                digest.update(chunk)
-        digests[path.name] = digest.hexdigest()
-    return digests
+    return {path.name: digest_of_file(path) for path in sorted(model.glob("*.safetensors"))}
 
 
 class RunFolder:

@@ -9,7 +9,8 @@ import pytest
 import attn_faithful.functional as functional
 
 KERNELS = [f"{functional.__name__}.{module.name}" for module in pkgutil.iter_modules(functional.__path__)]
-OTHERS = ["_checks", "_registry", "_seeds", "api", "hub", "hub.upload", "loading", "schema", "store"]
+LIGHT = ["_checks", "_digests", "_registry", "_seeds", "records.bench", "schema", "store"]
+OTHERS = [*LIGHT, "api", "hub", "hub.upload", "loading"]
 
 
 @pytest.mark.parametrize("name", [*KERNELS, *(f"attn_faithful.{name}" for name in OTHERS)])

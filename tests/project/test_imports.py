@@ -22,10 +22,12 @@ def dotted_name(name):
 KNOWN = {dotted_name(name): name for name in MODULES}
 
 SMALL = {"_checks", "_garbage", "_registry", "_seeds", "names", "records", "schema"}
+BENCH_FILES = {"_atomic", "_digests", "bench_files"}
 TESTS = {"functional", "models", *SMALL}
 # part of the package -> the parts that it may import, beside itself; __init__ hands out names lazily, from anywhere
 ALLOWED = {
     "_checks": set(),
+    "_digests": {"_checks"},
     "_garbage": set(),
     "_registry": {"_checks"},
     "_seeds": set(),
@@ -33,7 +35,7 @@ ALLOWED = {
     "schema": set(),
     "records": set(),
     "_mapped": set(),
-    "store": {"records", "schema", "_atomic", "_checks", "_shards"},
+    "store": {"records", "schema", "_atomic", "_checks", "_digests", "_shards"},
     "_atomic": set(),
     "_shards": {"_checks", "_mapped"},
     "functional": {"_checks", "_registry", "schema"},
@@ -43,9 +45,10 @@ ALLOWED = {
     "evaluators": TESTS,
     "training": TESTS,
     "reports": {"store", "records", "schema", "_checks", "functional"},  # of functional the statistics alone, see below
-    "hub": {"_checks"},
+    "bench_files": {"records", "_checks", "_digests"},
+    "hub": {"_checks", "_digests", "bench_files", "records", "store"},
     "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
-    "bench": {"", "loading", "experiments", "training", "data", "reports", "store", "_atomic", *TESTS},
+    "bench": {"", "loading", "experiments", "training", "data", "reports", "store", *BENCH_FILES, *TESTS},
     "_auto": {"models", "data"},  # once transformers is loaded
     "loading": {"", "data", *TESTS},
     "api": {"", "loading", "experiments", "reports", "data", *TESTS},

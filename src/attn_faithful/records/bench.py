@@ -65,6 +65,20 @@ class BenchManifest:
         models = [BenchModel.from_json(entry) for entry in values["models"]]
         return cls(**{**known_fields(cls, values), "models": models})
 
+    def files(self) -> dict[str, str]:
+        """The digest of every file of the set but manifest.json, by its path below the set's folder.
+
+        Example:
+            >>> model = BenchModel("a", "free", False, "bilstm", "single", 0, "a twin", sha256={"config.json": "3f"})
+            >>> BenchManifest([model], {"single.jsonl": "e1"}, version=1).files()
+            {'texts/single.jsonl': 'e1', 'models/a/config.json': '3f'}
+        """
+        digests = {f"texts/{file}": digest for file, digest in self.texts.items()}
+        for model in self.models:
+            for file, digest in model.sha256.items():
+                digests[f"models/{model.name}/{file}"] = digest
+        return digests
+
     def as_json(self) -> dict[str, Any]:
         """The content of manifest.json."""
         return asdict(self)
