@@ -22,7 +22,7 @@ def read_manifest(folder: str | Path) -> BenchManifest:
     """
     path = Path(folder) / MANIFEST
     if not path.is_file():
-        raise InputError(f"{folder} is no set of AttentionBench, it holds no {MANIFEST}; attn-faithful bench makes one.")
+        raise InputError(f"{folder} holds no {MANIFEST}, so it is no set; attn-faithful bench makes one.")
     try:
         manifest = BenchManifest.from_json(json.loads(path.read_text(encoding="utf-8")))
         manifest.files()  # the digests are mappings

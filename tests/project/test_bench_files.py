@@ -120,5 +120,5 @@ def test_a_damaged_manifest_is_refused(tmp_path, content, said):
 
 
 def test_a_folder_without_a_manifest_is_no_set(tmp_path):
-    with pytest.raises(InputError, match=r"is no set of AttentionBench, it holds no manifest\.json"):
+    with pytest.raises(InputError, match=r"holds no manifest\.json, so it is no set"):
         read_manifest(tmp_path)
