@@ -201,7 +201,7 @@ def test_the_command_takes_runs_of_evaluate(tmp_path, model, capsys):
     assert main(told) == 2
     assert "new or empty folder" in capsys.readouterr().err
     assert main(["push", "metric", "attefa", "--to", "user/attefa", "--into", str(tmp_path / "other")]) == 2
-    assert "belong to push model" in capsys.readouterr().err
+    assert "belongs to push model" in capsys.readouterr().err
 
 
 def test_sample_cards_are_valid_and_name_no_folder():

@@ -22,7 +22,7 @@ def dotted_name(name):
 KNOWN = {dotted_name(name): name for name in MODULES}
 
 SMALL = {"_checks", "_garbage", "_registry", "_seeds", "names", "records", "schema"}
-BENCH_FILES = {"_atomic", "_digests", "bench_files"}
+BENCH_FILES = {"_digests", "bench_files", "bench_results"}
 TESTS = {"functional", "models", *SMALL}
 # part of the package -> the parts that it may import, beside itself; __init__ hands out names lazily, from anywhere
 ALLOWED = {
@@ -44,15 +44,17 @@ ALLOWED = {
     "attributions": TESTS,
     "evaluators": TESTS,
     "training": TESTS,
-    "reports": {"store", "records", "schema", "_checks", "functional"},  # of functional the statistics alone, see below
+    # of functional the statistics alone, see below
+    "reports": {"store", "bench_results", "records", "schema", "_atomic", "_checks", "functional"},
     "bench_files": {"records", "_checks", "_digests"},
-    "hub": {"_checks", "_digests", "bench_files", "records", "store"},
+    "bench_results": {"records", "_checks"},
+    "hub": {"_checks", *BENCH_FILES, "records"},
     "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
-    "bench": {"", "loading", "experiments", "training", "data", "reports", "store", *BENCH_FILES, *TESTS},
+    "bench": {"", "loading", "experiments", "training", "data", "reports", "store", "_atomic", *BENCH_FILES, *TESTS},
     "_auto": {"models", "data"},  # once transformers is loaded
     "loading": {"", "data", *TESTS},
     "api": {"", "loading", "experiments", "reports", "data", *TESTS},
-    "cli": {"", "api", "bench", "loading", "data", "experiments", "reports", "hub", "store", *SMALL},
+    "cli": {"", "api", "bench", "loading", "data", "experiments", "reports", "hub", "store", *BENCH_FILES, *SMALL},
     "metrics": {"functional", "_checks"},
     "evaluate_modules": {"functional", "metrics"},
 }

@@ -8,17 +8,37 @@ from collections.abc import Sequence
 from attn_faithful._checks import InputError
 from attn_faithful.cli.looking import say
 
+_TAKEN_BY = {"results": ["model"], "into": ["model", "bench"], "license": ["model", "bench"]}  # flag -> kinds of push
+
 
 def push(given: argparse.Namespace) -> None:
     from attn_faithful.hub.push import push_data, push_metric, push_report
 
+    _check_flags(given)
     if given.kind == "model":
         say(_push_model(given))
-        return
-    if given.results or given.into is not None or given.license is not None:
-        raise InputError(f"--results, --into and --license belong to push model, but this is push {given.kind}.")
-    push_kind = {"metric": push_metric, "data": push_data, "report": push_report}[given.kind]
-    say(push_kind(given.what, given.to, private=given.private))
+    elif given.kind == "bench":
+        say(_push_bench(given))
+    else:
+        push_kind = {"metric": push_metric, "data": push_data, "report": push_report}[given.kind]
+        say(push_kind(given.what, given.to, private=given.private))
+
+
+def _check_flags(given: argparse.Namespace) -> None:
+    """Raise where a flag is given that this kind of push does not take."""
+    for flag, kinds in _TAKEN_BY.items():
+        if getattr(given, flag) and given.kind not in kinds:
+            takers = " and ".join(f"push {kind}" for kind in kinds)
+            raise InputError(f"--{flag} belongs to {takers}, but this is push {given.kind}.")
+
+
+def _push_bench(given: argparse.Namespace) -> str:
+    """Push a set of AttentionBench, or write what would be pushed; where it lies then."""
+    from attn_faithful.hub.push_bench import push_bench, write_bench
+
+    if given.into is not None:
+        return str(write_bench(given.what, given.to, given.into, licence=given.license))
+    return push_bench(given.what, given.to, licence=given.license, private=given.private)
 
 
 def _push_model(given: argparse.Namespace) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.hub import _MODULES, metric_names
 from attn_faithful.hub.model_files import model_files
-from attn_faithful.hub.upload import Files, Repository, card_of, check_card, check_place, put_aside, upload
+from attn_faithful.hub.upload import Files, Repository, static_space_card, upload, write_files
 
 
 def push_model(
@@ -68,14 +68,7 @@ def write_model(
     Raises:
         InputError: no saved model, a card that is not valid, or a folder that holds something.
     """
-    check_place(to)
-    folder = Path(into)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"Expected a new or empty folder to write into, but {folder} is there already.")
-    files = model_files(Path(run_or_folder), to, card, licence)
-    check_card(card_of(files))
-    put_aside(files, folder)
-    return folder
+    return write_files(model_files(Path(run_or_folder), to, card, licence), to, into)
 
 
 def push_metric(name: str, to: str, *, private: bool = False, token: str | None = None, wait: float = 60) -> str:
@@ -208,10 +201,7 @@ def push_report(page: str | Path, to: str, *, private: bool = False, token: str 
     if not path.is_file() or path.suffix != ".html":
         raise InputError(f"{path} is no HTML page; attn-faithful report RUN makes one.")
     name = to.rpartition("/")[2]
-    card = (
-        f"---\ntitle: {json.dumps(name)}\nemoji: 🔦\ncolorFrom: indigo\ncolorTo: yellow\nsdk: static\n"
-        f"app_file: index.html\npinned: false\n---\n\n# {name}\n\nA faithfulness report of attn_faithful.\n"
-    )
+    card = static_space_card(name, "A faithfulness report of attn_faithful.", emoji="🔦")
     files: Files = {"index.html": path, "README.md": card.encode()}
     repository = Repository("space", to, sdk="static", private=private, token=token, wait=wait)
     return upload(repository, files, path.parent / "hub" / f"report-{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -180,6 +181,20 @@ def _send(api: Any, repository: Repository, files: Files) -> str:
     return str(url)
 
 
+def static_space_card(name: str, about: str, emoji: str) -> str:
+    """The README.md of a static Space that shows index.html.
+
+    Args:
+        name: of the Space.
+        about: what it shows, in Markdown.
+        emoji: on its tile.
+    """
+    return (
+        f"---\ntitle: {json.dumps(name)}\nemoji: {emoji}\ncolorFrom: indigo\ncolorTo: yellow\nsdk: static\n"
+        f"app_file: index.html\npinned: false\n---\n\n# {name}\n\n{about}\n"
+    )
+
+
 def card_of(files: Files) -> str:
     """The text of README.md."""
     card = files["README.md"]
@@ -217,7 +232,32 @@ def put_aside(files: Files, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, content in files.items():
+        target = folder / name  # a name may hold folders
+        target.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
-            (folder / name).write_bytes(content)
+            target.write_bytes(content)
         else:
-            shutil.copyfile(content, folder / name)
+            shutil.copyfile(content, target)
+
+
+def write_files(files: Files, to: str, into: str | Path) -> Path:
+    """Write all files of the repository ``to`` into a folder, and push nothing.
+
+    Args:
+        files: see `upload`; the card's metadata are checked.
+        to: "user/name".
+        into: a folder that is new or empty.
+
+    Returns:
+        the folder.
+
+    Raises:
+        InputError: no such place, a card that is not valid, or a folder that holds something.
+    """
+    check_place(to)
+    folder = Path(into)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"Expected a new or empty folder to write into, but {folder} is there already.")
+    check_card(card_of(files))
+    put_aside(files, folder)
+    return folder
