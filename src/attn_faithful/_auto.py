@@ -15,14 +15,19 @@ _MODELING = "transformers.models.auto.modeling_auto"
 _TOKENIZATION = "transformers.models.auto.tokenization_auto"
 _MODEL_BASE = "transformers.modeling_utils"  # imports modeling_auto itself, half-way through
 _OUR_BASE = "attn_faithful.models.base"
-_CLASSES = {"attn_faithful.models.pooled": "AttentionClassifier", "attn_faithful.models.han": "HANClassifier"}
+_CLASSES = {
+    "attn_faithful.models.pooled": "AttentionClassifier",
+    "attn_faithful.models.bypass": "BypassClassifier",
+    "attn_faithful.models.han": "HANClassifier",
+}
 
 
 def _register_configuration() -> None:
+    from attn_faithful.models.bypass_configuration import BypassConfig
     from attn_faithful.models.configuration import AttentionClassifierConfig
     from attn_faithful.models.han_configuration import HANConfig
 
-    for config in (AttentionClassifierConfig, HANConfig):
+    for config in (AttentionClassifierConfig, BypassConfig, HANConfig):
         sys.modules[_CONFIGURATION].AutoConfig.register(config.model_type, config, exist_ok=True)
 
 

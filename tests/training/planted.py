@@ -5,6 +5,8 @@ import torch
 
 from attn_faithful.data.collate import Collator
 from attn_faithful.data.rows import Rows
+from attn_faithful.models.bypass import BypassClassifier
+from attn_faithful.models.bypass_configuration import BypassConfig
 from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.han import HANClassifier
 from attn_faithful.models.han_configuration import HANConfig
@@ -63,6 +65,12 @@ def classifier(seed=0, **settings):
         **{"vocab_size": 20, "embedding_size": 8, "hidden_size": 8, "encoder": "mlp", **settings}
     )
     return _seeded(AttentionClassifier, config, seed)
+
+
+def bypass(seed=0, **settings):
+    """A model with a path around its attention, with seeded weights."""
+    config = BypassConfig(**{"vocab_size": 20, "embedding_size": 8, "hidden_size": 8, "encoder": "mlp", **settings})
+    return _seeded(BypassClassifier, config, seed)
 
 
 def hierarchical(seed=0, **settings):

@@ -18,6 +18,7 @@ from tests.training.planted import (
     WITH_QUERY,
     Stopped,
     batch_of,
+    bypass,
     classifier,
     hierarchical,
     same,
@@ -167,6 +168,7 @@ def test_resumed_equals_undisturbed(tmp_path):
     [
         (lambda: classifier(readout="tanh"), "affine in the attention .* model.readout is 'tanh'"),
         (lambda: classifier(output="multi_label"), "one label a text, .* model.output 'multi_label'"),
+        (bypass, "a model with a path around it"),
         (hierarchical, "one attention over the words .* attends at word, sentence"),
     ],
 )

@@ -87,8 +87,8 @@ class Recipe:
     Attributes:
         name: of the folder below the output folder.
         claim: the paper and table that it repeats.
-        model: ``architecture`` ("flat" or "hierarchical"), and settings of its `AttentionClassifierConfig` or
-            `HANConfig`.
+        model: ``architecture`` ("flat", "hierarchical" or "bypass"), and settings of its `AttentionClassifierConfig`,
+            `HANConfig` or `BypassConfig`.
         twin: how twins are trained; null for none.
         variants: further twins, each a mapping of what differs from `twin`.
         seeds: one base model each.

@@ -1,4 +1,8 @@
-"""The classifiers that a recipe can name: "flat" attends over all words, "hierarchical" over words and sentences."""
+"""The classifiers that a recipe can name.
+
+"flat" attends over all words, "hierarchical" over words and sentences; "bypass" is flat, with a path around its
+attention.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,18 @@ from attn_faithful._checks import check_choice
 
 FLAT = "flat"
 HIERARCHICAL = "hierarchical"
-ARCHITECTURES = (FLAT, HIERARCHICAL)
+BYPASS = "bypass"
+ARCHITECTURES = (FLAT, HIERARCHICAL, BYPASS)
 # name -> module and class, which are imported when they are asked for
 _CONFIGURATIONS = {
     FLAT: ("configuration", "AttentionClassifierConfig"),
     HIERARCHICAL: ("han_configuration", "HANConfig"),
+    BYPASS: ("bypass_configuration", "BypassConfig"),
 }
 _MODELS = {
     FLAT: ("pooled", "AttentionClassifier"),
     HIERARCHICAL: ("han", "HANClassifier"),
+    BYPASS: ("bypass", "BypassClassifier"),
 }
 
 

@@ -272,7 +272,7 @@ class AttentionClassifier(EmbeddingClassifier):
             return precise.encode(batch, site)
         # float32 whatever the caller's autocast
         with evaluating(self), torch.autocast(self.device.type, enabled=False):
-            inputs = _inputs(batch)
+            inputs = inputs_of(batch)
             candidates = inputs.pop("candidates", None)
             texts = self._read(**inputs)
             content, query = texts.content, texts.query
@@ -334,11 +334,7 @@ class AttentionClassifier(EmbeddingClassifier):
 
             return through_tanh, None
         affine = self.affine(values, candidates)
-
-        def through_affine(weights: Tensor) -> Tensor:
-            return weights @ affine.token_logits + affine.bias[:, None]  # (B, K, C)
-
-        return through_affine, affine
+        return affine.logits, affine
 
     def _tail(
         self,
@@ -378,7 +374,7 @@ class AttentionClassifier(EmbeddingClassifier):
         if precise is not self:
             return precise.without(batch, keep, rows)
         with evaluating(self), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
-            return logits_without(self, _inputs(batch), keep, rows)
+            return logits_without(self, inputs_of(batch), keep, rows)
 
 
 _INPUTS = (
@@ -392,7 +388,8 @@ _INPUTS = (
 )
 
 
-def _inputs(batch: Batch) -> dict[str, Tensor]:
+def inputs_of(batch: Batch) -> dict[str, Tensor]:
+    """What the forward of a pooled classifier reads of a batch."""
     return {name: batch[name] for name in _INPUTS if batch.get(name) is not None}
 
 

@@ -32,6 +32,10 @@ class Affine:
     token_logits: Tensor
     bias: Tensor
 
+    def logits(self, attention: Tensor) -> Tensor:
+        """Logits (B, K, C) of attention (B, K, T)."""
+        return attention @ self.token_logits + self.bias[:, None]
+
     def tail(self, texts: Tensor) -> Tail:
         """The tail without steps of some texts (R,).
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful.functional.leverage import leverage_loss
 from attn_faithful.models.base import looked_up
+from attn_faithful.models.bypass import BypassClassifier
 from attn_faithful.models.protocol import precise
 from attn_faithful.training.regularizers.base import REGULARIZERS, Regularizer, content_of, mean_of_texts
 
@@ -32,6 +33,11 @@ class Leverage(Regularizer):
                 "The regularizer 'leverage' needs a read-out that is affine in the attention and one label a text, but "
                 f"model.readout is {config.readout!r} and model.output {config.output!r}; set model.readout=affine, or "
                 "leave it out of train.regularizers."
+            )
+        if isinstance(model, BypassClassifier):
+            raise InputError(
+                "The regularizer 'leverage' asks what decides beside the attention, but got a model with a path around "
+                "it, which reads the tokens themselves; leave it out of train.regularizers."
             )
 
     def loss(self, batch: Mapping[str, Tensor], output: Any, model: Any) -> Tensor:
