@@ -136,14 +136,14 @@ def _intervals(
     return np.where(empty, math.nan, low), np.where(empty, math.nan, high)
 
 
-def wilson(share: float, n: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson(share: float, n: float, z: float = 1.959964) -> tuple[float, float]:
     r"""Wilson's interval of a share of n examples, by default at 95%.
 
     ``(p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)``, cut to 0 to 1.
 
     Args:
         share: 0 to 1.
-        n: examples that it is a share of.
+        n: examples that it is a share of; dependent ones may be worth a number that is not whole.
         z: quantile of the normal distribution.
 
     Returns:
