@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.records.bench import EXPLANATION, MODEL, TEST, TEXT, TOKEN, BenchLine, BenchResult, BenchScore
+from attn_faithful.records.bench import (
+    EVERY,
+    EXPLANATION,
+    MODEL,
+    TEST,
+    TEXT,
+    TOKEN,
+    BenchLine,
+    BenchResult,
+    BenchScore,
+)
 
 LEVELS: dict[str, Collection[str]] = {TEST: (MODEL, TEXT), EXPLANATION: (TOKEN,)}  # of each kind of entry
 
@@ -106,9 +116,14 @@ def _faults(result: BenchResult) -> list[str]:
         fault = _fault_of_line(line)
         if fault:
             faults.append(f"the line on {line.metric} ({line.source}): {fault}")
-    if not faults and all(math.isnan(score.auc) for score in result.scores):
-        faults.append("no AUC is defined")
+    if not faults and not any(_is_headline(score) for score in result.scores):
+        faults.append("no AUC over all kinds and lengths is defined")
     return faults
+
+
+def _is_headline(score: BenchScore) -> bool:
+    """Whether a score is defined, over all kinds and lengths."""
+    return score.kind == EVERY and score.length == EVERY and not math.isnan(score.auc)
 
 
 def _faults_of_facts(result: BenchResult) -> list[str]:

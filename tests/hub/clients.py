@@ -204,7 +204,7 @@ def wheel():
     from attn_faithful.experiments.recipe import load_recipe
     from attn_faithful.experiments.recipe_file import RECIPES
     from attn_faithful.hub import _MODULES, metric_names
-    from attn_faithful.reports.html.page import TEMPLATES
+    from attn_faithful.reports.html.shell import TEMPLATES
 
     def command(*arguments):
         with redirect_stdout(io.StringIO()) as said:

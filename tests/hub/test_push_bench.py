@@ -196,12 +196,22 @@ def test_the_command_line_writes_a_set(folder, tmp_path, capsys):
     assert "license: cc0-1.0" in (into / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_command_line_writes_a_leaderboard(folder, tmp_path, capsys):
+    into = tmp_path / "a"
+    assert main(["push", "leaderboard", str(folder / "results"), "--to", "user/board", "--into", str(into)]) == 0
+    assert capsys.readouterr().out.strip() == str(into)
+    assert "theirs" in (into / "index.html").read_text(encoding="utf-8")
+    assert {path.name for path in (into / "results").iterdir()} == {"ours.json", "theirs.json"}
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        (["push", "leaderboard", "{there}/set", "--to", "user/b"], "manifest.json is no result file"),
+        (["push", "leaderboard", "{there}/results", "--to", "user/b", "--license", "mit"], "--license belongs to"),
         (["push", "bench", "{there}/changed", "--to", "user/b"], "models/a/config.json is changed, and 1 more)"),
         (["push", "bench", "{there}/set", "--to", "user/b", "--results", "r"], "--results belongs to push model, but"),
-        (["push", "data", "{there}/set", "--to", "user/b", "--into", "d"], "--into belongs to push model and push"),
+        (["push", "data", "{there}/set", "--to", "user/b", "--into", "d"], "--into belongs to push model, push bench"),
     ],
 )
 def test_the_command_line_refuses(folder, capsys, given, said):

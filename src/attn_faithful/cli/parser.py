@@ -173,14 +173,17 @@ def _add_ls(commands: Any) -> None:
 def _add_push(commands: Any) -> None:
     parser = commands.add_parser("push", help="put a model, a metric, a run, a report or a set of bench on the Hub")
     parser.set_defaults(command=push)
-    parser.add_argument("kind", choices=["model", "metric", "data", "report", "bench"])
-    parser.add_argument("what", help="a run folder, a saved model, the name of a metric, an HTML page, a set of bench")
+    parser.add_argument("kind", choices=["model", "metric", "data", "report", "bench", "leaderboard"])
+    parser.add_argument(
+        "what",
+        help="a run folder, a saved model, the name of a metric, an HTML page, a set of bench, a folder of its results",
+    )
     add = parser.add_argument
     add("--to", required=True, metavar="USER/NAME", help="the repository on the Hub")
     add("--private", action="store_true", help="make the repository private")
     add("--results", nargs="+", default=[], metavar="RUN", help="of a model: runs of evaluate on it, for its card")
     add("--license", metavar="ID", help="of a model or set, as the Hub writes licences: apache-2.0, mit ...")
-    add("--into", metavar="DIR", help="of a model or set: write what would be pushed into DIR, push nothing")
+    add("--into", metavar="DIR", help="of a model, set or leaderboard: write all files into DIR, push nothing")
 
 
 def _add_install_metrics(commands: Any) -> None:

@@ -8,27 +8,27 @@ from collections.abc import Sequence
 from attn_faithful._checks import InputError
 from attn_faithful.cli.looking import say
 
-_TAKEN_BY = {"results": ["model"], "into": ["model", "bench"], "license": ["model", "bench"]}  # flag -> kinds of push
+# flag -> kinds of push
+_TAKEN_BY = {"results": ["model"], "into": ["model", "bench", "leaderboard"], "license": ["model", "bench"]}
 
 
 def push(given: argparse.Namespace) -> None:
     from attn_faithful.hub.push import push_data, push_metric, push_report
 
     _check_flags(given)
-    if given.kind == "model":
-        say(_push_model(given))
-    elif given.kind == "bench":
-        say(_push_bench(given))
-    else:
-        push_kind = {"metric": push_metric, "data": push_data, "report": push_report}[given.kind]
-        say(push_kind(given.what, given.to, private=given.private))
+    with_files = {"model": _push_model, "bench": _push_bench, "leaderboard": _push_leaderboard}
+    if given.kind in with_files:
+        say(with_files[given.kind](given))
+        return
+    push_kind = {"metric": push_metric, "data": push_data, "report": push_report}[given.kind]
+    say(push_kind(given.what, given.to, private=given.private))
 
 
 def _check_flags(given: argparse.Namespace) -> None:
     """Raise where a flag is given that this kind of push does not take."""
     for flag, kinds in _TAKEN_BY.items():
         if getattr(given, flag) and given.kind not in kinds:
-            takers = " and ".join(f"push {kind}" for kind in kinds)
+            takers = ", ".join(f"push {kind}" for kind in kinds)
             raise InputError(f"--{flag} belongs to {takers}, but this is push {given.kind}.")
 
 
@@ -39,6 +39,19 @@ def _push_bench(given: argparse.Namespace) -> str:
     if given.into is not None:
         return str(write_bench(given.what, given.to, given.into, licence=given.license))
     return push_bench(given.what, given.to, licence=given.license, private=given.private)
+
+
+def _push_leaderboard(given: argparse.Namespace) -> str:
+    """Push the leaderboard of result files, or write what would be pushed; where it lies then."""
+    from attn_faithful.bench_results import read_results
+    from attn_faithful.hub.push_bench import push_leaderboard, write_leaderboard_space
+    from attn_faithful.reports.html.leaderboard import leaderboard_page
+
+    results = [given.what]
+    page = leaderboard_page(read_results(results))
+    if given.into is not None:
+        return str(write_leaderboard_space(page, results, given.to, given.into))
+    return push_leaderboard(page, results, given.to, private=given.private)
 
 
 def _push_model(given: argparse.Namespace) -> str:

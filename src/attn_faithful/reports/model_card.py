@@ -16,7 +16,7 @@ from attn_faithful.reports.card_metadata import front_matter, licence_of
 from attn_faithful.reports.card_model import about, configuration_of, settings_of, training_of
 from attn_faithful.reports.card_rows import CardRow, card_rows, of_classifier
 from attn_faithful.reports.escaping import markdown
-from attn_faithful.reports.html.page import TEMPLATES
+from attn_faithful.reports.html.shell import TEMPLATES
 from attn_faithful.reports.run import Run
 from attn_faithful.store import META, weights
 

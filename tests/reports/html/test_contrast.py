@@ -5,7 +5,7 @@ import re
 import pytest
 
 from attn_faithful.reports.html.heatmap import SHADED, _depth
-from attn_faithful.reports.html.page import TEMPLATES
+from attn_faithful.reports.html.shell import TEMPLATES
 from attn_faithful.reports.palette import HUES, INK, OTHER, between
 
 SEEN, READ = 1.12, 4.5  # ratios: of a patch that stands out from its ground; of text (WCAG 2, level AA)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import pytest
 
@@ -12,11 +11,6 @@ from attn_faithful.reports.run import Run
 from tests.reports.made import ARABIC, MARKUP, long_texts, made
 from tests.reports.made_heads import with_heads
 
-CHROMIUM = next(
-    (found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found), None
-)
-WHY = "no Chromium is installed; on Debian: apt-get install chromium"
-LOOKS = ("light", "dark")
 FIGURE = (  # as ours: ink on white
     '<svg xmlns="http://www.w3.org/2000/svg" width="60pt" height="40pt" viewBox="0 0 60 40">'
     '<rect width="60" height="40" fill="white"/><rect width="20" height="40" fill="#22252e"/></svg>'
@@ -47,32 +41,6 @@ def planted(path):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip(WHY)
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[test]'")
-    with api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
-def windows(browser):
-    """One a look, shared by all tests, and what they complain of: loading a page takes it back to its beginning."""
-    wrong, found = [], {}
-    for look in LOOKS:
-        page = browser.new_page(color_scheme=look, reduced_motion="reduce")
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append(dialog.message))
-        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or wrong.append(request.url))
-        found[look] = page
-    return found, wrong
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Pages of a run of many texts, of one with several sites, and of one whose texts are hard to show.
 
@@ -93,27 +61,6 @@ def folder(tmp_path_factory):
     write_page(heads, folder / "heads.html")
     write_page(made(folder / "e", ["one. two."], sites=("sentence",)), folder / "sentence.html")
     return folder
-
-
-@pytest.fixture
-def opened(windows, folder):
-    """Opens a page and watches it: nothing may be logged, and nothing asked of any network."""
-    pages, wrong = windows
-
-    def open_page(name, look="light"):
-        page = pages[look]
-        page.emulate_media(media="screen")
-        page.set_viewport_size({"width": 1100, "height": 900})
-        page.goto((folder / f"{name}.html").as_uri())
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    wrong.clear()
-    yield open_page
-    for page in pages.values():
-        if page.url.startswith("file:"):
-            page.evaluate("localStorage.clear()")  # the look that was chosen
-    assert wrong == []
 
 
 def eventually(page, expression):
@@ -146,13 +93,11 @@ def title(page):
     ("name", "look"),
     [("sites", "light"), ("sites", "dark"), ("hard", "light"), ("undefined", "light"), ("sentence", "dark")],
 )
-def test_loads_in_silence_and_shuts_nobody_out(opened, name, look):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+def test_loads_in_silence_and_shuts_nobody_out(opened, shut_out, name, look):
     page = opened(name, look)
     if page.is_visible("#values > summary") and not page.get_attribute("#values", "open"):
         page.click("#values > summary")
-    found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []
+    assert shut_out(page) == []
 
 
 def test_filters(opened):
@@ -355,13 +300,14 @@ def test_right_to_left_and_markup(opened):
 
 
 def test_light_and_dark(opened):
-    grounds = {look: opened("many", look) for look in LOOKS}
+    looks = ("light", "dark")
+    grounds = {look: opened("many", look) for look in looks}
     ground = "getComputedStyle(document.body).backgroundColor"
     first = {look: page.evaluate(ground) for look, page in grounds.items()}
     assert first["light"] != first["dark"]
     for look, page in grounds.items():
         page.click("#theme")
-        assert page.evaluate(ground) == first[LOOKS[1 - LOOKS.index(look)]]
+        assert page.evaluate(ground) == first[looks[1 - looks.index(look)]]
 
 
 def test_figures_are_drawn_for_the_ground(opened):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import os
 import re
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +17,7 @@ from attn_faithful.reports.answer.recommendation import BEGINNING, recommended
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.html.cards import cards
 from attn_faithful.reports.html.packing import embedded, pack
-from attn_faithful.reports.palette import HUES, INK, MUTED, OTHER, PAPER, RULE
+from attn_faithful.reports.html.shell import look, templates, write_html
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.tables.recommendation import recommendation_table
 
@@ -30,7 +27,6 @@ _NOTE = 600  # bytes that are kept for the note on what was left out
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 _WIDTH, _HEAD = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"'), 1000  # where an SVG says how wide it is
 _WIDE = 450  # points, above which its letters would be too small in one column
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_page(
@@ -55,31 +51,12 @@ def write_page(
         InputError: a figure is missing or neither SVG nor PNG.
         OSError: the file cannot be written; nothing half-written stays behind.
     """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
-    try:
-        unfinished.write_text(page(run, figures, budget=budget, seed=seed), encoding="utf-8")
-        os.replace(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return target
+    return write_html(page(run, figures, budget=budget, seed=seed), path)
 
 
 def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = BUDGET, seed: int = 0) -> str:
     """The page of a run as a string; see `write_page`."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    colours = {"hues": HUES, "other": OTHER, "ink": INK, "paper": PAPER, "rule": RULE, "muted": MUTED}
-    css = environment.get_template("page.css.j2").render(colours)
-    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    environment = templates()
     images = _images(figures or {}, int(budget * _OF_FIGURES))
     views = [_view(run, site) for site in run.shown_sites]
     facts = {
@@ -90,10 +67,7 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
         "images": images.shown,
         "left_out": images.left_out,
         "notes": _notes(run),
-        "css": Markup(css),
-        "script": Markup(script),
-        "css_hash": _hash(css),
-        "script_hash": _hash(script),
+        **look(environment, styles=["page.css.j2"], scripts=["page.js"]),
     }
     template = environment.get_template("page.html.j2")
     empty = template.render(facts, data=Markup("{}"), sample=None, several=False)
@@ -160,9 +134,3 @@ def _is_wide(content: bytes) -> bool:
     """Whether an SVG file needs more than one column of the page."""
     width = _WIDTH.search(content[:_HEAD])
     return width is not None and float(width[1]) > _WIDE
-
-
-def _hash(text: str) -> str:
-    """The hash of an inline style or script, for the page's content security policy."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -353,7 +353,7 @@
     if (state.chosen && Math.abs($("example").clientWidth - width) > 1) { width = $("example").clientWidth; heat(state.chosen); }
   }).observe($("example"));
 
-  // sites, looks, and the beginning
+  // sites, and the beginning
 
   function site(place) {
     at = place;
@@ -367,17 +367,6 @@
     filter();
     if (state.chosen) show(state.chosen);
   }
-  const stored = { // a page from a file may keep nothing
-    get: () => { try { return localStorage.getItem("attn-faithful-theme"); } catch { return null; } },
-    set: (look) => { try { localStorage.setItem("attn-faithful-theme", look); } catch { /* it holds until the page is left */ } },
-  };
-  if (stored.get()) document.documentElement.dataset.theme = stored.get();
-  $("theme").addEventListener("click", () => {
-    const now = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-    document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
-    stored.set(document.documentElement.dataset.theme);
-  });
-
   $("class").append(new Option("all classes", ""));
   data.labels.forEach((name, c) => $("class").append(new Option(name, c)));
   $("right").hidden = examples.every((example) => example.unknown);
