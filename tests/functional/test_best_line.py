@@ -23,7 +23,7 @@ def _draws(seed, n_resamples, *sizes):
 @pytest.mark.parametrize("ties", [True, False])
 def test_line_and_error_by_definition(side, ties):
     rng = np.random.default_rng(0)
-    for m, n in ((4, 5), (7, 3), (2, 2), (1, 4)):
+    for m, n in ((6, 6), (7, 3), (2, 2), (1, 4)):
         positive, negative = rng.random(m) + 0.2, rng.random(n)
         if ties:
             positive, negative = rng.integers(1, 5, m) / 1.0, rng.integers(0, 4, n) / 1.0
@@ -55,6 +55,13 @@ def test_separated_values():
     turned = best_line(np.arange(20), np.arange(20) + 100.0, "below")
     assert (turned.line, turned.side) == (59.5, "below")
     assert best_line(np.arange(20), np.arange(20) + 100.0, "above").balanced_accuracy < 0.6  # the given side holds
+
+
+def test_of_equal_lines_the_one_in_the_widest_gap():
+    """1.5 and 6 both have one value on the wrong side."""
+    assert best_line([2.0, 9.0], [1.0, 3.0]).line == 6.0
+    assert best_line([-2.0, -9.0], [-1.0, -3.0]).line == -6.0
+    assert best_line([2.0, 4.0], [1.0, 3.0]).line == 1.5
 
 
 def test_no_line():
