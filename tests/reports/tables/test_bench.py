@@ -55,7 +55,7 @@ def test_nothing_is_best_where_nothing_tells():
 def test_what_is_not_all_is_not_shown_as_all():
     scores = [score("entropy", 0.9999, reach=0.003), score("flips", 1.0, reach=0.0)]
     table = by_name([result(scores=scores)])["bench-models"]
-    assert [row[1] for row in table.rows] == ["1.00 [1.00, 1.00]", ">0.99 [>0.99, 1.00]"]
+    assert [row[1] for row in table.rows] == ["1.00 [1.00, 1.00]", "0.999 [0.997, 1.00]"]
     assert table.best == {(0, 1)}
 
 

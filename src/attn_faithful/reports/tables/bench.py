@@ -153,16 +153,16 @@ def _with_interval(value: float, low: float, high: float) -> str:
 
 
 def _share(value: float) -> str:
-    """Two digits; 1 and 0 only where it is all or none.
+    """Two digits; three where two would make it 0 or 1, which stand only for none and all.
 
     Example:
-        >>> _share(0.914), _share(0.998), _share(1.0), _share(0.001)
-        ('0.91', '>0.99', '1.00', '<0.01')
+        >>> _share(0.914), _share(0.998), _share(0.9999), _share(1.0), _share(0.0001)
+        ('0.91', '0.998', '0.999', '1.00', '0.001')
     """
     if 0 < value < 0.005:
-        return "<0.01"
+        return number(max(value, 0.001))
     if 0.995 <= value < 1:
-        return ">0.99"
+        return number(min(value, 0.999))
     return number(value, 2)
 
 
