@@ -44,7 +44,7 @@ def test_folders_and_files_in_order_each_once(tmp_path):
     write_result(tmp_path / "other.json", name="other")
     (tmp_path / "results" / ".hidden.json").write_text("{")
     (tmp_path / "results" / "notes.txt").write_text("no json")
-    given = [tmp_path / "other.json", tmp_path / "results", tmp_path / "results" / "b.json"]
+    given = [tmp_path / "other.json", tmp_path / "results", tmp_path / "results" / ".." / "results" / "b.json"]
     assert [path.name for path in result_files(given)] == ["other.json", "a.json", "b.json"]
     assert [found.name for found in read_results(given)] == ["other", "a", "b"]
 

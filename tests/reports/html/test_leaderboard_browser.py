@@ -67,6 +67,8 @@ def test_sorts_by_a_press_and_what_is_undefined_stands_last(opened):
     assert names(page) == ["a", "b", "a"]
     assert [auc.split()[0] for auc in shown(page, 2)] == ["0.90", "0.80", "0.70"]
     assert every.get_attribute("aria-sort") == "descending"
+    heads.nth(0).get_by_role("button").click()
+    assert shown(page, 0)[0] == "a", "which is undefined against free, and now stands first"
     free.get_by_role("button").click()
     assert (free.get_attribute("aria-sort"), every.get_attribute("aria-sort")) == ("descending", "none")
     assert [auc.split()[0][:1] for auc in shown(page, 3)] == ["○", "▼", "\u2013"]
