@@ -29,6 +29,7 @@ _WORDS = ("metric", "source", "kind", "level", "length")
 _COUNTS = ("n_explains", "n_other", "n_undefined")
 _SHARES = ("auc", "low", "high")
 _SHARES_OF_LINES = ("balanced_accuracy", "low", "high", "missed")
+_ROUNDING = 1e-9  # by which a mean of shares may leave 0 to 1
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -187,7 +188,7 @@ def _fault_of_shares(record: BenchScore | BenchLine, names: Sequence[str]) -> st
         share = getattr(record, name)
         if not _is_number(share):
             return f"{name} is no number"
-        if not math.isnan(share) and not 0 <= share <= 1:
+        if not math.isnan(share) and not -_ROUNDING <= share <= 1 + _ROUNDING:
             return f"{name} is {share}, outside 0 to 1"
     if record.low > record.high:
         return f"the interval {record.low} to {record.high} ends before it begins"

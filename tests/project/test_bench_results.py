@@ -118,6 +118,11 @@ def test_python_s_own_literals_of_json(tmp_path, literal):
         read_results([path])
 
 
+def test_rounding_is_no_fault(tmp_path):
+    path = write_result(tmp_path / "a.json", scores=[score(auc=1 + 2**-52, high=1 + 2**-52)])
+    assert read_result(path).scores[0].auc > 1
+
+
 def test_an_explanation_is_of_tokens(tmp_path):
     path = write_result(tmp_path / "a.json", entry="explanation", scores=[score(level="token")], lines=[])
     assert read_results([path])[0].entry == "explanation"

@@ -92,7 +92,7 @@ def test_an_auc_in_words():
     cell = Cell(score("free", n_undefined=2, reasons={"one item": 2}))
     assert cell.about == (
         "AUC 0.800, 95% interval 0.700 to 0.900, tells the one from the other; 6 models that explain against 4 that do "
-        "not; 2 undefined: one item (2)"
+        "not; undefined for 2 models: one item (2)"
     )
     undefined = Cell(score("free", NAN, NAN, NAN, n_other=0))
     assert undefined.about == "6 models that explain against 0 that do not"

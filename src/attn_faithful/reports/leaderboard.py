@@ -20,10 +20,10 @@ SAYS = {
     REVERSED: "tells the wrong way round",
     UNDEFINED: "is undefined",
 }
-_SIDES = {
-    MODEL: ("models that explain", "that do not"),
-    TEXT: ("texts of models that explain", "of models that do not"),
-    TOKEN: ("decisive tokens", "others"),
+_SIDES = {  # of each level: what explains, what does not, and what may be undefined
+    MODEL: ("models that explain", "that do not", "models"),
+    TEXT: ("texts of models that explain", "of models that do not", "texts"),
+    TOKEN: ("decisive tokens", "others", "texts"),
 }
 
 Place = tuple[str, str, str, str]  # metric, source, level, length
@@ -78,15 +78,15 @@ class Cell:
         score = self.score
         if score is None:
             return "not measured"
-        of, against = _SIDES[score.level]
+        explaining, others, units = _SIDES[score.level]
         parts = []
         if not math.isnan(score.auc):
             interval = f", 95% interval {number(score.low)} to {number(score.high)}" if self.has_interval else ""
             parts.append(f"AUC {number(score.auc)}{interval}, {SAYS[self.says]}")
-        parts.append(f"{score.n_explains:,} {of} against {score.n_other:,} {against}")
+        parts.append(f"{score.n_explains:,} {explaining} against {score.n_other:,} {others}")
         if score.n_undefined:
             reasons = ", ".join(f"{visible(reason)} ({n})" for reason, n in score.reasons.items())
-            parts.append(f"{score.n_undefined:,} undefined{f': {reasons}' if reasons else ''}")
+            parts.append(f"undefined for {score.n_undefined:,} {units}: {reasons or 'no reason given'}")
         return "; ".join(parts)
 
 

@@ -105,6 +105,7 @@ def leaderboard_page(results: Sequence[BenchResult], truths: Mapping[str, str] |
         "lengths": _lengths(results),
         "truths": known,
         "glossary": [(kind, known[kind]) for kind in kinds_of(results) if kind in known],
+        "nan": math.nan,
         "title_of_number": title_of_number,
         **look(environment, styles=["page.css.j2", "leaderboard.css.j2"], scripts=["leaderboard.js"]),
     }
@@ -158,21 +159,21 @@ def _own_version(versions: Mapping[str, Any]) -> str:
     return _versions({name: versions[name] for name in named})
 
 
-def _share(value: float | None) -> str:
+def _share(value: float) -> str:
     """Two digits, and neither 0 nor 1 for what is between them.
 
     Example:
-        >>> _share(0.999), _share(0.004), _share(1.0), _share(0.0), _share(0.504), _share(None)
+        >>> _share(0.999), _share(0.004), _share(1.0), _share(0.0), _share(0.504), _share(float("nan"))
         ('>0.99', '<0.01', '1.00', '0.00', '0.50', '-')
     """
     text = number(value, 2)
-    if text == "1.00" and value != 1:
+    if text == "1.00" and value < 1:
         return ">0.99"
-    if text == "0.00" and value != 0:
+    if text == "0.00" and value > 0:
         return "<0.01"
     return text
 
 
-def _sortable(value: float | None) -> str:
+def _sortable(value: float) -> str:
     """What a table sorts by; "" where it is undefined."""
-    return "" if value is None or math.isnan(value) else repr(float(value))
+    return "" if math.isnan(value) else repr(float(value))

@@ -28,6 +28,8 @@
       for (const row of document.querySelectorAll(`tr[data-${name}]`))
         row.classList.toggle(`not-${name}`, wanted !== "" && row.dataset[name] !== wanted);
     }
+    const rows = [...document.querySelectorAll("tr[data-level]")];
+    $("nothing").hidden = !rows.length || rows.some((row) => !row.matches(".not-level, .not-length"));
   }
   for (const name of ["level", "length"]) $(name)?.addEventListener("input", filter);
   filter();
