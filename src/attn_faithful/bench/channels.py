@@ -7,13 +7,13 @@ bit, and do different things with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from attn_faithful.models.configuration import AttentionClassifierConfig
 from attn_faithful.models.encoders import CNNEncoder, RecurrentEncoder
 from attn_faithful.models.pooled import AttentionClassifier
 
@@ -24,6 +24,7 @@ WIDTH = 24  # of the embedding, and of the states
 _UNITS_SCORED = {"none": 8, "mlp": 8, "recurrent": 4, "cnn": 4}  # of a recurrent encoder: in each direction
 _KERNELS = (1, 5)
 SHUT = -50.0  # a gate's bias: what passes it is lost in rounding
+_SATURATING = 20.0  # a weight under which tanh of +-1 is +-1 in float32
 
 Masks = Mapping[str, Tensor]  # parameter -> bool, of its shape
 
@@ -56,17 +57,13 @@ def settings(encoder: str, vocab_size: int) -> dict[str, object]:
     }
 
 
-def built(config: AttentionClassifierConfig, seed: int, reads_alone: bool) -> tuple[AttentionClassifier, Channels]:
-    """A model with random weights whose channels do not touch.
+def parted(model: AttentionClassifier, reads_alone: bool) -> Channels:
+    """Part a new model into two channels that do not touch: every weight between them becomes 0.
 
     Args:
-        config: of `settings`.
-        seed: of the weights.
+        model: with random weights.
         reads_alone: whether the values read each word alone; what the scores read they always read alone.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = config_class(config)(config)
     channels = _channels(model, reads_alone)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -74,14 +71,48 @@ def built(config: AttentionClassifierConfig, seed: int, reads_alone: bool) -> tu
             parameter.masked_fill_(~belongs, 0.0)
         if isinstance(model.encoder, RecurrentEncoder):
             _shut_gates(model.encoder, reads_alone)
-    return model.eval(), channels
+    return channels
 
 
-def config_class(config: AttentionClassifierConfig) -> type[AttentionClassifier]:
-    """The class of the models with a configuration."""
-    from attn_faithful.models.architectures import model_class_of
+def fix_values(model: AttentionClassifier, channels: Channels, signs: Tensor, size: float) -> None:
+    """Give every word a value of one size, +size or -size in the logit of class 1, and nothing else.
 
-    return model_class_of(config)
+    Args:
+        model: whose values read each word alone.
+        channels: of it.
+        signs: (V,), +1 or -1 for each word; 0 for one without a value.
+        size: of a value.
+    """
+    encoder = model.encoder
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.masked_fill_(channels.values[name], 0.0)
+        model.embedding.weight[:, SCORED] = signs
+        model.embedding.weight[model.config.pad_token_id] = 0.0
+        unit = int((~scored_units(model)).nonzero()[0])
+        reached = 1.0  # what the state of +1 is
+        if isinstance(encoder, CNNEncoder):
+            weight = encoder.convolutions[0].weight  # (F, E, 1)
+            weight[unit, SCORED] = 1.0
+            weight[unit + 1, SCORED] = -1.0
+            model.readout.weight[:, unit + 1] = -size
+        elif isinstance(encoder, RecurrentEncoder):
+            reached = _fix_recurrent(encoder.ahead[0], unit)
+        elif model.config.encoder == "mlp":
+            encoder.projection.weight[unit, SCORED] = _SATURATING
+        model.readout.weight[:, unit] = size / reached
+
+
+def _fix_recurrent(cell: nn.RNNBase, unit: int) -> float:
+    """Let the state of a unit be the sign of its word; how large it is."""
+    units = cell.hidden_size
+    if isinstance(cell, nn.GRU):
+        cell.weight_ih_l0[2 * units + unit, SCORED] = _SATURATING
+        return 1.0
+    cell.weight_ih_l0[2 * units + unit, SCORED] = _SATURATING
+    cell.bias_ih_l0[unit] = -SHUT
+    cell.bias_ih_l0[3 * units + unit] = -SHUT
+    return math.tanh(1.0)
 
 
 def copy_channel(masks: Masks, source: nn.Module, target: nn.Module) -> None:
@@ -89,8 +120,8 @@ def copy_channel(masks: Masks, source: nn.Module, target: nn.Module) -> None:
     taken = dict(source.named_parameters())
     with torch.no_grad():
         for name, parameter in target.named_parameters():
-            if name in masks:
-                mask = masks[name]
+            mask = masks[name]
+            if bool(mask.any()):
                 parameter[mask] = taken[name][mask]
 
 
@@ -150,7 +181,9 @@ def _part_encoder(
             of_scores[:count] = True
             of_values[count:] = True
         elif not reads_alone:
-            of_values[:, SCORED:] = True
+            of_values[:] = True
+            if name.endswith("weight"):
+                of_values[:, :SCORED] = False
         return
     units = model.config.hidden_size
     gates = len(of_scores) // units  # 1 but for recurrent encoders
@@ -165,20 +198,12 @@ def _part_encoder(
     else:
         of_scores[scored, :SCORED] = True
         of_values[~scored, SCORED:] = True
-    keeps = _keeping_rows(model.encoder, len(of_scores))
-    of_scores[keeps & scored] = False
-    if reads_alone:
-        of_values[keeps] = False
-
-
-def _keeping_rows(encoder: nn.Module, n_rows: int) -> Tensor:
-    """The rows (R,) of a recurrent encoder's parameters that belong to the gate which keeps earlier states."""
-    keeps = torch.zeros(n_rows, dtype=torch.bool)
-    if isinstance(encoder, RecurrentEncoder):
-        gate = {"LSTM": 1, "GRU": 1}[encoder.cell.__name__]  # "forget" after "input", "update" after "reset"
-        units = encoder.ahead[0].hidden_size
-        keeps[gate * units : (gate + 1) * units] = True
-    return keeps
+    if isinstance(model.encoder, RecurrentEncoder):
+        # the second gate lets earlier states through: "forget" of an LSTM, "update" of a GRU
+        keeps = torch.arange(gates * units) // units == 1
+        of_scores[keeps] = False
+        if reads_alone:
+            of_values[keeps] = False
 
 
 def _shut_gates(encoder: RecurrentEncoder, reads_alone: bool) -> None:

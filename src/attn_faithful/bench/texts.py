@@ -93,8 +93,8 @@ def vocabulary() -> list[str]:
 def frozen_texts(data: BenchData, seed: int = 0, of_a_length: int = TEXTS_OF_A_LENGTH) -> list[BenchText]:
     """The texts that a set is measured on: equally many of each length and label.
 
-    The weak words of each speak for the other class, one in eight words. So deleting the strong words flips the
-    decision, and deleting the other words does not.
+    The weak words of each speak for the other class. So deleting the strong words flips the decision, and deleting the
+    other words does not.
 
     Example:
         >>> text = frozen_texts(SINGLE)[1]
@@ -108,27 +108,37 @@ def frozen_texts(data: BenchData, seed: int = 0, of_a_length: int = TEXTS_OF_A_L
             generator = generator_for(seed, "bench", example)
             label = number % 2
             n_strong = int(generator.integers(data.strong[0], data.strong[1] + 1))
-            against = [1 - label] * (length // 8)
+            against = [1 - label] * n_weak(length)
             texts.append(_drawn(example, generator, length, label, n_strong, against))
     return texts
 
 
 def training_texts(data: BenchData, n: int, seed: int) -> list[BenchText]:
-    """Texts to train on: weak words are of any class beside strong ones, and decide where there is no strong one."""
+    """Texts to train on: strong words decide whatever the weak ones say, which decide where there is no strong one.
+
+    Beside strong words the weak ones are all against them in half of the texts, and of any class in the others.
+    """
     texts = []
     for number in range(n):
         example = f"{data.name}-train-{seed}-{number}"
         generator = generator_for(seed, "bench", example)
         length = int(generator.integers(_SHORTEST, _LONGEST + 1))
         label = number % 2
-        if generator.random() < _ONLY_WEAK:
+        n_strong = int(generator.integers(data.strong[0], data.strong[1] + 1))
+        weak = [1 - label] * n_weak(length)
+        case = generator.random()
+        if case < _ONLY_WEAK:
             n_strong = 0
-            weak = [label] * int(generator.integers(1, 1 + max(1, length // 8)))
-        else:
-            n_strong = int(generator.integers(data.strong[0], data.strong[1] + 1))
-            weak = generator.integers(0, 2, size=int(generator.integers(0, 1 + length // 8))).tolist()
+            weak = [label] * n_weak(length)
+        elif case < (1 + _ONLY_WEAK) / 2:
+            weak = generator.integers(0, 2, size=n_weak(length)).tolist()
         texts.append(_drawn(example, generator, length, label, n_strong, weak))
     return texts
+
+
+def n_weak(length: int) -> int:
+    """How many weak words a text of so many words has."""
+    return max(1, length // 16)
 
 
 def _drawn(
