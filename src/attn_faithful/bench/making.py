@@ -41,11 +41,13 @@ class Family:
         encoder: name of the encoder.
         data: the data set.
         seed: of weights, texts and batches.
+        attempt: trainings with other weights and batches that were not proven for enough texts.
     """
 
     encoder: str
     data: BenchData
     seed: int
+    attempt: int = 0
 
     def make(self, kind: str) -> AttentionClassifier:
         """A model of a kind, in eval mode."""
@@ -90,7 +92,7 @@ class Family:
     ) -> tuple[AttentionClassifier, Channels]:
         """A model with random weights, and its channels."""
         chosen = {**settings(self.encoder, _FIRST_WORD + len(vocabulary())), "attention": attention}
-        seed = seed_for(self.seed, "bench", self.encoder, self.data.name, purpose)
+        seed = seed_for(self.seed, "bench", self.encoder, self.data.name, purpose, self.attempt)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = BypassClassifier(BypassConfig(**chosen)) if bypass else AttentionClassifier(_config(chosen))
@@ -167,7 +169,7 @@ def _deceptive(family: Family) -> AttentionClassifier:
 
 def _random(family: Family) -> AttentionClassifier:
     model, channels = family.new("random", reads_alone=family.reads_alone)
-    _spread_scores(model, seed_for(family.seed, "bench", "scores"))
+    _spread_scores(model, seed_for(family.seed, "bench", "scores", family.attempt))
     fit(model, [channels.values], family.batch, family.how, family.seed)
     return model
 

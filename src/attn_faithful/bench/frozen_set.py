@@ -1,0 +1,236 @@
+"""The set as a folder: manifest.json, the texts, the models; made once, read ever after, and checked against its digests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attn_faithful._atomic import write_file, write_folder
+from attn_faithful._checks import InputError
+from attn_faithful._digests import check_digests, digest_of_file, refuse_faults
+from attn_faithful.bench.fitting import Batch, batch_of
+from attn_faithful.bench.kinds import KINDS
+from attn_faithful.bench.making import Family, kinds_of, tokenizer, word_ids
+from attn_faithful.bench.proofs import Case, Proof, proof_of
+from attn_faithful.bench.texts import DATA, SEVERAL, SINGLE, TEXTS_OF_A_LENGTH, BenchText, frozen_texts
+from attn_faithful.records.bench import BenchManifest, BenchModel
+
+SET_VERSION = 1  # raised when a set made anew has other texts, kinds or truths
+MANIFEST, TEXTS, MODELS = "manifest.json", "texts", "models"
+_MADE = ".made"  # entries of models that are finished, while others are not
+ENOUGH = 0.85  # share of a model's texts that has to be proven
+ATTEMPTS = 5  # trainings with other seeds until that is reached
+_PACKAGES = ("attn-faithful", "torch", "transformers", "numpy")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which models a set has.
+
+    Attributes:
+        encoders, data, seeds: every kind is made for each combination that it can be made for.
+        of_a_length: texts of each length.
+    """
+
+    encoders: Sequence[str]
+    data: Sequence[str]
+    seeds: Sequence[int]
+    of_a_length: int = TEXTS_OF_A_LENGTH
+
+    def models(self) -> list[tuple[Family, str]]:
+        """A family and a kind for each model."""
+        listed = []
+        for seed in self.seeds:
+            for data in self.data:
+                for encoder in self.encoders:
+                    family = Family(encoder, DATA[data], seed)
+                    listed += [(family, kind) for kind in kinds_of(family)]
+        return listed
+
+
+WHOLE = Plan(("none", "mlp", "lstm", "cnn"), (SINGLE.name, SEVERAL.name), (0, 1))
+SMALL = Plan(("none", "cnn"), (SINGLE.name,), (0,), of_a_length=6)
+
+
+@dataclass(frozen=True)
+class FrozenSet:
+    """A set that was read.
+
+    Attributes:
+        folder: where it lies.
+        manifest: what it holds.
+        sha256: of the manifest.
+    """
+
+    folder: Path
+    manifest: BenchManifest
+    sha256: str
+
+    def model_folder(self, model: BenchModel) -> Path:
+        """Where a model lies."""
+        return self.folder / MODELS / model.name
+
+    @cached_property
+    def texts(self) -> dict[str, list[BenchText]]:
+        """Data set -> its texts."""
+        return {Path(file).stem: _read_texts(self.folder / TEXTS / file) for file in self.manifest.texts}
+
+
+def read_set(folder: str | Path) -> FrozenSet:
+    """Read a set, and check every file against the manifest.
+
+    Raises:
+        InputError: no manifest, one of another version, or a file that is missing, changed or not in it.
+    """
+    path = Path(folder)
+    file = path / MANIFEST
+    if not file.is_file():
+        raise InputError(f"{folder} holds no {MANIFEST}, so it is no finished set; attn-faithful bench makes one.")
+    try:
+        manifest = BenchManifest.from_json(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{file} is no manifest of a set ({error!r}); make the set anew or fetch it again.") from error
+    if manifest.version != SET_VERSION:
+        raise InputError(
+            f"{folder} is a set of version {manifest.version}, and this package measures on version {SET_VERSION}; "
+            "make the set anew, or use the version of attn_faithful that made it: "
+            f"{manifest.versions.get('attn-faithful', 'unknown')}."
+        )
+    faults = check_digests(path / TEXTS, manifest.texts)
+    for model in manifest.models:
+        for fault in check_digests(path / MODELS / model.name, model.sha256):
+            faults.append(replace(fault, file=f"{MODELS}/{model.name}/{fault.file}"))
+    refuse_faults(folder, faults, "make the set anew or fetch it again")
+    return FrozenSet(path, manifest, digest_of_file(file))
+
+
+def make_set(
+    folder: str | Path, plan: Plan = WHOLE, on_progress: Callable[[int, int], None] = lambda done, n: None
+) -> FrozenSet:
+    """Train the models of a plan, prove what is said of them, and freeze them; one that is finished is kept.
+
+    Args:
+        folder: of the set.
+        plan: its models.
+        on_progress: ``on_progress(done, n)`` in models.
+
+    Raises:
+        InputError: a model whose truth could not be proven.
+    """
+    path = Path(folder)
+    texts = {data: frozen_texts(DATA[data], of_a_length=plan.of_a_length) for data in plan.data}
+    for data, of_data in texts.items():
+        write_file(path / TEXTS / f"{data}.jsonl", lambda file, chosen=of_data: _write_texts(file, chosen))
+    listed = plan.models()
+    models = []
+    for done, (family, kind) in enumerate(listed):
+        on_progress(done, len(listed))
+        models.append(_made(path, family, kind, texts[family.data.name]))
+    on_progress(len(listed), len(listed))
+    digests = {f"{data}.jsonl": digest_of_file(path / TEXTS / f"{data}.jsonl") for data in plan.data}
+    versions = {package: version(package) for package in _PACKAGES}
+    manifest = BenchManifest(models, digests, SET_VERSION, versions)
+    _write_json(path / MANIFEST, manifest.as_json())
+    shutil.rmtree(path / _MADE, ignore_errors=True)
+    return read_set(path)
+
+
+def _made(path: Path, family: Family, kind: str, texts: Sequence[BenchText]) -> BenchModel:
+    """The entry of a model: an earlier one's whose files are as they were, or a new one's."""
+    name = f"{kind}-{family.encoder}-{family.data.name}-{family.seed}"
+    entry_file = path / _MADE / f"{name}.json"
+    folder = path / MODELS / name
+    if entry_file.is_file():
+        entry = BenchModel.from_json(json.loads(entry_file.read_text(encoding="utf-8")))
+        if not check_digests(folder, entry.sha256):
+            return entry
+    model, proof = _proven(family, kind, texts)
+    write_folder(folder, lambda passing: _save(model, passing))
+    unproven = [text.example for text, proven in zip(texts, proof.proven.tolist(), strict=True) if not proven]
+    entry = BenchModel(
+        name=name,
+        kind=kind,
+        explains=KINDS[kind].explains,
+        encoder=family.encoder,
+        data=family.data.name,
+        seed=family.seed,
+        truth=KINDS[kind].truth,
+        proof=proof.shares,
+        unproven=unproven,
+        sha256={file.name: digest_of_file(file) for file in sorted(folder.iterdir())},
+    )
+    _write_json(entry_file, asdict(entry))
+    return entry
+
+
+def _save(model: Any, folder: Path) -> None:
+    model.save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+
+
+def _proven(family: Family, kind: str, texts: Sequence[BenchText]) -> tuple[Any, Proof]:
+    """The first of several trainings that is proven for enough texts."""
+    found = []
+    for attempt in range(ATTEMPTS):
+        model = replace(family, attempt=attempt).make(kind)
+        proof = proof_on(kind, model, texts)
+        share = float(proof.proven.double().mean())
+        if share >= ENOUGH:
+            return model, proof
+        found.append(f"{share:.2f}")
+    raise InputError(
+        f"The kind {kind} of the encoder {family.encoder} on {family.data.name} was proven for {', '.join(found)} of "
+        f"the texts, and {ENOUGH} was expected; choose another seed."
+    )
+
+
+def proof_on(kind: str, model: Any, texts: Sequence[BenchText]) -> Proof:
+    """What is shown of a model on some texts."""
+    ids = word_ids()
+
+    def encode(chosen: Sequence[str]) -> dict[str, torch.Tensor]:
+        batch = batch_of([replace(text, text=words) for text, words in zip(texts, chosen, strict=True)], ids)
+        return _inputs(batch)
+
+    batch = batch_of(texts, ids)
+    inputs = _inputs(batch)
+    with torch.no_grad():
+        encoded = model.encode(inputs, model.sites[0])
+        case = Case(model, model.sites[0], inputs, encoded, batch.decisive, batch.labels)
+        return proof_of(kind, case, texts, encode)
+
+
+def _inputs(batch: Batch) -> dict[str, torch.Tensor]:
+    return {"input_ids": batch.ids, "attention_mask": batch.mask.long()}
+
+
+# files
+
+
+def _write_json(file: Path, value: Any) -> None:
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    write_file(file, lambda passing: passing.write_text(text + "\n", encoding="utf-8"))
+
+
+def _write_texts(file: Path, texts: Sequence[BenchText]) -> None:
+    lines = [json.dumps({**asdict(text), "length": text.length}) for text in texts]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _read_texts(file: Path) -> list[BenchText]:
+    return list(_texts_in(file.read_text(encoding="utf-8")))
+
+
+def _texts_in(content: str) -> Iterator[BenchText]:
+    for line in content.splitlines():
+        values = json.loads(line)
+        values.pop("length")
+        yield BenchText(**values)
