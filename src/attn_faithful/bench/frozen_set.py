@@ -1,4 +1,4 @@
-"""The set as a folder: manifest.json, the texts, the models; made once, read ever after, and checked against its digests."""
+"""The set as a folder: the manifest, the texts, the models; made once, then read and checked against its digests."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ import torch
 
 from attn_faithful._atomic import write_file, write_folder
 from attn_faithful._checks import InputError
-from attn_faithful._digests import check_digests, digest_of_file, refuse_faults
+from attn_faithful._digests import check_digests, digest_of_file
 from attn_faithful.bench.fitting import Batch, batch_of
 from attn_faithful.bench.kinds import KINDS
 from attn_faithful.bench.making import Family, kinds_of, tokenizer, word_ids
 from attn_faithful.bench.proofs import Case, Proof, proof_of
 from attn_faithful.bench.texts import DATA, SEVERAL, SINGLE, TEXTS_OF_A_LENGTH, BenchText, frozen_texts
+from attn_faithful.bench_files import MANIFEST, check_set, read_manifest
 from attn_faithful.records.bench import BenchManifest, BenchModel
 
 SET_VERSION = 1  # raised when a set made anew has other texts, kinds or truths
-MANIFEST, TEXTS, MODELS = "manifest.json", "texts", "models"
+TEXTS, MODELS = "texts", "models"
 _MADE = ".made"  # entries of models that are finished, while others are not
 ENOUGH = 0.85  # share of a model's texts that has to be proven
 ATTEMPTS = 5  # trainings with other seeds until that is reached
@@ -56,7 +57,7 @@ class Plan:
         return listed
 
 
-WHOLE = Plan(("none", "mlp", "lstm", "cnn"), (SINGLE.name, SEVERAL.name), (0, 1))
+WHOLE = Plan(("none", "mlp", "lstm", "gru", "cnn"), (SINGLE.name, SEVERAL.name), (0, 1))
 SMALL = Plan(("none", "cnn"), (SINGLE.name,), (0,), of_a_length=6)
 
 
@@ -91,25 +92,15 @@ def read_set(folder: str | Path) -> FrozenSet:
         InputError: no manifest, one of another version, or a file that is missing, changed or not in it.
     """
     path = Path(folder)
-    file = path / MANIFEST
-    if not file.is_file():
-        raise InputError(f"{folder} holds no {MANIFEST}, so it is no finished set; attn-faithful bench makes one.")
-    try:
-        manifest = BenchManifest.from_json(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{file} is no manifest of a set ({error!r}); make the set anew or fetch it again.") from error
+    manifest = read_manifest(path)
     if manifest.version != SET_VERSION:
         raise InputError(
             f"{folder} is a set of version {manifest.version}, and this package measures on version {SET_VERSION}; "
             "make the set anew, or use the version of attn_faithful that made it: "
             f"{manifest.versions.get('attn-faithful', 'unknown')}."
         )
-    faults = check_digests(path / TEXTS, manifest.texts)
-    for model in manifest.models:
-        for fault in check_digests(path / MODELS / model.name, model.sha256):
-            faults.append(replace(fault, file=f"{MODELS}/{model.name}/{fault.file}"))
-    refuse_faults(folder, faults, "make the set anew or fetch it again")
-    return FrozenSet(path, manifest, digest_of_file(file))
+    check_set(path, manifest)
+    return FrozenSet(path, manifest, digest_of_file(path / MANIFEST))
 
 
 def make_set(

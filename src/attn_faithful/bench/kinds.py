@@ -26,8 +26,9 @@ class Kind:
     data: tuple[str, ...] = (SINGLE.name, SEVERAL.name)
 
 
-_ALL = ("none", "mlp", "lstm", "cnn")
-_READ_MORE = ("lstm", "cnn")  # encoders whose states know of other words
+_ENCODERS = ("none", "mlp", "lstm", "gru")
+_WITH_CNN = (*_ENCODERS, "cnn")
+_READ_MORE = ("lstm", "gru", "cnn")  # encoders whose states know of other words
 
 KINDS = {
     kind.name: kind
@@ -37,13 +38,13 @@ KINDS = {
             True,
             "Each word is read alone and its value is +1 or -1, so that attention is the size of its contribution; "
             "removed in attention's order, the fewest words flip the decision.",
-            _ALL,
+            _WITH_CNN,
         ),
         Kind(
             "pinned",
             True,
             "Each word is read alone and one word decides: no attention far from the model's gives its prediction.",
-            _ALL,
+            _WITH_CNN,
             (SINGLE.name,),
         ),
         Kind(
@@ -57,32 +58,32 @@ KINDS = {
             "deceptive",
             False,
             "Trained to keep attention from the words that decide, which decide nevertheless.",
-            _ALL,
+            _ENCODERS,
         ),
         Kind(
             "random",
             False,
             "Scores are drawn at random for each word and never trained; the rest is trained around them.",
-            _ALL,
+            _ENCODERS,
         ),
         Kind(
             "uniform",
             False,
             "Attention is the same for every word, whichever decides.",
-            _ALL,
+            _ENCODERS,
         ),
         Kind(
             "imposed",
             False,
             "Attention is that of a model for another task, on words that have no part in the decision.",
-            _ALL,
+            _ENCODERS,
         ),
         Kind(
             "leaky",
             False,
             "The label takes a path around the attention, which changes nothing. The attention itself is that of a "
             "faithful model.",
-            _ALL,
+            _WITH_CNN,
         ),
     )
 }

@@ -14,7 +14,17 @@ from attn_faithful._seeds import seed_for
 from attn_faithful.bench.channels import Channels, copy_channel, fix_values, parted, scored_units, settings
 from attn_faithful.bench.fitting import Batch, Fit, any_attention_loss, batch_of, fit, hiding_loss, label_loss
 from attn_faithful.bench.kinds import KINDS
-from attn_faithful.bench.texts import NEUTRAL, STRONG, TOPICS, WEAK, BenchData, BenchText, training_texts, vocabulary, words
+from attn_faithful.bench.texts import (
+    NEUTRAL,
+    STRONG,
+    TOPICS,
+    WEAK,
+    BenchData,
+    BenchText,
+    training_texts,
+    vocabulary,
+    words,
+)
 from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.models.bypass import BypassClassifier, BypassConfig
 from attn_faithful.models.configuration import AttentionClassifierConfig
@@ -61,7 +71,7 @@ class Family:
     @property
     def how(self) -> Fit:
         """How the values are trained."""
-        return _USUAL if self.encoder == "lstm" else _LONG
+        return _LONG if self.reads_alone else _USUAL
 
     @cached_property
     def texts(self) -> list[BenchText]:
@@ -78,9 +88,7 @@ class Family:
         """The model of fixed values, whose attention others take over."""
         return self.of_fixed_values("faithful", self.batch, label_signs())
 
-    def of_fixed_values(
-        self, purpose: str, batch: Batch, signs: Tensor, size: float = VALUE
-    ) -> AttentionClassifier:
+    def of_fixed_values(self, purpose: str, batch: Batch, signs: Tensor, size: float = VALUE) -> AttentionClassifier:
         """A model with a value of one size for each word, whose attention is trained for a batch's labels."""
         model, channels = self.new(purpose, reads_alone=True)
         fix_values(model, channels, signs, size)

@@ -189,7 +189,7 @@ def _sides(case: Case) -> Tensor:
 
 
 def _removed_until_flip(order: Tensor, contributions: Tensor) -> Tensor:
-    """How many words (B,) are removed, the largest of ``order`` (B, T) first, until the sum's sign turns; inf: never."""
+    """How many words (B,) are removed until the sum's sign turns, the largest of ``order`` (B, T) first; inf: never."""
     places = order.argsort(dim=-1, descending=True, stable=True)
     sorted_contributions = contributions.double().gather(1, places)
     total = contributions.double().sum(-1, keepdim=True)
