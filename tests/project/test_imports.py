@@ -52,6 +52,7 @@ ALLOWED = {
     "experiments": {"", "attributions", "evaluators", "training", "data", "store", "hub", *TESTS},
     "bench": {
         "",
+        "api",
         "loading",
         "experiments",
         "evaluators",

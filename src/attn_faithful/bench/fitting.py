@@ -1,4 +1,4 @@
-"""How the models of the set are trained: chosen entries of their parameters alone, on texts with known decisive words."""
+"""How models of the set are trained: chosen entries of their parameters alone, on texts with known decisive words."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from attn_faithful.bench.making import Family, kinds_of, tokenizer, word_ids
 from attn_faithful.bench.proofs import Case, Proof, proof_of
 from attn_faithful.bench.texts import DATA, SEVERAL, SINGLE, TEXTS_OF_A_LENGTH, BenchText, frozen_texts
 from attn_faithful.bench_files import MANIFEST, check_set, read_manifest
+from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.records.bench import BenchManifest, BenchModel
 
 SET_VERSION = 1  # raised when a set made anew has other texts, kinds or truths
@@ -29,7 +30,7 @@ TEXTS, MODELS = "texts", "models"
 _MADE = ".made"  # entries of models that are finished, while others are not
 ENOUGH = 0.85  # share of a model's texts that has to be proven
 ATTEMPTS = 5  # trainings with other seeds until that is reached
-_PACKAGES = ("attn-faithful", "torch", "transformers", "numpy")
+PACKAGES = ("attn-faithful", "torch", "transformers", "numpy")
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,12 @@ class Plan:
     seeds: Sequence[int]
     of_a_length: int = TEXTS_OF_A_LENGTH
 
-    def models(self) -> list[tuple[Family, str]]:
-        """A family and a kind for each model."""
+    def families(self) -> list[Family]:
+        """Each combination; those that a set begins with have the first seed."""
         listed = []
         for seed in self.seeds:
             for data in self.data:
-                for encoder in self.encoders:
-                    family = Family(encoder, DATA[data], seed)
-                    listed += [(family, kind) for kind in kinds_of(family)]
+                listed += [Family(encoder, DATA[data], seed) for encoder in self.encoders]
         return listed
 
 
@@ -104,34 +103,54 @@ def read_set(folder: str | Path) -> FrozenSet:
 
 
 def make_set(
-    folder: str | Path, plan: Plan = WHOLE, on_progress: Callable[[int, int], None] = lambda done, n: None
+    folder: str | Path,
+    plan: Plan = WHOLE,
+    on_progress: Callable[[int, int], None] = lambda done, n: None,
+    processes: ProcessGroup = SINGLE_PROCESS,
 ) -> FrozenSet:
     """Train the models of a plan, prove what is said of them, and freeze them; one that is finished is kept.
 
     Args:
         folder: of the set.
         plan: its models.
-        on_progress: ``on_progress(done, n)`` in models.
+        on_progress: ``on_progress(done, n)`` in models of this process.
+        processes: that share the models.
 
     Raises:
         InputError: a model whose truth could not be proven.
     """
     path = Path(folder)
     texts = {data: frozen_texts(DATA[data], of_a_length=plan.of_a_length) for data in plan.data}
+    own = plan.families()[processes.rank :: processes.world]
+    n = sum(len(kinds_of(family)) for family in own)
+    done = 0
+    for family in own:
+        for kind in kinds_of(family):
+            on_progress(done, n)
+            _made(path, family, kind, texts[family.data.name])
+            done += 1
+    on_progress(n, n)
+    processes.wait("made")
+    if processes.main:
+        _freeze(path, plan, texts)
+    processes.wait("frozen")
+    return read_set(path)
+
+
+def _freeze(path: Path, plan: Plan, texts: Mapping[str, Sequence[BenchText]]) -> None:
+    """Write the texts, and the manifest of all models, which are there by now."""
+    digests = {}
     for data, of_data in texts.items():
-        write_file(path / TEXTS / f"{data}.jsonl", lambda file, chosen=of_data: _write_texts(file, chosen))
-    listed = plan.models()
+        file = path / TEXTS / f"{data}.jsonl"
+        write_file(file, partial(_write_texts, of_data))
+        digests[file.name] = digest_of_file(file)
     models = []
-    for done, (family, kind) in enumerate(listed):
-        on_progress(done, len(listed))
-        models.append(_made(path, family, kind, texts[family.data.name]))
-    on_progress(len(listed), len(listed))
-    digests = {f"{data}.jsonl": digest_of_file(path / TEXTS / f"{data}.jsonl") for data in plan.data}
-    versions = {package: version(package) for package in _PACKAGES}
+    for family in plan.families():
+        models += [_made(path, family, kind, texts[family.data.name]) for kind in kinds_of(family)]
+    versions = {package: version(package) for package in PACKAGES}
     manifest = BenchManifest(models, digests, SET_VERSION, versions)
     _write_json(path / MANIFEST, manifest.as_json())
     shutil.rmtree(path / _MADE, ignore_errors=True)
-    return read_set(path)
 
 
 def _made(path: Path, family: Family, kind: str, texts: Sequence[BenchText]) -> BenchModel:
@@ -144,7 +163,7 @@ def _made(path: Path, family: Family, kind: str, texts: Sequence[BenchText]) -> 
         if not check_digests(folder, entry.sha256):
             return entry
     model, proof = _proven(family, kind, texts)
-    write_folder(folder, lambda passing: _save(model, passing))
+    write_folder(folder, partial(_save, model))
     unproven = [text.example for text, proven in zip(texts, proof.proven.tolist(), strict=True) if not proven]
     entry = BenchModel(
         name=name,
@@ -211,7 +230,7 @@ def _write_json(file: Path, value: Any) -> None:
     write_file(file, lambda passing: passing.write_text(text + "\n", encoding="utf-8"))
 
 
-def _write_texts(file: Path, texts: Sequence[BenchText]) -> None:
+def _write_texts(texts: Sequence[BenchText], file: Path) -> None:
     lines = [json.dumps({**asdict(text), "length": text.length}) for text in texts]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,8 +39,9 @@ _FIRST_WORD = 2  # id of the first word, after padding and the unknown word
 _ALONE = ("none", "mlp")  # encoders that read each word alone, whatever is trained
 
 # what reads each word alone is quick to train, and may need large values
-_LONG = Fit(label_loss, steps=2500, learning_rate=0.05)
-_USUAL = Fit(label_loss, steps=1200, learning_rate=0.03)
+_LONG = Fit(label_loss, steps=1500, learning_rate=0.05)
+_USUAL = Fit(label_loss, steps=1000, learning_rate=0.03)
+_FIXED = Fit(label_loss, steps=500, learning_rate=0.05)  # of scores alone, beside values that are fixed
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Family:
         """A model with a value of one size for each word, whose attention is trained for a batch's labels."""
         model, channels = self.new(purpose, reads_alone=True)
         fix_values(model, channels, signs, size)
-        fit(model, [channels.scores], batch, _USUAL, self.seed)
+        fit(model, [channels.scores], batch, _FIXED, self.seed)
         return model
 
     def new(
@@ -235,8 +236,10 @@ _MAKERS: dict[str, Callable[[Family], AttentionClassifier]] = {
 }
 
 
-def kinds_of(family: Family) -> Iterator[str]:
+def kinds_of(family: Family) -> list[str]:
     """The kinds that can be made in a family."""
+    names = []
     for kind in KINDS.values():
         if family.encoder in kind.encoders and family.data.name in kind.data:
-            yield kind.name
+            names.append(kind.name)
+    return names

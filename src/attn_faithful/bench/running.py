@@ -27,21 +27,23 @@ class TestedModel:
     run: Run
 
 
-def tested(
+def run_all_tests(
     frozen: FrozenSet,
     output: str | Path,
     on_progress: OnProgress = lambda done, n: None,
     device: str = "auto",
+    share: slice = slice(None),
 ) -> list[TestedModel]:
-    """Run all tests on all models of a set.
+    """Run all tests on the models of a set.
 
     Args:
         frozen: the set.
         output: folder of the run folders.
         on_progress: ``on_progress(done, n)`` in models.
         device: where the models compute.
+        share: which of the models.
     """
-    models = frozen.manifest.models
+    models = frozen.manifest.models[share]
     finished = []
     for done, model in enumerate(models):
         on_progress(done, len(models))

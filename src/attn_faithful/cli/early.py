@@ -114,6 +114,20 @@ def _check_stock(given: argparse.Namespace) -> None:
     _check_folder(given.name)
 
 
+def bench(given: argparse.Namespace) -> None:
+    """Check the flags of ``bench``."""
+    if given.set is not None:
+        check_there(given.set)
+        if given.smoke:
+            raise InputError("--smoke makes a small set, and a set is named here; leave one of the two out.")
+    if given.source_file is not None and given.metric is not None:
+        raise InputError("--source-file enters an explanation and --metric a test; enter one at a time.")
+    _check_file("--source-file", given.source_file)
+    _check_folder(given.name)
+    check_device(given.device, names.DEVICES)
+    _check_output(given.output)
+
+
 def run(given: argparse.Namespace) -> None:
     """Check the flags of ``run``, and the recipe's keys."""
     _check_recipe(given.recipe)

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import attn_faithful.cli.early as early
+from attn_faithful.cli.benching import bench
 from attn_faithful.cli.checking import check
 from attn_faithful.cli.evaluating import evaluate, explain
 from attn_faithful.cli.looking import ls, report
 from attn_faithful.cli.sharing import install_metrics, push
-from attn_faithful.cli.stopping import EVALUATING, TRAINING
+from attn_faithful.cli.stopping import BENCHING, EVALUATING, TRAINING
 from attn_faithful.cli.training import attefa, run, train
 from attn_faithful.experiments.spellings import warn_of_old
 from attn_faithful.reports.characters import visible
 
 _TRAINS = ("attn_faithful.api", "attn_faithful.experiments.run_cell")
 _EVALUATES = ("attn_faithful.api", "attn_faithful.experiments.run_evaluation", "datasets")
+_BENCHES = (*_EVALUATES, "attn_faithful.bench.submitting")
 _DATA = "a Hub id, a folder, a file, or mock-1 and so on"
 
 
@@ -58,6 +60,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         _add_attefa,
         _add_evaluate,
         _add_explain,
+        _add_bench,
         _add_report,
         _add_ls,
         _add_check,
@@ -150,6 +153,24 @@ def _add_explain(commands: Any) -> None:
     parser.add_argument("text", nargs="+", help="one text, or several in quotes")
     parser.add_argument("--sources", metavar="NAME,NAME", help="of importance (default: gradient and leave-one-out)")
     parser.add_argument("--html", metavar="FILE", help="also write the page with the heat maps")
+    _computing_flags(parser)
+
+
+def _add_bench(commands: Any) -> None:
+    parser = commands.add_parser("bench", help="measure tests and explanations on models whose truth is known")
+    parser.set_defaults(kept=BENCHING, command=bench, early=early.bench, loads=_BENCHES)
+    parser.add_argument(
+        "set", nargs="?", help="a folder or a Hub id (default: the one below --output, made if need be)"
+    )
+    add = parser.add_argument
+    add("--source-file", metavar="FILE", help="an explanation computed elsewhere, by example and token")
+    add("--metric", metavar="MODULE:FUNCTION", help="a test of yours: a number a text, the higher the more faithful")
+    add("--name", help="of what is entered (default: that of the file or function)")
+    add("--make-only", action="store_true", help="make or read the set, measure nothing")
+    add("--smoke", action="store_true", help="a small set, made in a minute")
+    add("--output", default="runs", metavar="DIR", help="folder of set, results and leaderboard (default: runs)")
+    add("--full", action="store_true", help="print all rows of the tables")
+    add("--processes", type=int, metavar="N", help="fail unless the launcher started this many")
     _computing_flags(parser)
 
 

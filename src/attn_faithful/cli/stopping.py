@@ -12,6 +12,7 @@ from attn_faithful._checks import notes_of
 
 INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as shells have them
 TRAINING = "the same command goes on from the last whole epoch."
+BENCHING = "models that were made or tested are kept; the same command goes on from there."
 EVALUATING = "texts that were measured are kept; the same command goes on from there."
 
 

@@ -177,10 +177,14 @@ class Counter:
         rank, world: which of how many processes this is; only the first shows anything.
         shown: whether anything is.
         quiet: seconds in which nothing is shown.
+        unit: what is counted in the place of texts.
     """
 
-    def __init__(self, title: str, rank: int = 0, world: int = 1, shown: bool = True, quiet: float = 0.0) -> None:
+    def __init__(
+        self, title: str, rank: int = 0, world: int = 1, shown: bool = True, quiet: float = 0.0, unit: str = "text"
+    ) -> None:
         self.title = title
+        self.unit = unit
         self.display = _display(0, 1, shown and rank == 0, quiet)
         self.watch, self.remaining = Stopwatch(), RemainingTime()
         self.begun = False
@@ -192,10 +196,10 @@ class Counter:
         self.display.close()
 
     def update(self, done: int, total: int) -> None:
-        """Show that so many texts are done."""
+        """Show that so many are done."""
         share = done / max(total, 1)
         if not self.begun:
             self.begun = True
             self.watch.begin(share)
         words, is_news = self.remaining.words(self.watch.left(share), self.watch.taken)
-        self.display.show(State(f"{self.title}:", "text", done, total, remaining=words), is_news)
+        self.display.show(State(f"{self.title}:", self.unit, done, total, remaining=words), is_news)

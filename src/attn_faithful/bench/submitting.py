@@ -1,0 +1,145 @@
+"""From a set and what is entered to result files and the leaderboard."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from attn_faithful._atomic import write_file
+from attn_faithful._checks import InputError
+from attn_faithful._digests import digest_of_file
+from attn_faithful.bench.entries import explained_by_file, function_of, measured_by_function
+from attn_faithful.bench.explained import Explained, scores_of_explanations
+from attn_faithful.bench.frozen_set import PACKAGES, FrozenSet
+from attn_faithful.bench.kinds import KINDS
+from attn_faithful.bench.measured import Measured
+from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
+from attn_faithful.bench.running import OnProgress, explained_by_sources, measured, run_all_tests
+from attn_faithful.bench_results import read_result
+from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
+from attn_faithful.records.bench import EXPLANATION, TEST, BenchResult
+from attn_faithful.reports.html.leaderboard import write_leaderboard
+from attn_faithful.store import strict
+
+OURS = "attn_faithful"
+RESULTS, LEADERBOARD = "results", "leaderboard.html"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A set and the folder of what is measured on it.
+
+    Attributes:
+        frozen: the set.
+        output: folder with the folders ``tests``, ``metrics`` and ``results``, and the leaderboard.
+    """
+
+    frozen: FrozenSet
+    output: Path
+
+    @property
+    def results(self) -> Path:
+        """The folder of the result files."""
+        return self.output / RESULTS
+
+    def run_tests(
+        self,
+        on_progress: OnProgress = lambda done, n: None,
+        device: str = "auto",
+        processes: ProcessGroup = SINGLE_PROCESS,
+    ) -> None:
+        """Run all tests of the package on all models; several processes share the models, and wait for one another."""
+        share = slice(processes.rank, None, processes.world)
+        run_all_tests(self.frozen, self.output / "tests", on_progress, device, share)
+        processes.wait("tested")
+
+    def ours(self, device: str = "auto") -> list[BenchResult]:
+        """A result of the tests of the package, and one of each source of importance; what has not run is run."""
+        start = time.monotonic()
+        models = run_all_tests(self.frozen, self.output / "tests", device=device)
+        by_source = explained_by_sources(self.frozen, models)
+        results = [self._of_tests(OURS, OURS, measured(self.frozen, models), start)]
+        for source, explanations in by_source.items():
+            results.append(self._of_explanations(source, OURS, explanations, None, start))
+        return results
+
+    def of_file(self, path: str | Path, name: str) -> BenchResult:
+        """Measure an explanation that was computed elsewhere, see `entries.explained_by_file`."""
+        start = time.monotonic()
+        explanations = explained_by_file(self.frozen, path)
+        return self._of_explanations(name, Path(path).name, explanations, digest_of_file(path), start)
+
+    def of_function(self, address: str, name: str, on_progress: OnProgress = lambda done, n: None) -> BenchResult:
+        """Measure a test of somebody else's, "module:function", see `entries.measured_by_function`."""
+        start = time.monotonic()
+        test = function_of(address)
+        numbers = measured_by_function(self.frozen, test, name, self.output / "metrics" / name, on_progress)
+        return self._of_tests(name, address, numbers, start)
+
+    def write(self, results: Sequence[BenchResult]) -> Path:
+        """Write result files and, with those that are there of the same set, the leaderboard; its path.
+
+        Raises:
+            InputError: a result of that name is there, from elsewhere; nothing is written.
+        """
+        files = {self.results / f"{result.name}.json": result for result in results}
+        for file, result in files.items():
+            _check_free(file, result)
+        for file, result in files.items():
+            text = json.dumps(strict(result.as_json()), indent=1, ensure_ascii=False, allow_nan=False)
+            write_file(file, lambda passing, written=text: passing.write_text(written + "\n", encoding="utf-8"))
+        return self.write_leaderboard()
+
+    def write_leaderboard(self) -> Path:
+        """The page of all results that are there."""
+        truths = {kind.name: kind.truth for kind in KINDS.values()}
+        return write_leaderboard([self.results], self.output / LEADERBOARD, truths)
+
+    def _of_tests(self, name: str, origin: str, numbers: Sequence[Measured], start: float) -> BenchResult:
+        return BenchResult(
+            name=name,
+            entry=TEST,
+            origin=origin,
+            set_sha256=self.frozen.sha256,
+            scores=scores_of_tests(numbers),
+            lines=lines_of_tests(numbers),
+            **_circumstances(start),
+        )
+
+    def _of_explanations(
+        self, name: str, origin: str, explanations: Sequence[Explained], file_sha256: str | None, start: float
+    ) -> BenchResult:
+        return BenchResult(
+            name=name,
+            entry=EXPLANATION,
+            origin=origin,
+            set_sha256=self.frozen.sha256,
+            scores=scores_of_explanations(explanations, name),
+            file_sha256=file_sha256,
+            **_circumstances(start),
+        )
+
+
+def _circumstances(start: float) -> dict[str, Any]:
+    return {
+        "versions": {package: version(package) for package in PACKAGES},
+        "date": datetime.now(UTC).date().isoformat(),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def _check_free(file: Path, result: BenchResult) -> None:
+    """Raise where a file holds the result of something else."""
+    if not file.is_file():
+        return
+    there = read_result(file)
+    if (there.origin, there.entry) != (result.origin, result.entry):
+        raise InputError(
+            f"{file} holds a result of {there.origin}, and this one is of {result.origin}; choose another --name."
+        )

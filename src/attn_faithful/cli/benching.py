@@ -1,0 +1,86 @@
+"""The command ``bench``: AttentionBench is made or read, and tests and explanations are measured on it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attn_faithful._checks import InputError
+from attn_faithful.cli.looking import say, show
+
+FOLDER = "bench"  # below --output
+_ROWS = 12  # of a table, unless --full asks for all
+
+
+def bench(given: argparse.Namespace) -> None:
+    from attn_faithful.bench.submitting import Bench
+    from attn_faithful.experiments.launcher import process_group
+    from attn_faithful.experiments.quiet import quiet
+
+    output = Path(given.output) / FOLDER
+    with process_group(given.processes, "cells") as processes, quiet():
+        frozen = _set(given, output, processes)
+        if given.make_only:
+            if processes.main:
+                say(f"Set: {frozen.folder}, {len(frozen.manifest.models)} models, sha256 {frozen.sha256}")
+            return
+        place = output / frozen.sha256[:8]
+        _run(given, Bench(frozen, place), processes)
+
+
+def _set(given: argparse.Namespace, output: Path, processes: Any) -> Any:
+    """The set that is named, or the one below --output, which is made where it is not there."""
+    from attn_faithful.bench.frozen_set import SMALL, WHOLE, make_set, read_set
+    from attn_faithful.bench_files import MANIFEST
+    from attn_faithful.hub.bench_download import download_set
+    from attn_faithful.loading import check_there
+
+    if given.set is not None:
+        check_there(given.set)
+        if Path(given.set).exists():
+            return read_set(given.set)
+        return read_set(download_set(given.set))
+    folder = output / ("set-small" if given.smoke else "set")
+    if (folder / MANIFEST).is_file():
+        return read_set(folder)
+    plan = SMALL if given.smoke else WHOLE
+    with _counter("Models of the set", processes) as counter:
+        return make_set(folder, plan, counter.update, processes)
+
+
+def _counter(title: str, processes: Any) -> Any:
+    from attn_faithful.reports.progress.progress import Counter
+
+    return Counter(title, processes.rank, processes.world, unit="model")
+
+
+def _run(given: argparse.Namespace, measuring: Any, processes: Any) -> None:
+    """Measure what is entered, or the tests of the package; the main process shows it."""
+    if given.source_file is not None:
+        if processes.main:
+            name = given.name or Path(given.source_file).stem
+            _show(given, measuring, [measuring.of_file(given.source_file, name)])
+        return
+    if given.metric is not None:
+        if processes.main:
+            name = given.name or given.metric.rpartition(":")[2]
+            with _counter(name, processes) as counter:
+                result = measuring.of_function(given.metric, name, counter.update)
+            _show(given, measuring, [result])
+        return
+    if given.name is not None:
+        raise InputError("--name is of what is entered with --source-file or --metric; give one of them.")
+    with _counter("Tests", processes) as counter:
+        measuring.run_tests(counter.update, given.device, processes)
+    if processes.main:
+        _show(given, measuring, measuring.ours(given.device))
+
+
+def _show(given: argparse.Namespace, measuring: Any, results: Sequence[Any]) -> None:
+    from attn_faithful.reports.tables.bench import tables_of_bench
+
+    page = measuring.write(results)
+    show(tables_of_bench(results, None if given.full else _ROWS))
+    say(f"Results: {measuring.results}", f"Leaderboard: {page}")
