@@ -49,7 +49,7 @@ def test_the_planted_truth_is_found_and_random_importance_is_not(small_set, tmp_
     chance = written(rows_of(small_set, random_scores), tmp_path / "random.jsonl")
     score = over_all(scores_of_explanations(explained_by_file(small_set, chance), "random"))
     assert score.low < 0.5 < score.high
-    assert score.high - score.low < 0.2
+    assert score.high - score.low < 0.3
 
 
 def test_missing_texts_and_nan_are_counted(small_set, tmp_path):

@@ -15,7 +15,8 @@ from attn_faithful.bench.making import word_ids
 from attn_faithful.bench.texts import DATA, LENGTHS, STRONG, TOPICS, WEAK, frozen_texts, training_texts, words
 from attn_faithful.experiments.processes import ProcessGroup
 
-TINY = Plan(("none",), ("single",), (0,), of_a_length=2)
+KINDS = ("faithful", "pinned", "uniform", "leaky")
+TINY = Plan({"none": KINDS}, ("single",), (0,), of_a_length=2)
 
 
 @pytest.fixture
@@ -84,8 +85,6 @@ def test_a_folder_without_a_manifest_is_no_set(tmp_path):
 
 def test_what_is_finished_is_not_made_again(tmp_path, monkeypatch):
     """The work ends after three of four models; the second time these are kept."""
-    kinds = ["faithful", "pinned", "uniform", "leaky"]
-    monkeypatch.setattr(frozen_set, "kinds_of", lambda family: kinds)
     proven = frozen_set._proven
     made = Counter()
 
@@ -107,8 +106,8 @@ def test_what_is_finished_is_not_made_again(tmp_path, monkeypatch):
 
     monkeypatch.setattr(frozen_set, "_proven", counted)
     resumed = make_set(tmp_path / "set", TINY)
-    assert made == dict.fromkeys(kinds, 1)
-    assert [model.kind for model in resumed.manifest.models] == kinds
+    assert made == dict.fromkeys(KINDS, 1)
+    assert [model.kind for model in resumed.manifest.models] == list(KINDS)
     assert not (tmp_path / "set" / ".made").exists()
 
 
@@ -121,9 +120,9 @@ def test_a_truth_that_cannot_be_proven_is_an_error(tmp_path, monkeypatch):
 
 def test_processes_share_the_models(tmp_path, monkeypatch):
     """Two processes of one thread each, one after the other: together they make what one makes alone."""
-    plan = Plan(("none", "mlp"), ("single",), (0,), of_a_length=2)
+    kinds = ("faithful", "uniform")
+    plan = Plan({"none": kinds, "mlp": kinds}, ("single",), (0,), of_a_length=2)
     made = []
-    monkeypatch.setattr(frozen_set, "kinds_of", lambda family: ["faithful", "uniform"])
     proven = frozen_set._proven
     monkeypatch.setattr(
         frozen_set, "_proven", lambda family, kind, texts: (made.append(family.encoder), proven(family, kind, texts))[1]

@@ -16,6 +16,7 @@ import torch
 from attn_faithful._atomic import write_file, write_folder
 from attn_faithful._checks import InputError
 from attn_faithful._digests import check_digests, digest_of_file
+from attn_faithful.bench.channels import ENCODERS
 from attn_faithful.bench.fitting import Batch, batch_of
 from attn_faithful.bench.kinds import KINDS
 from attn_faithful.bench.making import Family, kinds_of, tokenizer, word_ids
@@ -38,26 +39,32 @@ class Plan:
     """Which models a set has.
 
     Attributes:
-        encoders, data, seeds: every kind is made for each combination that it can be made for.
+        encoders: name -> the kinds to make of it; those that cannot be made of it are left out.
+        data, seeds: every kind is made for each combination.
         of_a_length: texts of each length.
     """
 
-    encoders: Sequence[str]
+    encoders: Mapping[str, Sequence[str]]
     data: Sequence[str]
     seeds: Sequence[int]
     of_a_length: int = TEXTS_OF_A_LENGTH
 
     def families(self) -> list[Family]:
-        """Each combination; those that a set begins with have the first seed."""
+        """Each combination, those with the first seed first."""
         listed = []
         for seed in self.seeds:
             for data in self.data:
                 listed += [Family(encoder, DATA[data], seed) for encoder in self.encoders]
         return listed
 
+    def kinds(self, family: Family) -> list[str]:
+        """The kinds to make of a combination."""
+        return [kind for kind in kinds_of(family) if kind in self.encoders[family.encoder]]
 
-WHOLE = Plan(("none", "mlp", "lstm", "gru", "cnn"), (SINGLE.name, SEVERAL.name), (0, 1))
-SMALL = Plan(("none", "cnn"), (SINGLE.name,), (0,), of_a_length=6)
+
+_ALL = tuple(KINDS)
+WHOLE = Plan(dict.fromkeys(ENCODERS, _ALL), (SINGLE.name, SEVERAL.name), (0, 1))
+SMALL = Plan({"none": _ALL, "cnn": ("faithful", "free")}, (SINGLE.name,), (0,), of_a_length=6)
 
 
 @dataclass(frozen=True)
@@ -122,10 +129,10 @@ def make_set(
     path = Path(folder)
     texts = {data: frozen_texts(DATA[data], of_a_length=plan.of_a_length) for data in plan.data}
     own = plan.families()[processes.rank :: processes.world]
-    n = sum(len(kinds_of(family)) for family in own)
+    n = sum(len(plan.kinds(family)) for family in own)
     done = 0
     for family in own:
-        for kind in kinds_of(family):
+        for kind in plan.kinds(family):
             on_progress(done, n)
             _made(path, family, kind, texts[family.data.name])
             done += 1
@@ -146,7 +153,7 @@ def _freeze(path: Path, plan: Plan, texts: Mapping[str, Sequence[BenchText]]) ->
         digests[file.name] = digest_of_file(file)
     models = []
     for family in plan.families():
-        models += [_made(path, family, kind, texts[family.data.name]) for kind in kinds_of(family)]
+        models += [_made(path, family, kind, texts[family.data.name]) for kind in plan.kinds(family)]
     versions = {package: version(package) for package in PACKAGES}
     manifest = BenchManifest(models, digests, SET_VERSION, versions)
     _write_json(path / MANIFEST, manifest.as_json())
