@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +21,7 @@ from attn_faithful.bench.kinds import KINDS
 from attn_faithful.bench.measured import Measured
 from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
 from attn_faithful.bench.running import OnProgress, explained_by_sources, measured, run_all_tests
+from attn_faithful.bench.verdicts import verdicts
 from attn_faithful.bench_results import read_result
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.records.bench import EXPLANATION, TEST, BenchResult
@@ -64,7 +65,8 @@ class Bench:
         start = time.monotonic()
         models = run_all_tests(self.frozen, self.output / "tests", device=device)
         by_source = explained_by_sources(self.frozen, models)
-        results = [self._of_tests(OURS, OURS, measured(self.frozen, models), start)]
+        of_tests = self._of_tests(OURS, OURS, measured(self.frozen, models), start)
+        results = [replace(of_tests, verdicts=verdicts(models))]
         for source, explanations in by_source.items():
             results.append(self._of_explanations(source, OURS, explanations, None, start))
         return results

@@ -155,6 +155,25 @@ class BenchLine:
 
 
 @dataclass(frozen=True)
+class BenchVerdict:
+    """What was said of the models of a kind.
+
+    Attributes:
+        kind: of the models.
+        test: name of a test, or "verdict" for what all of them say together.
+        says: "against", "for", "open", "mixed" or "nothing" -> models of which it is said.
+    """
+
+    kind: str
+    test: str
+    says: Mapping[str, int]
+
+    @classmethod
+    def from_json(cls, values: Json) -> BenchVerdict:
+        return cls(**known_fields(cls, values))
+
+
+@dataclass(frozen=True)
 class BenchResult:
     """What one submission reached on a set: a result file.
 
@@ -165,6 +184,7 @@ class BenchResult:
         set_sha256: of the manifest that it was measured on.
         scores: by metric, kind, level and length.
         lines: of tests, the best line on each number.
+        verdicts: of the package's own tests, what they say of each kind.
         file_sha256: of the file with the explanation; None where there is none.
         versions: package -> version it was measured with.
         date: the day, as 2026-01-31.
@@ -177,6 +197,7 @@ class BenchResult:
     set_sha256: str
     scores: Sequence[BenchScore]
     lines: Sequence[BenchLine] = ()
+    verdicts: Sequence[BenchVerdict] = ()
     file_sha256: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     date: str = ""
@@ -187,7 +208,8 @@ class BenchResult:
         known = numbers_defined(cls, known_fields(cls, values))
         scores = [BenchScore.from_json(entry) for entry in values["scores"]]
         lines = [BenchLine.from_json(entry) for entry in values.get("lines", ())]
-        return cls(**{**known, "scores": scores, "lines": lines})
+        verdicts = [BenchVerdict.from_json(entry) for entry in values.get("verdicts", ())]
+        return cls(**{**known, "scores": scores, "lines": lines, "verdicts": verdicts})
 
     def as_json(self) -> dict[str, Any]:
         """The content of a result file."""

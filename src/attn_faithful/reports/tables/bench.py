@@ -42,6 +42,11 @@ _LINE_NOTE = (
     "that pass for explaining are of models that the line was not chosen on."
 )
 
+_VERDICT_NOTE = (
+    "Models of which it is said that attention is no faithful explanation (against), that nothing speaks against it "
+    "(for), or neither (open, mixed, nothing)."
+)
+
 Column = tuple[str, str, str]  # level, length, kind
 Place = tuple[str, str, Column]  # metric, source, column
 
@@ -63,8 +68,8 @@ class _Row:
 def tables_of_bench(results: Sequence[BenchResult], n_rows: int | None = None) -> list[Table]:
     """What submissions reached, the best number first.
 
-    Tests have a table of models by kind, one of texts by kind, one of texts by length, and one of lines; explanations
-    one by kind of model and one by length. Tables without a row are left out.
+    Tests have tables of models by kind, of texts by kind, of texts by length, of lines and of verdicts;
+    explanations one by kind of model and one by length. Tables without a row are left out.
 
     Args:
         results: of one set; several have a column with their names.
@@ -77,6 +82,7 @@ def tables_of_bench(results: Sequence[BenchResult], n_rows: int | None = None) -
         _auc_table("Texts of models that explain against those of each kind", "bench-texts", tests, TEXT, by_kind=True),
         _auc_table("Texts by their length, all kinds", "bench-lengths", tests, TEXT, by_kind=False),
         _line_table(tests),
+        _verdict_table(tests),
         _auc_table("Explanations by kind of model", "bench-explanations", explanations, TOKEN, by_kind=True),
         _auc_table(
             "Explanations by length of the texts", "bench-explanations-lengths", explanations, TOKEN, by_kind=False
@@ -195,6 +201,19 @@ def _line_cells(line: BenchLine) -> list[str]:
         f"{line.n_explains}/{line.n_other}",
         _share(line.missed),
     ]
+
+
+def _verdict_table(results: Sequence[BenchResult]) -> Table:
+    """What the verdict and its tests say of the models of each kind."""
+    said: dict[str, dict[str, str]] = {}
+    for result in results:
+        for verdict in result.verdicts:
+            parts = [f"{count} {word}" for word, count in sorted(verdict.says.items(), key=lambda pair: -pair[1])]
+            said.setdefault(verdict.test, {})[verdict.kind] = ", ".join(parts)
+    kinds = list(dict.fromkeys(kind for by_kind in said.values() for kind in by_kind))
+    rows = [[test, *(by_kind.get(kind, "-") for kind in kinds)] for test, by_kind in said.items()]
+    title = "What the verdict and its tests say of each kind of model"
+    return Table(title, ["test", *map(visible, kinds)], rows, [_VERDICT_NOTE], "bench-verdicts", named=1)
 
 
 def _or_least(value: float) -> float:
