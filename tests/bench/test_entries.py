@@ -172,9 +172,9 @@ def test_a_stranger_enters_a_file_and_a_function(small_set, tmp_path, capsys, mo
     assert "Explanations by kind of model" in out
     monkeypatch.chdir(tmp_path)
     (tmp_path / "strangers.py").write_text(
+        "from attn_faithful.bench.entries import attention_of\n\n"
         "def sure(model, tokenizer, texts):\n"
-        "    batch = tokenizer(texts, return_tensors='pt', padding=True)\n"
-        "    return model(**batch).attentions.amax(-1).tolist()\n"
+        "    return [weights.max() for weights in attention_of(model, tokenizer, texts)]\n"
     )
     status, out, err = run(capsys, small_set.folder, "--metric", "strangers:sure", "--output", tmp_path)
     assert status == 0, err

@@ -114,7 +114,9 @@ def test_what_is_finished_is_not_made_again(tmp_path, monkeypatch):
 def test_a_truth_that_cannot_be_proven_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(frozen_set, "ENOUGH", 1.01)
     monkeypatch.setattr(frozen_set, "ATTEMPTS", 1)
-    with pytest.raises(InputError, match="The kind faithful of the encoder none on single was proven"):
+    with pytest.raises(
+        InputError, match=r"The kind faithful of the encoder none on single was proven for 1\.00 of the texts"
+    ):
         make_set(tmp_path / "set", TINY)
 
 

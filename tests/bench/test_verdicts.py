@@ -6,6 +6,7 @@ import pytest
 
 from attn_faithful.api import evaluate_attention
 from attn_faithful.bench.running import TestedModel
+from attn_faithful.bench.stock import ENCODER
 from attn_faithful.bench.texts import DATA, frozen_texts
 from attn_faithful.bench.verdicts import verdicts
 from attn_faithful.records.bench import BenchResult
@@ -22,7 +23,7 @@ def models(small_set, tmp_path_factory):
     columns = {"text": [text.text for text in texts], "label": [text.label for text in texts]}
     tested = []
     for entry in small_set.manifest.models:
-        if entry.kind in KINDS:
+        if entry.kind in KINDS and entry.encoder != ENCODER:
             folder = str(small_set.model_folder(entry))
             tests = ["correlation", "permutation", "flips"]
             run = evaluate_attention(folder, columns, tests=tests, output=output, name=entry.name, progress=False)

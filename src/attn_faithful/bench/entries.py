@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from attn_faithful._atomic import write_file
 from attn_faithful._checks import InputError
@@ -24,6 +25,7 @@ from attn_faithful.bench.running import OnProgress, explained
 from attn_faithful.data.importance_file import read_importance
 from attn_faithful.functional.reasons import NAN_SCORES
 from attn_faithful.loading import load
+from attn_faithful.models.protocol import JOINT
 from attn_faithful.records.bench import BenchModel
 from attn_faithful.reports.run import ATTENTION
 
@@ -36,7 +38,7 @@ class Task:
 
     Attributes:
         example: its id in a file of importance.
-        model: a classifier in eval mode; ``model(**tokenizer(text, return_tensors="pt"))`` gives logits and attentions.
+        model: a classifier in eval mode, of ours or a transformers model that is wrapped (`loading.wrap`).
         tokenizer: the model's; each word is a token.
         text: the words, a space between them.
     """
@@ -62,6 +64,31 @@ def tasks(frozen: FrozenSet) -> Iterator[Task]:
         classifier, tokenizer = load(frozen.model_folder(model))
         for text in frozen.texts[model.data]:
             yield Task(task_id(model, text.example), classifier, tokenizer, text.text)
+
+
+def attention_of(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[np.ndarray]:
+    """The attention that is tested, a weight a word of each text.
+
+    Args:
+        model, tokenizer, texts: as a test of `measured_by_function` is given them.
+
+    Returns:
+        an array (T,) a text, in the order of its words.
+
+    Example:
+        >>> from attn_faithful.bench.stock import stock_model, stock_tokenizer
+        >>> from attn_faithful.loading import wrap
+        >>> (weights,) = attention_of(wrap(stock_model("faithful", 0)), stock_tokenizer(), ["thingaa superba"])
+        >>> weights.argmax(), round(float(weights.sum()), 4)
+        (1, 1.0)
+    """
+    batch = tokenizer(list(texts), return_tensors="pt", padding=True, return_special_tokens_mask=True)
+    site = [site for site in model.sites if site != JOINT][-1]
+    with torch.no_grad():
+        encoded = model.encode(batch, site)
+    weights = encoded.over_items.double().numpy()  # (B, T)
+    content = encoded.content.numpy()
+    return [row[kept] for row, kept in zip(weights, content, strict=True)]
 
 
 def task_id(model: BenchModel, example: str) -> str:

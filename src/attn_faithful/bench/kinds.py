@@ -14,8 +14,9 @@ class Kind:
     Attributes:
         name: in the manifest and in tables.
         explains: whether attention explains the decisions.
-        truth: why, in a sentence.
-        encoders: of the models of the set for which it can be made.
+        truth: why, in a sentence, of models that are trained.
+        encoders: of the models of the set for which it can be made; "bert" is one of transformers' own, whose weights
+            are written down, see `stock.DESIGNS`.
         data: names of the data sets for which it can be made.
     """
 
@@ -26,9 +27,9 @@ class Kind:
     data: tuple[str, ...] = (SINGLE.name, SEVERAL.name)
 
 
-_ENCODERS = ("none", "mlp", "lstm", "gru")
+_ENCODERS = ("none", "mlp", "lstm", "gru", "bert")
 _WITH_CNN = (*_ENCODERS, "cnn")
-_READ_MORE = ("lstm", "gru", "cnn")  # encoders whose states know of other words
+_READ_MORE = ("lstm", "gru", "bert", "cnn")  # encoders whose states know of other words
 
 KINDS = {
     kind.name: kind

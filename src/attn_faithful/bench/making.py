@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful._seeds import seed_for
+from attn_faithful.bench import stock
 from attn_faithful.bench.channels import Channels, copy_channel, fix_values, parted, scored_units, settings
 from attn_faithful.bench.fitting import Batch, Fit, any_attention_loss, batch_of, fit, hiding_loss, label_loss
 from attn_faithful.bench.kinds import KINDS
@@ -33,7 +34,8 @@ from attn_faithful.models.pooled import AttentionClassifier
 N_TRAINING = 4000
 VALUE = 4.0  # of every word of a faithful model, in the logit
 SMALL_VALUE = 3.2  # of words of a pinned model: labels are sure only where attention is nearly 1
-_SCORES_SPREAD = 1.0  # standard deviation of random scores
+LARGE_VALUE = 6.0  # of words of a guide: about half of the attention is enough for sure labels, and others have some
+_SCORES_SPREAD = 0.8  # standard deviation of random scores
 _FIRST_WORD = 2  # id of the first word, after padding and the unknown word
 
 _ALONE = ("none", "mlp")  # encoders that read each word alone, whatever is trained
@@ -60,9 +62,27 @@ class Family:
     seed: int
     attempt: int = 0
 
-    def make(self, kind: str) -> AttentionClassifier:
+    def make(self, kind: str) -> Any:
         """A model of a kind, in eval mode."""
+        if self.is_stock:
+            return stock.stock_model(kind, seed_for(self.seed, "bench", self.data.name, self.attempt))
         return _MAKERS[kind](self)
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether its models are those of transformers, whose weights are written down."""
+        return self.encoder == stock.ENCODER
+
+    def truth(self, kind: str) -> str:
+        """Why attention of a kind explains the decisions or does not, in a sentence."""
+        if self.is_stock:
+            return stock.DESIGNS[kind].truth
+        return KINDS[kind].truth
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of its models."""
+        return stock.stock_tokenizer() if self.is_stock else tokenizer()
 
     @property
     def reads_alone(self) -> bool:
@@ -206,7 +226,7 @@ def _uniform(family: Family) -> AttentionClassifier:
 def _imposed(family: Family) -> AttentionClassifier:
     """The attention of a model of fixed values that was trained to tell topics, and then left as it is."""
     of_topics = family.batch.of_topics(family.texts)
-    guide = family.of_fixed_values("guide", of_topics, topic_signs())
+    guide = family.of_fixed_values("guide", of_topics, topic_signs(), LARGE_VALUE)
     model, channels = family.new("imposed", reads_alone=family.reads_alone)
     copy_channel(channels.scores, guide, model)
     fit(model, [channels.values], family.batch, family.how, family.seed)
