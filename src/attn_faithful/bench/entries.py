@@ -86,8 +86,8 @@ def attention_of(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[np.nd
     site = [site for site in model.sites if site != JOINT][-1]
     with torch.no_grad():
         encoded = model.encode(batch, site)
-    weights = encoded.over_items.double().numpy()  # (B, T)
-    content = encoded.content.numpy()
+    weights = encoded.over_items.double().cpu().numpy()  # (B, T)
+    content = encoded.content.cpu().numpy()
     return [row[kept] for row, kept in zip(weights, content, strict=True)]
 
 
