@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from attn_faithful._atomic import write_file
 from attn_faithful._checks import InputError
 from attn_faithful._digests import digest_of_file
 from attn_faithful.bench.explained import Explained
 from attn_faithful.bench.frozen_set import FrozenSet
+from attn_faithful.bench.kept import keep, read_kept
 from attn_faithful.bench.measured import Measured, TextValues
 from attn_faithful.bench.running import OnProgress, explained
 from attn_faithful.data.importance_file import read_importance
@@ -177,8 +176,7 @@ def measured_by_function(
         values = _kept_values(file, state)
         if values is None:
             values = _called(frozen, model, test)
-            entry = {**state, "values": [value if math.isfinite(value) else None for value in values]}
-            write_file(file, lambda passing, written=entry: passing.write_text(json.dumps(written), encoding="utf-8"))
+            keep(file, state, {"values": values})
         found.append(_measured(frozen, model, name, values))
     on_progress(len(models), len(models))
     return found
@@ -197,15 +195,10 @@ def _digest_of_code(test: Test) -> str:
 
 def _kept_values(file: Path, state: Mapping[str, str]) -> list[float] | None:
     """The values that were kept for the same function and set; None where there are none."""
-    if not file.is_file() or not state["code"]:
+    entry = read_kept(file, state)
+    if entry is None or not state["code"]:
         return None
-    try:
-        entry = json.loads(file.read_text(encoding="utf-8"))
-        if any(entry[key] != value for key, value in state.items()):
-            return None
-        return [math.nan if value is None else float(value) for value in entry["values"]]
-    except (ValueError, KeyError, TypeError):
-        return None
+    return [math.nan if value is None else value for value in entry["values"]]
 
 
 def _called(frozen: FrozenSet, model: BenchModel, test: Test) -> list[float]:

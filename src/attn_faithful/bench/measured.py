@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 Number = tuple[str, str]  # metric, source
 
 NOT_COMPUTED = "not computed"
+TWIN_METRICS = (attefa.ATTEFA.name, attefa.TVD.name, attefa.JSD.name)
 
 
 @dataclass(frozen=True)
@@ -115,16 +116,10 @@ def measured_of_run(model: BenchModel, run: Run, lengths: Mapping[str, int]) -> 
     of_model: dict[Number, float] = {}
     is_proven = ~np.isin(run.ids, list(model.unproven))  # (B,)
     for variant, names in _twins_by_variant(run).items():
-        tvds = [_column(run, attefa.TVD.name, name) for name in names]
-        jsds = [_column(run, attefa.JSD.name, name) for name in names]
-        of_texts = [_column(run, attefa.ATTEFA.name, name) for name in names]
-        numbers[attefa.ATTEFA.name, variant] = _mean_of(of_texts)
-        numbers[attefa.TVD.name, variant] = _mean_of(tvds)
-        numbers[attefa.JSD.name, variant] = _mean_of(jsds)
-        ratios = []
-        for tvd, jsd in zip(tvds, jsds, strict=True):
-            ratios.append(ratio_of_means(tvd.values[is_proven], jsd.values[is_proven]).attefa)
-        of_model[attefa.ATTEFA.name, variant] = float(np.mean(ratios))
+        twins = [{metric: _column(run, metric, name) for metric in TWIN_METRICS} for name in names]
+        of_texts, ratio = numbers_of_twins(twins, is_proven)
+        numbers |= {(metric, variant): column for metric, column in of_texts.items()}
+        of_model[attefa.ATTEFA.name, variant] = ratio
     return Measured(
         model=model,
         examples=run.ids,
@@ -132,6 +127,23 @@ def measured_of_run(model: BenchModel, run: Run, lengths: Mapping[str, int]) -> 
         numbers=numbers,
         of_model=of_model,
     )
+
+
+def numbers_of_twins(
+    twins: Sequence[Mapping[str, TextValues]], is_proven: NDArray[np.bool_]
+) -> tuple[dict[str, TextValues], float]:
+    """The numbers of a model's twins of several seeds: of the texts their mean over twins, and AtteFa of the model.
+
+    Args:
+        twins: of each its `TWIN_METRICS`.
+        is_proven: (B,), see `Measured.is_proven`; AtteFa is a ratio of means over these texts, of each twin.
+    """
+    of_texts = {metric: _mean_of([twin[metric] for twin in twins]) for metric in TWIN_METRICS}
+    ratios = []
+    for twin in twins:
+        tvd, jsd = twin[attefa.TVD.name].values, twin[attefa.JSD.name].values
+        ratios.append(ratio_of_means(tvd[is_proven], jsd[is_proven]).attefa)
+    return of_texts, float(np.mean(ratios))
 
 
 def tells_of_attention(source: str) -> bool:

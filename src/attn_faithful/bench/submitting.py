@@ -21,6 +21,7 @@ from attn_faithful.bench.kinds import KINDS
 from attn_faithful.bench.measured import Measured
 from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
 from attn_faithful.bench.running import OnProgress, explained_by_sources, measured, run_all_tests
+from attn_faithful.bench.twins import compare_twins, with_twins
 from attn_faithful.bench.verdicts import verdicts
 from attn_faithful.bench_results import read_result
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
@@ -38,7 +39,7 @@ class Bench:
 
     Attributes:
         frozen: the set.
-        output: folder with the folders ``tests``, ``metrics`` and ``results``, and the leaderboard.
+        output: folder with the folders ``tests``, ``twins``, ``metrics`` and ``results``, and the leaderboard.
     """
 
     frozen: FrozenSet
@@ -48,6 +49,10 @@ class Bench:
     def results(self) -> Path:
         """The folder of the result files."""
         return self.output / RESULTS
+
+    @property
+    def _twins(self) -> Path:
+        return self.output / "twins"
 
     def run_tests(
         self,
@@ -60,12 +65,28 @@ class Bench:
         run_all_tests(self.frozen, self.output / "tests", on_progress, device, share)
         processes.wait("tested")
 
-    def ours(self, device: str = "auto") -> list[BenchResult]:
-        """A result of the tests of the package, and one of each source of importance; what has not run is run."""
+    def train_twins(
+        self, on_progress: OnProgress = lambda done, n: None, processes: ProcessGroup = SINGLE_PROCESS
+    ) -> None:
+        """Train the twins that AtteFa compares with the models; processes share them as they do the tests."""
+        share = slice(processes.rank, None, processes.world)
+        compare_twins(self.frozen, self._twins, on_progress, share)
+        processes.wait("twins")
+
+    def ours(self, device: str = "auto", twins: bool = True) -> list[BenchResult]:
+        """A result of the tests of the package, and one of each source of importance; what has not run is run.
+
+        Args:
+            device: where the models compute.
+            twins: whether AtteFa is among the tests, for which a twin of each model is trained.
+        """
         start = time.monotonic()
         models = run_all_tests(self.frozen, self.output / "tests", device=device)
         by_source = explained_by_sources(self.frozen, models)
-        of_tests = self._of_tests(OURS, OURS, measured(self.frozen, models), start)
+        numbers = measured(self.frozen, models)
+        if twins:
+            numbers = with_twins(numbers, compare_twins(self.frozen, self._twins))
+        of_tests = self._of_tests(OURS, OURS, numbers, start)
         results = [replace(of_tests, verdicts=verdicts(models))]
         for source, explanations in by_source.items():
             results.append(self._of_explanations(source, OURS, explanations, None, start))

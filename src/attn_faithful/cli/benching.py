@@ -74,8 +74,11 @@ def _run(given: argparse.Namespace, measuring: Any, processes: Any) -> None:
         raise InputError("--name is of what is entered with --source-file or --metric; give one of them.")
     with _counter("Tests", processes) as counter:
         measuring.run_tests(counter.update, given.device, processes)
+    if not given.no_twins:
+        with _counter("Twins", processes) as counter:
+            measuring.train_twins(counter.update, processes)
     if processes.main:
-        _show(given, measuring, measuring.ours(given.device))
+        _show(given, measuring, measuring.ours(given.device, twins=not given.no_twins))
 
 
 def _show(given: argparse.Namespace, measuring: Any, results: Sequence[Any]) -> None:

@@ -167,6 +167,7 @@ def _add_bench(commands: Any) -> None:
     add("--metric", metavar="MODULE:FUNCTION", help="a test of yours: a number a text, the higher the more faithful")
     add("--name", help="of what is entered (default: that of the file or function)")
     add("--make-only", action="store_true", help="make or read the set, measure nothing")
+    add("--no-twins", action="store_true", help="leave out AtteFa, for which a twin of each model is trained")
     add("--smoke", action="store_true", help="a small set, made in a minute")
     add("--output", default="runs", metavar="DIR", help="folder of set, results and leaderboard (default: runs)")
     add("--full", action="store_true", help="print all rows of the tables")
