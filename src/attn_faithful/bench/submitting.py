@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +21,7 @@ from attn_faithful.bench.frozen_set import PACKAGES, FrozenSet
 from attn_faithful.bench.kinds import KINDS
 from attn_faithful.bench.measured import Measured
 from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
-from attn_faithful.bench.running import OnProgress, explained_by_sources, measured, run_all_tests
-from attn_faithful.bench.twins import compare_twins, with_twins
+from attn_faithful.bench.running import OnProgress, TestedModel, explained_by_sources, measured, run_all_tests
 from attn_faithful.bench.verdicts import verdicts
 from attn_faithful.bench_results import read_result
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
@@ -39,7 +39,7 @@ class Bench:
 
     Attributes:
         frozen: the set.
-        output: folder with the folders ``tests``, ``twins``, ``metrics`` and ``results``, and the leaderboard.
+        output: folder with the folders ``tests``, ``metrics`` and ``results``, and the leaderboard.
     """
 
     frozen: FrozenSet
@@ -50,60 +50,47 @@ class Bench:
         """The folder of the result files."""
         return self.output / RESULTS
 
-    @property
-    def _twins(self) -> Path:
-        return self.output / "twins"
-
     def run_tests(
         self,
         on_progress: OnProgress = lambda done, n: None,
         device: str = "auto",
         processes: ProcessGroup = SINGLE_PROCESS,
-    ) -> None:
-        """Run all tests of the package on all models; several processes share the models, and wait for one another."""
+    ) -> list[TestedModel]:
+        """Run all tests of the package on all models; several processes share them, and the main one returns all."""
+        output = self.output / "tests"
         share = slice(processes.rank, None, processes.world)
-        run_all_tests(self.frozen, self.output / "tests", on_progress, device, share)
+        models = run_all_tests(self.frozen, output, on_progress, device, share)
         processes.wait("tested")
+        if processes.main and processes.world > 1:
+            return run_all_tests(self.frozen, output, device=device)  # those of the others are finished
+        return models
 
-    def train_twins(
-        self, on_progress: OnProgress = lambda done, n: None, processes: ProcessGroup = SINGLE_PROCESS
-    ) -> None:
-        """Train the twins that AtteFa compares with the models; processes share them as they do the tests."""
-        share = slice(processes.rank, None, processes.world)
-        compare_twins(self.frozen, self._twins, on_progress, share)
-        processes.wait("twins")
-
-    def ours(self, device: str = "auto", twins: bool = True) -> list[BenchResult]:
-        """A result of the tests of the package, and one of each source of importance; what has not run is run.
+    def ours(self, models: Sequence[TestedModel], seconds: float = math.nan) -> list[BenchResult]:
+        """A result of the tests of the package, and one of each source of importance that they needed.
 
         Args:
-            device: where the models compute.
-            twins: whether AtteFa is among the tests, for which a twin of each model is trained.
+            models: of `run_tests`.
+            seconds: that these took.
         """
-        start = time.monotonic()
-        models = run_all_tests(self.frozen, self.output / "tests", device=device)
-        by_source = explained_by_sources(self.frozen, models)
-        numbers = measured(self.frozen, models)
-        if twins:
-            numbers = with_twins(numbers, compare_twins(self.frozen, self._twins))
-        of_tests = self._of_tests(OURS, OURS, numbers, start)
+        of_tests = self._of_tests(OURS, OURS, measured(self.frozen, models), seconds)
         results = [replace(of_tests, verdicts=verdicts(models))]
-        for source, explanations in by_source.items():
-            results.append(self._of_explanations(source, OURS, explanations, None, start))
+        for source, explanations in explained_by_sources(self.frozen, models).items():
+            results.append(self._of_explanations(source, OURS, explanations, None, seconds))
         return results
 
     def of_file(self, path: str | Path, name: str) -> BenchResult:
         """Measure an explanation that was computed elsewhere, see `entries.explained_by_file`."""
         start = time.monotonic()
         explanations = explained_by_file(self.frozen, path)
-        return self._of_explanations(name, Path(path).name, explanations, digest_of_file(path), start)
+        seconds = time.monotonic() - start
+        return self._of_explanations(name, Path(path).name, explanations, digest_of_file(path), seconds)
 
     def of_function(self, address: str, name: str, on_progress: OnProgress = lambda done, n: None) -> BenchResult:
         """Measure a test of somebody else's, "module:function", see `entries.measured_by_function`."""
         start = time.monotonic()
         test = function_of(address)
         numbers = measured_by_function(self.frozen, test, name, self.output / "metrics" / name, on_progress)
-        return self._of_tests(name, address, numbers, start)
+        return self._of_tests(name, address, numbers, time.monotonic() - start)
 
     def write(self, results: Sequence[BenchResult]) -> Path:
         """Write result files and, with those that are there of the same set, the leaderboard; its path.
@@ -124,7 +111,7 @@ class Bench:
         truths = {kind.name: kind.truth for kind in KINDS.values()}
         return write_leaderboard([self.results], self.output / LEADERBOARD, truths)
 
-    def _of_tests(self, name: str, origin: str, numbers: Sequence[Measured], start: float) -> BenchResult:
+    def _of_tests(self, name: str, origin: str, numbers: Sequence[Measured], seconds: float) -> BenchResult:
         return BenchResult(
             name=name,
             entry=TEST,
@@ -132,11 +119,11 @@ class Bench:
             set_sha256=self.frozen.sha256,
             scores=scores_of_tests(numbers),
             lines=lines_of_tests(numbers),
-            **_circumstances(start),
+            **_circumstances(seconds),
         )
 
     def _of_explanations(
-        self, name: str, origin: str, explanations: Sequence[Explained], file_sha256: str | None, start: float
+        self, name: str, origin: str, explanations: Sequence[Explained], file_sha256: str | None, seconds: float
     ) -> BenchResult:
         return BenchResult(
             name=name,
@@ -145,15 +132,15 @@ class Bench:
             set_sha256=self.frozen.sha256,
             scores=scores_of_explanations(explanations, name),
             file_sha256=file_sha256,
-            **_circumstances(start),
+            **_circumstances(seconds),
         )
 
 
-def _circumstances(start: float) -> dict[str, Any]:
+def _circumstances(seconds: float) -> dict[str, Any]:
     return {
         "versions": {package: version(package) for package in PACKAGES},
         "date": datetime.now(UTC).date().isoformat(),
-        "seconds": round(time.monotonic() - start, 1),
+        "seconds": round(seconds, 1),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,11 @@ def _run(given: argparse.Namespace, measuring: Any, processes: Any) -> None:
         return
     if given.name is not None:
         raise InputError("--name is of what is entered with --source-file or --metric; give one of them.")
+    start = time.monotonic()
     with _counter("Tests", processes) as counter:
-        measuring.run_tests(counter.update, given.device, processes)
-    if not given.no_twins:
-        with _counter("Twins", processes) as counter:
-            measuring.train_twins(counter.update, processes)
+        models = measuring.run_tests(counter.update, given.device, processes)
     if processes.main:
-        _show(given, measuring, measuring.ours(given.device, twins=not given.no_twins))
+        _show(given, measuring, measuring.ours(models, time.monotonic() - start))
 
 
 def _show(given: argparse.Namespace, measuring: Any, results: Sequence[Any]) -> None:
