@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,12 @@ class Measured:
     def is_proven(self) -> NDArray[np.bool_]:
         """Whether the truth about the model could be proven for a text (B,)."""
         return ~np.isin(self.examples, list(self.model.unproven))
+
+    def only(self, metrics: Collection[str]) -> Measured:
+        """The numbers of some metrics alone."""
+        numbers = {number: values for number, values in self.numbers.items() if number[0] in metrics}
+        of_model = {number: value for number, value in self.of_model.items() if number[0] in metrics}
+        return replace(self, numbers=numbers, of_model=of_model)
 
     def column(self, number: Number) -> TextValues:
         """A number of every text; one that was not measured is undefined for all."""

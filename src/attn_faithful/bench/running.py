@@ -13,6 +13,7 @@ from attn_faithful.api import evaluate_attention
 from attn_faithful.bench.explained import Explained
 from attn_faithful.bench.frozen_set import FrozenSet
 from attn_faithful.bench.measured import Measured, measured_of_run
+from attn_faithful.evaluators.metric_table import all_tests
 from attn_faithful.records.bench import BenchModel
 from attn_faithful.reports.run import Run
 
@@ -68,6 +69,17 @@ def measured(frozen: FrozenSet, models: Sequence[TestedModel]) -> list[Measured]
         lengths = {text.example: text.length for text in frozen.texts[one.model.data]}
         numbers.append(measured_of_run(one.model, one.run, lengths))
     return numbers
+
+
+def by_test(numbers: Sequence[Measured]) -> dict[str, list[Measured]]:
+    """Test -> its numbers of every model, those of tests that were run."""
+    found = {}
+    for test, published in all_tests().items():
+        metrics = {spec.name for spec in published.metrics}
+        of_test = [one.only(metrics) for one in numbers]
+        if any(one.numbers for one in of_test):
+            found[test] = of_test
+    return found
 
 
 def explained_by_sources(frozen: FrozenSet, models: Sequence[TestedModel]) -> dict[str, list[Explained]]:

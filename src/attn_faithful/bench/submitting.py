@@ -21,8 +21,8 @@ from attn_faithful.bench.frozen_set import PACKAGES, FrozenSet
 from attn_faithful.bench.kinds import KINDS
 from attn_faithful.bench.measured import Measured
 from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
-from attn_faithful.bench.running import OnProgress, TestedModel, explained_by_sources, measured, run_all_tests
-from attn_faithful.bench.verdicts import verdicts
+from attn_faithful.bench.running import OnProgress, TestedModel, by_test, explained_by_sources, measured, run_all_tests
+from attn_faithful.bench.verdicts import VERDICT, said_of, verdict_numbers, verdicts
 from attn_faithful.bench_results import read_result
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.records.bench import EXPLANATION, TEST, BenchResult
@@ -66,14 +66,17 @@ class Bench:
         return models
 
     def ours(self, models: Sequence[TestedModel], seconds: float = math.nan) -> list[BenchResult]:
-        """A result of the tests of the package, and one of each source of importance that they needed.
+        """A result of each test of the package and of the verdict, and of each source of importance that they needed.
 
         Args:
             models: of `run_tests`.
             seconds: that these took.
         """
-        of_tests = self._of_tests(OURS, OURS, measured(self.frozen, models), seconds)
-        results = [replace(of_tests, verdicts=verdicts(models))]
+        numbers = measured(self.frozen, models)
+        results = [self._of_tests(test, OURS, of_test, seconds) for test, of_test in by_test(numbers).items()]
+        said = said_of(models)
+        of_verdict = self._of_tests(VERDICT, OURS, verdict_numbers(numbers, said), seconds)
+        results.append(replace(of_verdict, verdicts=verdicts(said)))
         for source, explanations in explained_by_sources(self.frozen, models).items():
             results.append(self._of_explanations(source, OURS, explanations, None, seconds))
         return results
