@@ -16,8 +16,11 @@ from attn_faithful.reports.answer.verdict import (
     DIFFERENT,
     ENOUGH,
     FOR,
+    LEAVE_ONE_OUT_LINE,
     OPEN,
+    POLARITY_LINE,
     SHARE_LINE,
+    SHORT_LINE,
     SHUFFLE_LINE,
     TAU_LINE,
     TWIN_LINE,
@@ -28,6 +31,7 @@ from attn_faithful.reports.answer.verdict import (
 from attn_faithful.reports.scores import Scores
 
 LN2 = math.log(2)
+LEAVE_ONE_OUT = "leave_one_out"
 _EPS = 0.01  # of the adversarial test where its settings name none
 
 
@@ -84,13 +88,17 @@ def _of_mean(test: str, record: ScoreRecord | None, line: float) -> Finding | No
     return finding(test, record.low, record.high, record.n, line, "above")
 
 
-def _of_share(test: str, share: float, n: int, faithful: str) -> Finding | None:
+def _of_share(test: str, share: float, n: int, faithful: str, line: float = SHARE_LINE) -> Finding | None:
     """A share of n texts; `faithful` is the side of the line on which attention is faithful."""
     low, high = wilson(share, n)
-    return finding(test, low, high, n, SHARE_LINE, faithful)
+    return finding(test, low, high, n, line, faithful)
 
 
 def _of_agreement(scores: Scores) -> Finding | None:
+    """Agreement with leave-one-out, which tells more than that with a gradient, or with what it was compared with."""
+    record = scores.record("attention_correlation", f"attention~{LEAVE_ONE_OUT}")
+    if record is not None and record.n >= ENOUGH:
+        return _of_mean("correlation", record, LEAVE_ONE_OUT_LINE)
     source = scores.run.first_source(scores.site)
     if source is None:
         return None
@@ -102,32 +110,45 @@ def _of_shuffling(scores: Scores) -> Finding | None:
 
 
 def _of_moves(scores: Scores) -> Finding | None:
-    """Against where such texts prevail as far as is known, or those that no attention changes; for where such texts do
-    not even at most."""
+    """For where completely different attention with the same answer is rare even at most; against where no attention
+    changes most decisions.
+
+    That there is such an attention speaks against nothing: there is one for almost every faithful attention, as words
+    without attention may have any value.
+    """
     if scores.record("adversarial_attention") is None:
         return None
     if _decided_without(scores):
         return Finding("adversarial", AGAINST)
     different = completely_different(scores)
-    known = _of_share("adversarial", different.share, different.n, "below")
-    if known is None or known.says != FOR:
-        return known
     bound = _of_share("adversarial", different.most, different.n, "below")
     if bound is not None and bound.says == FOR:
-        return known
-    return Finding("adversarial", OPEN)
+        return bound
+    return None
 
 
 def _decided_without(scores: Scores) -> bool:
-    """Whether of most texts it is proved that no attention of the heads, all together, changes the decision."""
-    if not searched(scores):
-        return False
-    radius = scores.of_questions(PROVED)  # (B,)
-    known = np.isfinite(radius)
+    """Whether of most texts it is proved that no attention, of all heads together, changes the decision."""
+    proved = scores.of_questions("attention_proof")  # (B,), 0 or 1 where the read-out is affine
+    if searched(scores):
+        radius = scores.of_questions(PROVED)  # (B,)
+        proved = np.where(np.isfinite(radius), radius == 1, np.nan)
+    known = np.isfinite(proved)
     if not known.any():
         return False
-    found = _of_share("adversarial", float((radius[known] == 1).mean()), int(known.sum()), "below")
+    found = _of_share("adversarial", float(proved[known].mean()), int(known.sum()), "below")
     return found is not None and found.says == AGAINST
+
+
+def _of_polarity(scores: Scores) -> Finding | None:
+    """How rarely the item with most attention speaks against the decision, or for nothing, by removal.
+
+    Not by deletion: that sees what the item says, whether it is attended to or not.
+    """
+    record = scores.record("polarity_violation_removal")
+    if record is None:
+        return None
+    return _of_share("polarity", record.mean, record.n, "below", POLARITY_LINE)
 
 
 def _of_removal(scores: Scores) -> Finding | None:
@@ -147,11 +168,12 @@ def _of_removal(scores: Scores) -> Finding | None:
     # where every label has its own number, the labels of a text are not texts of their own
     by_text = part.reshape(-1, len(scores.run.ids))  # (L, B)
     n = int(by_text.any(0).sum())
-    of_flipped = _of_share("flips", float(short.mean()), n, "above")
+    of_flipped = _of_share("flips", float(short.mean()), n, "above", SHORT_LINE)
     missed = _missed_by_removal(scores, part)
     if of_flipped is None or of_flipped.says != FOR or not missed:
         return of_flipped
-    of_all = _of_share("flips", float(short.sum()) / (len(short) + missed), n + missed, "above")
+    share = float(short.sum()) / (len(short) + missed)
+    of_all = _of_share("flips", share, n + missed, "above", SHORT_LINE)
     if of_all is not None and of_all.says == FOR:
         return of_flipped
     return Finding("flips", OPEN)
@@ -182,5 +204,6 @@ FINDERS: tuple[Callable[[Scores], Finding | None], ...] = (
     _of_agreement,
     _of_shuffling,
     _of_removal,
+    _of_polarity,
     _of_twins,
 )
