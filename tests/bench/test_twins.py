@@ -23,6 +23,7 @@ from attn_faithful.bench.twins import (
     trained_twin,
     with_twins,
 )
+from attn_faithful.bench.verdicts import Said
 from attn_faithful.bench_results import read_results
 from attn_faithful.cli import main
 from attn_faithful.experiments.processes import ProcessGroup
@@ -243,7 +244,7 @@ def test_processes_share_the_twins(small_set, kept, tmp_path, counted, monkeypat
     compare = twins.compare_twins
     monkeypatch.setattr(
         "attn_faithful.bench.submitting.compare_twins",
-        lambda frozen, output, on_progress, share: compare(frozen, output, on_progress, share, QUICK),
+        lambda frozen, output, *progress_and_share: compare(frozen, output, *progress_and_share, training=QUICK),
     )
     bench = Bench(small_set, tmp_path)
     waited = []
@@ -275,13 +276,15 @@ def test_the_command_has_attefa_unless_it_is_left_out(small_set, kept, tmp_path,
     monkeypatch.setattr("attn_faithful.bench.submitting.run_all_tests", lambda *args, **kwargs: [])
     monkeypatch.setattr("attn_faithful.bench.submitting.measured", lambda frozen, models: constants(frozen))
     monkeypatch.setattr("attn_faithful.bench.submitting.explained_by_sources", lambda frozen, models: {})
-    monkeypatch.setattr("attn_faithful.bench.submitting.verdicts", lambda models: [])
+    said = [Said(model.kind, {"verdict": "for" if model.explains else "mixed"}) for model in small_set.manifest.models]
+    monkeypatch.setattr("attn_faithful.bench.submitting.said_of", lambda models: said)
     status = main(["bench", str(small_set.folder), "--output", str(tmp_path), *flags])
     assert status == 0, capsys.readouterr().err
-    (result,) = read_results([tmp_path / "bench" / small_set.sha256[:8] / "results"])
-    expected = {"mine"} if flags else {"mine", *NUMBERS}
-    assert {score.metric for score in result.scores} == expected
-    assert asked["twins"] == (0 if flags else 2)
+    results = read_results([tmp_path / "bench" / small_set.sha256[:8] / "results"])
+    metrics = {result.name: {score.metric for score in result.scores} for result in results}
+    expected = {} if flags else {"attefa": set(NUMBERS)}
+    assert metrics == {**expected, "verdict": {"verdict"}}
+    assert asked["twins"] == (0 if flags else 1)
 
 
 def constants(frozen):

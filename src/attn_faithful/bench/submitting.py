@@ -22,6 +22,7 @@ from attn_faithful.bench.kinds import KINDS
 from attn_faithful.bench.measured import Measured
 from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
 from attn_faithful.bench.running import OnProgress, TestedModel, by_test, explained_by_sources, measured, run_all_tests
+from attn_faithful.bench.twins import ComparedTwin, compare_twins, with_twins
 from attn_faithful.bench.verdicts import VERDICT, said_of, verdict_numbers, verdicts
 from attn_faithful.bench_results import read_result
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
@@ -65,14 +66,30 @@ class Bench:
             return run_all_tests(self.frozen, output, device=device)  # those of the others are finished
         return models
 
-    def ours(self, models: Sequence[TestedModel], seconds: float = math.nan) -> list[BenchResult]:
+    def train_twins(
+        self, on_progress: OnProgress = lambda done, n: None, processes: ProcessGroup = SINGLE_PROCESS
+    ) -> list[ComparedTwin]:
+        """Train the twins that AtteFa compares with the models; processes share them as they do the tests."""
+        output = self.output / "twins"
+        twins = compare_twins(self.frozen, output, on_progress, slice(processes.rank, None, processes.world))
+        processes.wait("twins")
+        if processes.main and processes.world > 1:
+            return compare_twins(self.frozen, output)  # those of the others are finished
+        return twins
+
+    def ours(
+        self, models: Sequence[TestedModel], twins: Sequence[ComparedTwin] = (), seconds: float = math.nan
+    ) -> list[BenchResult]:
         """A result of each test of the package and of the verdict, and of each source of importance that they needed.
 
         Args:
             models: of `run_tests`.
-            seconds: that these took.
+            twins: of `train_twins`; none for results without AtteFa.
+            seconds: that both took.
         """
         numbers = measured(self.frozen, models)
+        if twins:
+            numbers = with_twins(numbers, twins)
         results = [self._of_tests(test, OURS, of_test, seconds) for test, of_test in by_test(numbers).items()]
         said = said_of(models)
         of_verdict = self._of_tests(VERDICT, OURS, verdict_numbers(numbers, said), seconds)

@@ -76,8 +76,12 @@ def _run(given: argparse.Namespace, measuring: Any, processes: Any) -> None:
     start = time.monotonic()
     with _counter("Tests", processes) as counter:
         models = measuring.run_tests(counter.update, given.device, processes)
+    twins = []
+    if not given.no_twins:
+        with _counter("Twins", processes) as counter:
+            twins = measuring.train_twins(counter.update, processes)
     if processes.main:
-        _show(given, measuring, measuring.ours(models, time.monotonic() - start))
+        _show(given, measuring, measuring.ours(models, twins, time.monotonic() - start))
 
 
 def _show(given: argparse.Namespace, measuring: Any, results: Sequence[Any]) -> None:

@@ -288,31 +288,31 @@ def far_but_not_too_far(run):
     return with_scores(run, change)
 
 
-@pytest.mark.parametrize(("proved", "expected"), [(60, AGAINST), (45, AGAINST), (33, OPEN), (0, OPEN)])
+@pytest.mark.parametrize(("proved", "expected"), [(60, AGAINST), (45, AGAINST), (33, None), (0, None)])
 def test_attention_that_changes_nothing_in_most_texts_is_no_explanation(tmp_path, proved, expected):
     together = [NEVER] * proved + [FLIPS] * (60 - proved)
     run = with_heads(tmp_path / "run", long_texts(60, 12), ["pp"] * 60, together=together, right=True)
-    assert says(far_but_not_too_far(run))["adversarial"] == expected
+    assert says(far_but_not_too_far(run)).get("adversarial") == expected
 
 
 def test_neither_proved_single_heads_nor_a_large_radius_speak_against_attention(tmp_path):
     together = [(1.0, 0.99, 1.0)] * 60
     run = with_heads(tmp_path / "run", long_texts(60, 12), ["pp"] * 60, together=together, right=True)
-    assert says(far_but_not_too_far(run))["adversarial"] == OPEN
+    assert "adversarial" not in says(far_but_not_too_far(run))
 
 
 def test_an_attention_that_was_found_to_flip_speaks_for_nothing(tmp_path):
     together = [(1.0, 0.0, 0.01)] * 60
     run = with_heads(tmp_path / "run", long_texts(60, 12), ["ff"] * 60, together=together, right=True)
-    assert says(far_but_not_too_far(run))["adversarial"] == OPEN
+    assert "adversarial" not in says(far_but_not_too_far(run))
 
 
 @pytest.mark.parametrize(
     ("stuck", "flipped", "expected"),
-    [(0, 0, FOR), (40, 0, FOR), (45, 45, OPEN), (40, 10, FOR), (70, 0, FOR), (70, 70, OPEN)],
+    [(0, 0, FOR), (40, 0, FOR), (45, 45, OPEN), (20, 1, FOR), (40, 10, OPEN), (70, 0, OPEN), (70, 70, OPEN)],
 )
 def test_removal_speaks_for_attention_only_where_texts_that_it_misses_are_few(tmp_path, stuck, flipped, expected):
-    """Of 100 texts; in all that removal flips attention's order is the shortest."""
+    """Of 100 texts; in all that removal flips attention's order is the shortest, and 30 are too few to say so."""
     together = [FLIPS] * flipped + [NO_FLIP] * (100 - flipped)
     run = with_heads(tmp_path / "run", long_texts(100, 12), ["pp"] * 100, together=together, right=True)
     assert says(never_flips(run, stuck))["flips"] == expected

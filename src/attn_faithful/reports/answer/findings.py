@@ -32,6 +32,7 @@ from attn_faithful.reports.scores import Scores
 
 LN2 = math.log(2)
 LEAVE_ONE_OUT = "leave_one_out"
+READ_ALONE = ("none", "mlp", "average")  # encoders that read each token alone
 _EPS = 0.01  # of the adversarial test where its settings name none
 
 
@@ -187,12 +188,16 @@ def _missed_by_removal(scores: Scores, part: np.ndarray) -> int:
 
 
 def _of_twins(scores: Scores) -> Finding | None:
-    """Against where the first twin predicts the same with another attention; a search that failed says nothing.
+    """Against where the first twin predicts the same with another attention, and each token is read alone.
 
-    Where a constant prediction would come as near to the base as the line, a twin that gave up would too.
+    Of encoders that read other tokens too it says nothing: their twins find another attention whatever the base's is.
+    A search that failed says nothing either. Where a constant prediction would come as near to the base as the line, a
+    twin that gave up would too.
     """
     twin = next(iter(scores.twins.values()), None)
     if twin is None or twin.attefa.n < ENOUGH or twin.collapsed or constant_base(twin):
+        return None
+    if scores.run.recipe.get("model", {}).get("encoder") not in READ_ALONE:
         return None
     if twin.attefa.high < TWIN_LINE:
         return Finding("attefa", AGAINST)
