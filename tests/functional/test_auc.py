@@ -7,7 +7,15 @@ import pytest
 from scipy.stats import norm, rankdata
 
 from attn_faithful._checks import InputError
-from attn_faithful.functional.auc import auc, auc_interval, clustered_auc, independent_values, within_text_auc
+from attn_faithful.functional.auc import (
+    auc,
+    auc_interval,
+    clustered_auc,
+    draw_groups,
+    independent_values,
+    within_text_auc,
+)
+from attn_faithful.functional.summaries import wilson
 from tests.reference.auc import auc_by_pairs, newcombe, worth
 
 CASES = {
@@ -189,6 +197,48 @@ def test_mean_within_texts_covers():
         _, low, high = within_text_auc(list(by_model), n_resamples=300)
         covered.append(low <= 0.7 <= high)
     assert np.mean(covered) >= 0.93
+
+
+def test_texts_that_models_share_are_no_new_texts():
+    """Importance that is the same in every model: 40 texts, however many models; 300 draws."""
+    rng = np.random.default_rng(0)
+    names = [[f"t{j}" for j in range(40)]] * 50
+    covered, forgetful = [], []
+    for _ in range(300):
+        of_texts = rng.random(40)
+        by_model = [of_texts] * 50
+        _, low, high = within_text_auc(by_model, names, n_resamples=200)
+        covered.append(low <= 0.5 <= high)
+        _, low, high = within_text_auc(by_model, n_resamples=200)
+        forgetful.append(low <= 0.5 <= high)
+    assert np.mean(covered) >= 0.93
+    assert np.mean(forgetful) < 0.6
+
+
+def test_crossed_resamples_are_those_of_a_loop():
+    """Each resample: a value counts as often as its model was drawn times as often as its text was."""
+    by_model, names = [[0.2, 0.9, 1.0], [0.4, 0.5]], [["a", "b", "c"], ["a", "c"]]
+    models = draw_groups(np.random.default_rng(3), 2, 200)
+    texts = draw_groups(np.random.default_rng(4), 3, 200)
+    means = []
+    for of_model, of_text in zip(models, texts, strict=True):
+        total = count = 0.0
+        for i, values in enumerate(by_model):
+            for value, name in zip(values, names[i], strict=True):
+                times = of_model[i] * of_text["abc".index(name)]
+                total += times * value
+                count += times
+        if count:
+            means.append(total / count)
+    low, high = np.quantile(means, (0.025, 0.975))
+    mean, found_low, found_high = within_text_auc(by_model, names, n_resamples=200, seed=3)
+    assert mean == pytest.approx(0.6)
+    assert found_low <= low + 1e-12
+    assert found_high >= high - 1e-12
+    worth_of_both = min(worth([[0.2, 0.9, 1.0], [0.4, 0.5]]), worth([[0.2, 0.4], [0.9], [1.0, 0.5]]))
+    wilson_low, wilson_high = wilson(0.6, worth_of_both, 1.959964)
+    assert found_low == pytest.approx(min(low, wilson_low), abs=1e-12)
+    assert found_high == pytest.approx(max(high, wilson_high), abs=1e-12)
 
 
 def test_inputs_that_say_nothing_are_refused():

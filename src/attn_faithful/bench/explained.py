@@ -61,7 +61,7 @@ class Explained:
         columns = zip(self.examples, self.lengths, self.importance, self.decisive, strict=True)
         for example, length, importance, decisive in columns:
             if example not in self.model.unproven:
-                texts.append(_text(int(length), importance, np.asarray(decisive, dtype=bool)))
+                texts.append(_text(example, int(length), importance, np.asarray(decisive, dtype=bool)))
         return texts
 
 
@@ -69,6 +69,7 @@ class Explained:
 class _Text:
     """How well the decisive tokens of a text are found: `auc`, NaN with a reason where it is undefined."""
 
+    example: str
     length: int
     auc: float
     reason: str
@@ -109,7 +110,9 @@ def _score(source: str, kind: str, length: str, by_model: Sequence[Sequence[_Tex
     texts = [text for of_model in by_model for text in of_model]
     defined = [text for text in texts if not text.reason]
     reasons = Counter(text.reason for text in texts if text.reason)
-    mean, low, high = within_text_auc([[text.auc for text in of_model] for of_model in by_model])
+    values = [[text.auc for text in of_model] for of_model in by_model]
+    names = [[text.example for text in of_model] for of_model in by_model]
+    mean, low, high = within_text_auc(values, names)
     return BenchScore(
         metric=DECISIVE,
         source=source,
@@ -126,7 +129,7 @@ def _score(source: str, kind: str, length: str, by_model: Sequence[Sequence[_Tex
     )
 
 
-def _text(length: int, importance: ArrayLike | None, decisive: NDArray[np.bool_]) -> _Text:
+def _text(example: str, length: int, importance: ArrayLike | None, decisive: NDArray[np.bool_]) -> _Text:
     n_decisive = int(decisive.sum())
     n_others = len(decisive) - n_decisive
     reason = _reason(importance, n_decisive, n_others)
@@ -134,7 +137,7 @@ def _text(length: int, importance: ArrayLike | None, decisive: NDArray[np.bool_]
     if not reason:
         values = np.asarray(importance, dtype=np.float64)
         value = auc(values[decisive], values[~decisive])
-    return _Text(length, value, reason, n_decisive, n_others)
+    return _Text(example, length, value, reason, n_decisive, n_others)
 
 
 def _reason(importance: ArrayLike | None, n_decisive: int, n_others: int) -> str:

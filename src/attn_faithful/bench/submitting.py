@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,16 @@ from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
 from attn_faithful.bench.running import OnProgress, TestedModel, by_test, explained_by_sources, measured, run_all_tests
 from attn_faithful.bench.twins import ComparedTwin, compare_twins, with_twins
 from attn_faithful.bench.verdicts import VERDICT, said_of, verdict_numbers, verdicts
-from attn_faithful.bench_results import read_result
+from attn_faithful.bench_results import read_result, read_results
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.records.bench import EXPLANATION, TEST, BenchResult
+from attn_faithful.reports.figures.auc import auc_svg
 from attn_faithful.reports.html.leaderboard import write_leaderboard
+from attn_faithful.reports.tables.bench import tables_of_bench
 from attn_faithful.store import strict
 
 OURS = "attn_faithful"
-RESULTS, LEADERBOARD = "results", "leaderboard.html"
+RESULTS, LEADERBOARD, TABLES, FIGURES = "results", "leaderboard.html", "tables.md", "figures"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Bench:
 
     Attributes:
         frozen: the set.
-        output: folder with the folders ``tests``, ``metrics`` and ``results``, and the leaderboard.
+        output: folder with the folders ``tests``, ``twins``, ``metrics``, ``results`` and ``figures``, the tables and
+            the leaderboard.
     """
 
     frozen: FrozenSet
@@ -50,6 +54,11 @@ class Bench:
     def results(self) -> Path:
         """The folder of the result files."""
         return self.output / RESULTS
+
+    @property
+    def tables(self) -> Path:
+        """The file of the tables."""
+        return self.output / TABLES
 
     def run_tests(
         self,
@@ -113,7 +122,7 @@ class Bench:
         return self._of_tests(name, address, numbers, time.monotonic() - start)
 
     def write(self, results: Sequence[BenchResult]) -> Path:
-        """Write result files and, with those that are there of the same set, the leaderboard; its path.
+        """Write result files and, with those that are there of the same set, the report, see `write_report`.
 
         Raises:
             InputError: a result of that name is there, from elsewhere; nothing is written.
@@ -124,10 +133,17 @@ class Bench:
         for file, result in files.items():
             text = json.dumps(strict(result.as_json()), indent=1, ensure_ascii=False, allow_nan=False)
             write_file(file, lambda passing, written=text: passing.write_text(written + "\n", encoding="utf-8"))
-        return self.write_leaderboard()
+        return self.write_report()
 
-    def write_leaderboard(self) -> Path:
-        """The page of all results that are there."""
+    def write_report(self) -> Path:
+        """Write tables, a figure of each test and the leaderboard of all results that are there; the page's path."""
+        results = read_results([self.results])
+        pages = [table.markdown() for table in tables_of_bench(results)]
+        write_file(self.tables, lambda file: file.write_text("\n".join(pages), encoding="utf-8"))
+        for result in results:
+            if result.entry == TEST:
+                svg = auc_svg(result)
+                write_file(self.output / FIGURES / f"{result.name}.svg", partial(_write_bytes, svg))
         truths = {kind.name: kind.truth for kind in KINDS.values()}
         return write_leaderboard([self.results], self.output / LEADERBOARD, truths)
 
@@ -162,6 +178,10 @@ def _circumstances(seconds: float) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "seconds": round(seconds, 1),
     }
+
+
+def _write_bytes(content: bytes, file: Path) -> None:
+    file.write_bytes(content)
 
 
 def _check_free(file: Path, result: BenchResult) -> None:

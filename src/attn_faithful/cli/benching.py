@@ -89,4 +89,4 @@ def _show(given: argparse.Namespace, measuring: Any, results: Sequence[Any]) -> 
 
     page = measuring.write(results)
     show(tables_of_bench(results, None if given.full else _ROWS))
-    say(f"Results: {measuring.results}", f"Leaderboard: {page}")
+    say(f"Results: {measuring.results}", f"All tables: {measuring.tables}", f"Leaderboard: {page}")

@@ -6,7 +6,7 @@ numpy and scipy only, so that reports of stored numbers need no torch. Positive 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,17 +168,22 @@ def clustered_auc(
 
 
 def within_text_auc(
-    by_model: Sequence[ArrayLike], n_resamples: int = 1000, seed: int = 0
+    by_model: Sequence[ArrayLike],
+    texts_by_model: Sequence[Sequence[Hashable]] | None = None,
+    n_resamples: int = 1000,
+    seed: int = 0,
 ) -> tuple[float, float, float]:
-    r"""Mean over texts of an AUC that each text has, with a 95% interval for other models of the same kind.
+    r"""Mean over texts of an AUC that each text has, with a 95% interval for other models and texts of the same kind.
 
-    The AUC of a text is :func:`auc` of its decisive tokens against its others. The interval is made as that of
-    :func:`clustered_auc`: it reaches over the percentile bootstrap over models and Wilson's interval of a share of as
-    many independent texts as those of the models are worth. Wilson's is that of texts whose AUC is 0 or 1, so it is
-    long enough for any.
+    The AUC of a text is :func:`auc` of its decisive tokens against its others. The interval reaches over two. One is
+    the percentile bootstrap over models, and, where models share texts, over texts too: a resample draws both, and a
+    value counts as often as its model times as often as its text (Owen 2007). The other is Wilson's interval of a share
+    of as many independent texts as those of the models are worth, or as those texts are worth that models share,
+    whichever are fewer. Wilson's is that of texts whose AUC is 0 or 1, so it is long enough for any.
 
     Args:
         by_model: for each model the AUC of its texts (B_i,), 0 to 1; what is not finite is left out.
+        texts_by_model: for each model the names of its texts, B_i; None where no two models share a text.
         n_resamples: of the bootstrap, at least 1.
         seed: of its draws.
 
@@ -189,26 +194,68 @@ def within_text_auc(
         InputError: other shapes, no resamples, values outside 0 to 1.
 
     Reference:
-        Wilson (1927); Rao and Scott (1992).
+        Wilson (1927); Rao and Scott (1992); Owen (2007), "The pigeonhole bootstrap".
 
     Example:
         >>> [round(value, 3) for value in within_text_auc([[1.0, 1.0], [1.0, 0.5]])]
         [0.875, 0.396, 1.0]
+        >>> [round(value, 3) for value in within_text_auc([[1.0, 0.0], [1.0, 0.0]], ["ab", "ab"])]  # two texts
+        [0.5, 0.0, 1.0]
     """
     check_resamples(n_resamples)
-    groups = _groups("by_model", by_model)
-    if not groups:
+    values, models, texts = _crossed(by_model, texts_by_model)
+    if not len(values):
         return math.nan, math.nan, math.nan
-    values = np.concatenate(groups)
     if values.min() < 0 or values.max() > 1:
         raise InputError(f"Expected AUCs from 0 to 1 in `by_model`, but got {values.min():g} to {values.max():g}.")
-    sizes = _sizes(groups)
-    sums = np.array([group.sum() for group in groups])
-    drawn = draw_groups(np.random.default_rng(seed), len(groups), n_resamples)  # (R, I)
-    low, high = np.quantile((drawn @ sums) / (drawn @ sizes), _TAILS)
+    drawn = _draws_of(models, n_resamples, seed)  # (R, N)
+    worth = _worth(values, models)
+    if texts_by_model is not None:
+        drawn = drawn * _draws_of(texts, n_resamples, seed + 1)
+        worth = min(worth, _worth(values, texts))
+    total = drawn.sum(1)  # (R,), 0 where no text of a drawn model was drawn
+    means = (drawn @ values)[total > 0] / total[total > 0]
+    low, high = np.quantile(means, _TAILS)
     mean = float(values.mean())
-    others = wilson(mean, independent_values(values, sizes), Z)
+    others = wilson(mean, worth, Z)
     return mean, min(float(low), others[0]), max(float(high), others[1])
+
+
+def _crossed(
+    by_model: Sequence[ArrayLike], texts_by_model: Sequence[Sequence[Hashable]] | None
+) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
+    """The finite values (N,), and for each the number of its model and of its text."""
+    values, models, texts = [], [], []
+    numbers: dict[Hashable, int] = {}
+    for model, given in enumerate(by_model):
+        of_model = np.asarray(given, dtype=np.float64)
+        names: Sequence[Hashable] = [(model, place) for place in range(len(of_model))]
+        if texts_by_model is not None:
+            names = texts_by_model[model]
+        if of_model.ndim != 1 or len(names) != len(of_model):
+            raise InputError(
+                f"Expected a value for each of the {len(names)} texts of model {model}, but got {of_model.shape}."
+            )
+        for value, name in zip(of_model, names, strict=True):
+            if math.isfinite(value):
+                values.append(float(value))
+                models.append(model)
+                texts.append(numbers.setdefault(name, len(numbers)))
+    return np.array(values), np.array(models, dtype=np.intp), np.array(texts, dtype=np.intp)
+
+
+def _draws_of(numbers: NDArray[np.intp], n_resamples: int, seed: int) -> Array:
+    """How often the group of each value is in each resample (R, N)."""
+    _, group = np.unique(numbers, return_inverse=True)  # (N,)
+    drawn = draw_groups(np.random.default_rng(seed), int(group.max()) + 1, n_resamples)
+    return drawn[:, group]
+
+
+def _worth(values: Array, numbers: NDArray[np.intp]) -> float:
+    """How many independent values those of groups are worth."""
+    order = np.argsort(numbers, kind="stable")
+    _, counts = np.unique(numbers, return_counts=True)
+    return independent_values(values[order], counts.astype(np.float64))
 
 
 def independent_values(values: Array, sizes: Array) -> float:

@@ -118,7 +118,8 @@ def test_fewer_than_thirty_texts_make_no_verdict_and_are_marked(tmp_path, n, the
     assert ("(few)" in headline_table(aggregate([few])).rows[0][4]) is not there
 
 
-def test_twins_on_few_texts_say_nothing(run):
+def test_twins_on_few_texts_say_nothing(run, monkeypatch):
+    monkeypatch.setattr(Run, "recipe", {"model": {"encoder": "mlp"}})
     scores = Scores([Run(run.path)], "pool")
     twins = scores.run.summary.twins
     twin = twins["attefa-10"]
