@@ -117,14 +117,15 @@ def _faults(result: BenchResult) -> list[str]:
         fault = _fault_of_line(line)
         if fault:
             faults.append(f"the line on {line.metric} ({line.source}): {fault}")
-    if not faults and not any(_is_headline(score) for score in result.scores):
+    if not faults and not is_defined(result):
         faults.append("no AUC over all kinds and lengths is defined")
     return faults
 
 
-def _is_headline(score: BenchScore) -> bool:
-    """Whether a score is defined, over all kinds and lengths."""
-    return score.kind == EVERY and score.length == EVERY and not math.isnan(score.auc)
+def is_defined(result: BenchResult) -> bool:
+    """Whether an AUC over all kinds and lengths is defined, without which a result is not taken."""
+    headlines = [score for score in result.scores if score.kind == EVERY and score.length == EVERY]
+    return any(not math.isnan(score.auc) for score in headlines)
 
 
 def _faults_of_facts(result: BenchResult) -> list[str]:

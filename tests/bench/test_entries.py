@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -201,6 +202,14 @@ def test_a_name_that_is_taken_is_refused_and_nothing_written(small_set, tmp_path
     assert json.loads((bench.results / "mine.json").read_text()) == before
 
 
+def test_a_submission_in_which_nothing_is_defined_is_refused_and_nothing_written(small_set, tmp_path):
+    nothing = written(rows_of(small_set, lambda model, text: [math.nan] * text.length), tmp_path / "nothing.jsonl")
+    bench = Bench(small_set, tmp_path / "bench")
+    with pytest.raises(InputError, match=r"nothing has no number that is defined \(no importance given\)"):
+        bench.write([bench.of_file(nothing, "nothing")])
+    assert not bench.results.exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -217,3 +226,19 @@ def test_faulty_flags_are_one_sentence(capsys, flags, message, tmp_path):
     assert message in err
     assert "Traceback" not in err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_result_that_is_undefined_on_a_set_is_left_out_and_named(small_set, tmp_path, capsys, monkeypatch):
+    """No verdict on 18 texts; the tests themselves are left out here."""
+    monkeypatch.setattr(Bench, "run_tests", lambda *args: [])
+    of_tests = Bench(small_set, tmp_path).of_function("tests.bench.test_entries:length", "length")
+    undefined = replace(of_tests, name="verdict", scores=[replace(score, auc=math.nan) for score in of_tests.scores])
+    monkeypatch.setattr(Bench, "ours", lambda *args: [of_tests, undefined])
+    status, out, err = run(capsys, small_set.folder, "--output", tmp_path, "--no-twins")
+    assert status == 0
+    assert "left out, since nothing of it is defined on this set: verdict." in err
+    assert "Leaderboard: " in out
+
+
+def length(model, tokenizer, texts):
+    return [len(text.split()) for text in texts]

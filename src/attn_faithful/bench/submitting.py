@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
 from attn_faithful.bench.running import OnProgress, TestedModel, by_test, explained_by_sources, measured, run_all_tests
 from attn_faithful.bench.twins import ComparedTwin, compare_twins, with_twins
 from attn_faithful.bench.verdicts import VERDICT, said_of, verdict_numbers, verdicts
-from attn_faithful.bench_results import read_result, read_results
+from attn_faithful.bench_results import is_defined, read_result, read_results
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.records.bench import EXPLANATION, TEST, BenchResult
 from attn_faithful.reports.figures.auc import auc_svg
@@ -125,8 +126,12 @@ class Bench:
         """Write result files and, with those that are there of the same set, the report, see `write_report`.
 
         Raises:
-            InputError: a result of that name is there, from elsewhere; nothing is written.
+            InputError: a result of that name is there, from elsewhere, or one in which nothing is defined; nothing is
+                written.
         """
+        for result in results:
+            if not is_defined(result):
+                raise InputError(f"{result.name} has no number that is defined{_why(result)}; nothing was written.")
         files = {self.results / f"{result.name}.json": result for result in results}
         for file, result in files.items():
             _check_free(file, result)
@@ -182,6 +187,16 @@ def _circumstances(seconds: float) -> dict[str, Any]:
 
 def _write_bytes(content: bytes, file: Path) -> None:
     file.write_bytes(content)
+
+
+def _why(result: BenchResult) -> str:
+    """Why most is undefined, in brackets."""
+    reasons: Counter[str] = Counter()
+    for score in result.scores:
+        reasons.update(score.reasons)
+    if not reasons:
+        return ""
+    return f" ({reasons.most_common(1)[0][0]})"
 
 
 def _check_free(file: Path, result: BenchResult) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful._checks import InputError
-from attn_faithful.cli.looking import say, show
+from attn_faithful.cli.looking import complain, say, show
 
 FOLDER = "bench"  # below --output
 _ROWS = 12  # of a table, unless --full asks for all
@@ -81,7 +81,18 @@ def _run(given: argparse.Namespace, measuring: Any, processes: Any) -> None:
         with _counter("Twins", processes) as counter:
             twins = measuring.train_twins(counter.update, processes)
     if processes.main:
-        _show(given, measuring, measuring.ours(models, twins, time.monotonic() - start))
+        results = measuring.ours(models, twins, time.monotonic() - start)
+        _show(given, measuring, _defined(results))
+
+
+def _defined(results: Sequence[Any]) -> list[Any]:
+    """The results in which something is defined; the others are named, as the verdict on a set of few texts."""
+    from attn_faithful.bench_results import is_defined
+
+    left_out = [result.name for result in results if not is_defined(result)]
+    if left_out:
+        complain(f"left out, since nothing of it is defined on this set: {', '.join(left_out)}.")
+    return [result for result in results if is_defined(result)]
 
 
 def _show(given: argparse.Namespace, measuring: Any, results: Sequence[Any]) -> None:
