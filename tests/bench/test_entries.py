@@ -215,6 +215,8 @@ def test_a_submission_in_which_nothing_is_defined_is_refused_and_nothing_written
     [
         (["--source-file", "a.csv", "--metric", "m:f"], "one at a time"),
         (["--source-file", "no.csv"], "there is no file no.csv"),
+        (["--metric", "m:f", "--no-twins"], "--no-twins is of the package's own tests"),
+        (["--metric", "m:f", "--make-only"], "--make-only is of the package's own tests"),
         (["no/such/set"], "no folder"),
         (["--name", "../x"], "name"),
         (["--device", "gpu"], "gpu"),

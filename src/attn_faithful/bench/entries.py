@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from attn_faithful._checks import InputError
 from attn_faithful._digests import digest_of_file
@@ -37,8 +38,9 @@ class Task:
 
     Attributes:
         example: its id in a file of importance.
-        model: a classifier in eval mode, of ours or a transformers model that is wrapped (`loading.wrap`).
-        tokenizer: the model's; each word is a token.
+        model: a classifier of transformers' Auto classes in eval mode: ``model(input_ids=...)`` or
+            ``model(inputs_embeds=...)`` has ``logits``, and ``model.get_input_embeddings()`` the embeddings.
+        tokenizer: the model's; each word is a token, and BERTs have a special one before them.
         text: the words, a space between them.
     """
 
@@ -60,7 +62,9 @@ def tasks(frozen: FrozenSet) -> Iterator[Task]:
         frozen: of `read_set`.
     """
     for model in frozen.manifest.models:
-        classifier, tokenizer = load(frozen.model_folder(model))
+        folder = frozen.model_folder(model)
+        classifier = AutoModelForSequenceClassification.from_pretrained(folder, use_safetensors=True).eval()
+        tokenizer = AutoTokenizer.from_pretrained(folder)
         for text in frozen.texts[model.data]:
             yield Task(task_id(model, text.example), classifier, tokenizer, text.text)
 

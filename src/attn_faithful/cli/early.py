@@ -122,6 +122,11 @@ def bench(given: argparse.Namespace) -> None:
             raise InputError("--smoke makes a small set, and a set is named here; leave one of the two out.")
     if given.source_file is not None and given.metric is not None:
         raise InputError("--source-file enters an explanation and --metric a test; enter one at a time.")
+    if given.source_file is not None or given.metric is not None:
+        for flag in ("no_twins", "make_only"):
+            if getattr(given, flag):
+                name = flag.replace("_", "-")
+                raise InputError(f"--{name} is of the package's own tests, not of what is entered; leave it out.")
     _check_file("--source-file", given.source_file)
     _check_folder(given.name)
     check_device(given.device, names.DEVICES)
