@@ -3,6 +3,7 @@
 import doctest
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -126,6 +127,15 @@ def test_a_test_stands_with_its_best_number():
     assert [cell.is_best for cell in first.cells] == [True, False, False]
     assert [cell.is_best for cell in second.cells] == [False, True, True]
     assert first.cells[2].says == UNDEFINED
+
+
+def test_a_number_of_few_models_is_not_the_best_one():
+    """Defined for 4 models where others are for 10: less than half; for 5 it may be."""
+    common = scores("common", all=(0.8, 0.7, 0.9))
+    rare = BenchScore("rare", "attention", "all", "model", "all", 1.0, 0.9, 1.0, 3, 1)
+    assert board_of_tests([entered("x", common, [rare])], ["all"])[0].title == "common, attention"
+    half = replace(rare, n_other=2)
+    assert board_of_tests([entered("x", common, [half])], ["all"])[0].title == "rare, attention"
 
 
 def test_of_equal_numbers_texts_decide_and_then_the_first():

@@ -185,14 +185,21 @@ def _by_place(result: BenchResult) -> dict[tuple[str, ...], BenchScore]:
 def _best_number(result: BenchResult) -> tuple[str, str]:
     """Metric and source with the largest AUC over all models; of equal ones, and where there is none, over all texts.
 
-    The first of those that are equal in both.
+    Among those that are defined for at least half as many models as any of the submission, and the first of those that
+    are equal in both: a number of few models is no answer.
     """
     aucs: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    defined: dict[tuple[str, str], int] = defaultdict(int)
     for score in result.scores:
-        of_levels = aucs[score.metric, score.source]
+        number = score.metric, score.source
+        of_levels = aucs[number]
         if score.kind == EVERY and score.length == EVERY:
             of_levels[score.level] = _or_least(score.auc)
-    return max(aucs, key=lambda number: (aucs[number].get(MODEL, -1.0), aucs[number].get(TEXT, -1.0)))
+            if score.level == MODEL:
+                defined[number] = score.n_explains + score.n_other
+    most = max(defined.values(), default=0)
+    common = [number for number in aucs if 2 * defined[number] >= most]
+    return max(common, key=lambda number: (aucs[number].get(MODEL, -1.0), aucs[number].get(TEXT, -1.0)))
 
 
 def _or_least(auc: float) -> float:
