@@ -191,8 +191,7 @@ def test_random_scores_are_those_before_training(small_set):
         entry = read.entry
         untrained = []
         for attempt in range(5):
-            family = Family(entry.encoder, DATA[entry.data], entry.seed, attempt)
-            untrained.append(_untrained(family))
+            untrained.append(_untrained(Family(entry.encoder, DATA[entry.data], entry.seed), attempt))
         same = []
         for model in untrained:
             batch = read.tokenizer(read.texts[0].text, return_tensors="pt")
@@ -201,11 +200,11 @@ def test_random_scores_are_those_before_training(small_set):
         assert sum(same) == 1
 
 
-def _untrained(family):
+def _untrained(family, attempt):
     from attn_faithful._seeds import seed_for
 
-    model, _ = family.new("random", reads_alone=family.reads_alone)
-    _spread_scores(model, seed_for(family.seed, "bench", "scores", family.attempt))
+    model, _ = family.new("random", attempt, reads_alone=family.reads_alone)
+    _spread_scores(model, seed_for(family.seed, "bench", "scores", attempt))
     return model
 
 

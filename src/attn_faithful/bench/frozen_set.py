@@ -206,7 +206,7 @@ def _proven(family: Family, kind: str, texts: Sequence[BenchText]) -> tuple[Any,
     """The first of several trainings that is proven for enough texts."""
     most = 0.0
     for attempt in range(ATTEMPTS):
-        model = replace(family, attempt=attempt).make(kind)
+        model = family.make(kind, attempt)
         proof = proof_on(kind, model, texts)
         share = float(proof.proven.double().mean())
         if share >= ENOUGH:

@@ -54,19 +54,17 @@ class Family:
         encoder: name of the encoder.
         data: the data set.
         seed: of weights, texts and batches.
-        attempt: trainings with other weights and batches that were not proven for enough texts.
     """
 
     encoder: str
     data: BenchData
     seed: int
-    attempt: int = 0
 
-    def make(self, kind: str) -> Any:
-        """A model of a kind, in eval mode."""
+    def make(self, kind: str, attempt: int = 0) -> Any:
+        """A model of a kind, in eval mode; each attempt begins with other weights."""
         if self.is_stock:
-            return stock.stock_model(kind, seed_for(self.seed, "bench", self.data.name, self.attempt))
-        return _MAKERS[kind](self)
+            return stock.stock_model(kind, seed_for(self.seed, "bench", self.data.name, attempt))
+        return _MAKERS[kind](self, attempt)
 
     @property
     def is_stock(self) -> bool:
@@ -107,21 +105,23 @@ class Family:
     @cached_property
     def faithful(self) -> AttentionClassifier:
         """The model of fixed values, whose attention others take over."""
-        return self.of_fixed_values("faithful", self.batch, label_signs())
+        return self.of_fixed_values("faithful", 0, self.batch, label_signs())
 
-    def of_fixed_values(self, purpose: str, batch: Batch, signs: Tensor, size: float = VALUE) -> AttentionClassifier:
+    def of_fixed_values(
+        self, purpose: str, attempt: int, batch: Batch, signs: Tensor, size: float = VALUE
+    ) -> AttentionClassifier:
         """A model with a value of one size for each word, whose attention is trained for a batch's labels."""
-        model, channels = self.new(purpose, reads_alone=True)
+        model, channels = self.new(purpose, attempt, reads_alone=True)
         fix_values(model, channels, signs, size)
         fit(model, [channels.scores], batch, _FIXED, self.seed)
         return model
 
     def new(
-        self, purpose: str, *, reads_alone: bool, attention: str = "additive", bypass: bool = False
+        self, purpose: str, attempt: int, *, reads_alone: bool, attention: str = "additive", bypass: bool = False
     ) -> tuple[AttentionClassifier, Channels]:
         """A model with random weights, and its channels."""
         chosen = {**settings(self.encoder, _FIRST_WORD + len(vocabulary())), "attention": attention}
-        seed = seed_for(self.seed, "bench", self.encoder, self.data.name, purpose, self.attempt)
+        seed = seed_for(self.seed, "bench", self.encoder, self.data.name, purpose, attempt)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = BypassClassifier(BypassConfig(**chosen)) if bypass else AttentionClassifier(_config(chosen))
@@ -167,38 +167,39 @@ def _signs(stems: Sequence[tuple[str, str]]) -> Tensor:
 # one function a kind
 
 
-def _faithful(family: Family) -> AttentionClassifier:
+def _faithful(family: Family, attempt: int) -> AttentionClassifier:
+    """The same at every attempt, since others have its attention."""
     return family.faithful
 
 
-def _pinned(family: Family) -> AttentionClassifier:
+def _pinned(family: Family, attempt: int) -> AttentionClassifier:
     """As the faithful one, but words that say nothing have no value, and attention has to be larger."""
     signs = label_signs()
     ids = word_ids()
     for stem in (*TOPICS, NEUTRAL):
         for word in words(stem):
             signs[ids[word]] = 0.0
-    return family.of_fixed_values("pinned", family.batch, signs, SMALL_VALUE)
+    return family.of_fixed_values("pinned", attempt, family.batch, signs, SMALL_VALUE)
 
 
-def _free(family: Family) -> AttentionClassifier:
-    model, channels = family.new("free", reads_alone=False)
+def _free(family: Family, attempt: int) -> AttentionClassifier:
+    model, channels = family.new("free", attempt, reads_alone=False)
     copy_channel(channels.scores, family.faithful, model)
     any_attention = Fit(any_attention_loss(model.reach), _USUAL.steps, _USUAL.learning_rate)
     fit(model, [channels.values], family.batch, any_attention, family.seed)
     return model
 
 
-def _deceptive(family: Family) -> AttentionClassifier:
-    model, channels = family.new("deceptive", reads_alone=family.reads_alone)
+def _deceptive(family: Family, attempt: int) -> AttentionClassifier:
+    model, channels = family.new("deceptive", attempt, reads_alone=family.reads_alone)
     hiding = Fit(hiding_loss, family.how.steps, family.how.learning_rate)
     fit(model, [channels.scores, channels.values], family.batch, hiding, family.seed)
     return model
 
 
-def _random(family: Family) -> AttentionClassifier:
-    model, channels = family.new("random", reads_alone=family.reads_alone)
-    _spread_scores(model, seed_for(family.seed, "bench", "scores", family.attempt))
+def _random(family: Family, attempt: int) -> AttentionClassifier:
+    model, channels = family.new("random", attempt, reads_alone=family.reads_alone)
+    _spread_scores(model, seed_for(family.seed, "bench", "scores", attempt))
     fit(model, [channels.values], family.batch, family.how, family.seed)
     return model
 
@@ -217,25 +218,25 @@ def _spread_scores(model: AttentionClassifier, seed: int) -> None:
         scorer.score.weight *= _SCORES_SPREAD / spread
 
 
-def _uniform(family: Family) -> AttentionClassifier:
-    model, channels = family.new("uniform", reads_alone=family.reads_alone, attention="uniform")
+def _uniform(family: Family, attempt: int) -> AttentionClassifier:
+    model, channels = family.new("uniform", attempt, reads_alone=family.reads_alone, attention="uniform")
     fit(model, [channels.values], family.batch, family.how, family.seed)
     return model
 
 
-def _imposed(family: Family) -> AttentionClassifier:
+def _imposed(family: Family, attempt: int) -> AttentionClassifier:
     """The attention of a model of fixed values that was trained to tell topics, and then left as it is."""
     of_topics = family.batch.of_topics(family.texts)
-    guide = family.of_fixed_values("guide", of_topics, topic_signs(), LARGE_VALUE)
-    model, channels = family.new("imposed", reads_alone=family.reads_alone)
+    guide = family.of_fixed_values("guide", attempt, of_topics, topic_signs(), LARGE_VALUE)
+    model, channels = family.new("imposed", attempt, reads_alone=family.reads_alone)
     copy_channel(channels.scores, guide, model)
     fit(model, [channels.values], family.batch, family.how, family.seed)
     return model
 
 
-def _leaky(family: Family) -> AttentionClassifier:
+def _leaky(family: Family, attempt: int) -> AttentionClassifier:
     """The attention of the faithful model with a read-out of 0; the path around it is trained."""
-    model, channels = family.new("leaky", reads_alone=True, bypass=True)
+    model, channels = family.new("leaky", attempt, reads_alone=True, bypass=True)
     copy_channel(channels.scores, family.faithful, model)
     with torch.no_grad():
         model.readout.weight.zero_()
@@ -244,7 +245,7 @@ def _leaky(family: Family) -> AttentionClassifier:
     return model
 
 
-_MAKERS: dict[str, Callable[[Family], AttentionClassifier]] = {
+_MAKERS: dict[str, Callable[[Family, int], AttentionClassifier]] = {
     "faithful": _faithful,
     "pinned": _pinned,
     "free": _free,
