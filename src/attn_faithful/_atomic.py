@@ -25,6 +25,20 @@ def write_file(target: Path, write: Callable[[Path], object]) -> None:
         passing.unlink(missing_ok=True)
 
 
+def write_text(target: Path, text: str) -> None:
+    """Write a text as UTF-8, whole."""
+    write_bytes(target, text.encode("utf-8"))
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Write bytes, whole."""
+
+    def write(passing: Path) -> None:
+        passing.write_bytes(content)
+
+    write_file(target, write)
+
+
 def move(passing: Path, target: Path) -> None:
     """Move a file to its place once it is on disk."""
     _sync(passing)

@@ -244,7 +244,7 @@ def test_processes_share_the_twins(small_set, kept, tmp_path, counted, monkeypat
     compare = twins.compare_twins
     monkeypatch.setattr(
         "attn_faithful.bench.submitting.compare_twins",
-        lambda frozen, output, *progress_and_share: compare(frozen, output, *progress_and_share, training=QUICK),
+        lambda frozen, output, **progress_and_share: compare(frozen, output, **progress_and_share, training=QUICK),
     )
     bench = Bench(small_set, tmp_path)
     waited = []
@@ -268,7 +268,7 @@ def test_the_command_has_attefa_unless_it_is_left_out(small_set, kept, tmp_path,
     """Without the other tests, which run elsewhere."""
     asked = Counter()
 
-    def compared(*args):
+    def compared(*args, **kwargs):
         asked["twins"] += 1
         return kept[1]
 

@@ -23,9 +23,9 @@ from attn_faithful.bench.kept import keep, read_kept
 from attn_faithful.bench.measured import Measured, TextValues
 from attn_faithful.bench.running import OnProgress, explained
 from attn_faithful.data.importance_file import read_importance
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.functional.reasons import NAN_SCORES
 from attn_faithful.loading import load
-from attn_faithful.models.protocol import JOINT
 from attn_faithful.records.bench import BenchModel
 from attn_faithful.reports.run import ATTENTION
 
@@ -86,7 +86,7 @@ def attention_of(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[np.nd
         (1, 1.0)
     """
     batch = tokenizer(list(texts), return_tensors="pt", padding=True, return_special_tokens_mask=True)
-    site = [site for site in model.sites if site != JOINT][-1]
+    (site,) = EvaluationSettings().tested(model)
     with torch.no_grad():
         encoded = model.encode(batch, site)
     weights = encoded.over_items.double().cpu().numpy()  # (B, T)

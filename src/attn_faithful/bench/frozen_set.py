@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from attn_faithful._atomic import write_file, write_folder
+from attn_faithful._atomic import write_folder, write_text
 from attn_faithful._checks import InputError
 from attn_faithful._digests import check_digests, digest_of_file
 from attn_faithful.bench import stock
@@ -158,7 +158,7 @@ def _freeze(path: Path, plan: Plan, texts: Mapping[str, Sequence[BenchText]]) ->
     digests = {}
     for data, of_data in texts.items():
         file = path / TEXTS / f"{data}.jsonl"
-        write_file(file, partial(_write_texts, of_data))
+        _write_texts(file, of_data)
         digests[file.name] = digest_of_file(file)
     models = []
     for family in plan.families():
@@ -251,13 +251,12 @@ def _inputs(batch: Batch) -> dict[str, torch.Tensor]:
 
 
 def _write_json(file: Path, value: Any) -> None:
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_file(file, lambda passing: passing.write_text(text + "\n", encoding="utf-8"))
+    write_text(file, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _write_texts(texts: Sequence[BenchText], file: Path) -> None:
+def _write_texts(file: Path, texts: Sequence[BenchText]) -> None:
     lines = [json.dumps({**asdict(text), "length": text.length}) for text in texts]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(file, "\n".join(lines) + "\n")
 
 
 def _read_texts(file: Path) -> list[BenchText]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._atomic import write_file
+from attn_faithful._atomic import write_text
 from attn_faithful.store import strict
 
 
@@ -33,8 +32,4 @@ def read_kept(file: Path, state: Mapping[str, Any]) -> dict[str, Any] | None:
 def keep(file: Path, state: Mapping[str, Any], content: Mapping[str, Any]) -> None:
     """Write a file whole: a state and what was computed in it; NaN becomes None."""
     text = json.dumps(strict({**state, **content}), ensure_ascii=False, allow_nan=False)
-    write_file(file, partial(_write, text))
-
-
-def _write(text: str, file: Path) -> None:
-    file.write_text(text + "\n", encoding="utf-8")
+    write_text(file, text + "\n")

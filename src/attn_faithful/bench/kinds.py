@@ -88,3 +88,5 @@ KINDS = {
         ),
     )
 }
+
+TRUTHS = {kind.name: kind.truth for kind in KINDS.values()}

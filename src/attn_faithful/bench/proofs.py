@@ -24,6 +24,7 @@ HIDDEN = 0.25  # attention on the decisive words that counts as hidden
 EQUAL = 1e-5  # of sizes of values, relative: float32 in another order of adding up
 
 Flags = dict[str, Tensor]  # name -> (B,) bool
+Numbers = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,41 @@ class Proof:
         return {**listed, **self.numbers}
 
 
+class Attended:
+    """What attention is on in some texts.
+
+    Attributes:
+        encoded: what the model did.
+        decisive: (B, T) bool.
+    """
+
+    encoded: Encoded
+    decisive: Tensor
+
+    @property
+    def content(self) -> Tensor:
+        """(B, T) bool, the words."""
+        return self.encoded.content
+
+    @property
+    def attention(self) -> Tensor:
+        """(B, T), 0 outside the words."""
+        return self.encoded.attention[:, 0]
+
+    @property
+    def mass(self) -> Tensor:
+        """(B,) attention on the decisive words."""
+        return (self.attention * self.decisive).sum(-1)
+
+    @property
+    def top_decides(self) -> Tensor:
+        """(B,) bool, whether a word with most attention is a decisive one."""
+        largest = self.attention.amax(-1, keepdim=True)
+        return (self.decisive & (self.attention >= largest)).any(-1)
+
+
 @dataclass(frozen=True)
-class Case:
+class Case(Attended):
     """A model and the texts on which its truth is to be shown.
 
     Attributes:
@@ -71,11 +105,6 @@ class Case:
     labels: Tensor
 
     @property
-    def attention(self) -> Tensor:
-        """(B, T) over the words."""
-        return self.encoded.attention[:, 0]
-
-    @property
     def margins(self) -> Tensor:
         """(B, T): logit of class 1 less that of class 0 that each word alone gives."""
         affine = self.encoded.affine
@@ -87,17 +116,6 @@ class Case:
     def decided(self) -> Tensor:
         """(B,) the class of the model."""
         return self.encoded.logits.argmax(-1)
-
-    @property
-    def mass(self) -> Tensor:
-        """(B,) attention on the decisive words."""
-        return (self.attention * self.decisive).sum(-1)
-
-    @property
-    def top_decides(self) -> Tensor:
-        """(B,) bool, whether a word with most attention is a decisive one."""
-        largest = self.attention.masked_fill(~self.encoded.content, -1.0).amax(-1, keepdim=True)
-        return (self.decisive & (self.attention >= largest)).any(-1)
 
 
 def proof_of(kind: str, case: Case, texts: Sequence[BenchText], encode: Callable[[Sequence[str]], Mapping]) -> Proof:
@@ -169,10 +187,10 @@ def _like(word: str) -> list[str]:
 # one function a kind
 
 
-def _faithful(case: Case) -> tuple[Flags, dict[str, float]]:
+def _faithful(case: Case) -> tuple[Flags, Numbers]:
     signs = case.margins.sign()
     sizes = case.margins.abs()  # (B, T)
-    content = case.encoded.content
+    content = case.content
     size = sizes[content].median()
     equal = (((sizes - size).abs() <= EQUAL * size) | ~content).all(-1)
     by_attention = _removed_until_flip(case.attention, case.attention * signs)
@@ -206,43 +224,44 @@ def _farthest(case: Case) -> Tensor:
     return found.jsd[:, 0] / found.reachable
 
 
-def _pinned(case: Case) -> tuple[Flags, dict[str, float]]:
+def _pinned(case: Case) -> tuple[Flags, Numbers]:
     far = _farthest(case)
     return {"no attention far away": far <= NEAR}, {"farthest": float(far.mean())}
 
 
-def _free(case: Case) -> tuple[Flags, dict[str, float]]:
+def _free(case: Case) -> tuple[Flags, Numbers]:
     far = _farthest(case)
     return {"a completely different attention": far >= FAR}, {"farthest": float(far.mean())}
 
 
-def _hidden(case: Case) -> tuple[Flags, dict[str, float]]:
+def _hidden(case: Case) -> tuple[Flags, Numbers]:
     return {"attention elsewhere": ~case.top_decides & (case.mass <= HIDDEN)}, {}
 
 
-def _random(case: Case) -> tuple[Flags, dict[str, float]]:
+def elsewhere_on_top(case: Attended) -> tuple[Flags, Numbers]:
     """Where the decisive words are by chance those with most attention, it is not wrong."""
     return {"attention elsewhere": ~case.top_decides}, {}
 
 
-def _uniform(case: Case) -> tuple[Flags, dict[str, float]]:
-    n_words = case.encoded.content.sum(-1, keepdim=True)
-    off = (case.attention - 1 / n_words).abs().masked_fill(~case.encoded.content, 0.0)
+def equal_attention(case: Attended) -> tuple[Flags, Numbers]:
+    """Attention is the same for every word."""
+    share = 1 / case.content.sum(-1, keepdim=True)  # (B, 1)
+    off = (case.attention - share).abs().masked_fill(~case.content, 0.0)
     return {"attention equal": off.amax(-1) <= EQUAL}, {}
 
 
-def _leaky(case: Case) -> tuple[Flags, dict[str, float]]:
+def _leaky(case: Case) -> tuple[Flags, Numbers]:
     moved = case.encoded.affine.token_logits.abs().amax((1, 2))  # (B,)
     return {"attention changes nothing": moved == 0}, {}
 
 
-_PROOFS: dict[str, Callable[[Case], tuple[Flags, dict[str, float]]]] = {
+_PROOFS: dict[str, Callable[[Case], tuple[Flags, Numbers]]] = {
     "faithful": _faithful,
     "pinned": _pinned,
     "free": _free,
     "deceptive": _hidden,
-    "random": _random,
-    "uniform": _uniform,
+    "random": elsewhere_on_top,
+    "uniform": equal_attention,
     "imposed": _hidden,
     "leaky": _leaky,
 }

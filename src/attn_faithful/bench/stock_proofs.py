@@ -15,9 +15,20 @@ import torch
 from torch import Tensor
 
 from attn_faithful._checks import check_choice
-from attn_faithful.bench.proofs import EPS, HIDDEN, NEAR, Flags, Proof
+from attn_faithful.bench.proofs import (
+    EPS,
+    HIDDEN,
+    NEAR,
+    Attended,
+    Flags,
+    Numbers,
+    Proof,
+    elsewhere_on_top,
+    equal_attention,
+)
 from attn_faithful.bench.texts import TOPICS, BenchText, words
-from attn_faithful.models.protocol import JOINT, AttentionModel, Encoded
+from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.models.protocol import AttentionModel, Encoded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -26,11 +37,9 @@ SAME = 1e-5  # of a lead or of attention, in float32 after a BERT's layers
 DRAWS = 32  # attentions at random
 STEPS = 400  # shares of attention on the one word that decides
 
-Numbers = Mapping[str, float]
-
 
 @dataclass(frozen=True)
-class StockCase:
+class StockCase(Attended):
     """A model and the texts on which its truth is to be shown.
 
     Attributes:
@@ -47,21 +56,6 @@ class StockCase:
     decisive: Tensor
     topic: Tensor
     labels: Tensor
-
-    @property
-    def content(self) -> Tensor:
-        """(B, T) bool, the words."""
-        return self.encoded.content
-
-    @property
-    def attention(self) -> Tensor:
-        """(B, T), 0 on [CLS]."""
-        return self.encoded.attention[:, 0]
-
-    @property
-    def mass(self) -> Tensor:
-        """(B,) attention on the decisive words."""
-        return (self.attention * self.decisive).sum(-1)
 
     @property
     def side(self) -> Tensor:
@@ -121,7 +115,7 @@ def stock_proof(
 def _case(model: AttentionModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[BenchText]) -> StockCase:
     listed = [text.text for text in texts]
     batch = dict(tokenizer(listed, padding=True, return_tensors="pt", return_special_tokens_mask=True))
-    site = [site for site in model.sites if site != JOINT][-1]
+    (site,) = EvaluationSettings().tested(model)
     with torch.no_grad():
         encoded = model.encode(batch, site)
     of_topics = {word for stem in TOPICS for word in words(stem)}
@@ -230,23 +224,6 @@ def _moved(case: StockCase, leads: Tensor, counted: Tensor) -> Tensor:
     return (leads - own).abs().masked_fill(~counted, 0.0).amax(-1)
 
 
-def _random(case: StockCase) -> tuple[Flags, Numbers]:
-    """Where the decisive words are by chance those with most attention, it is not wrong."""
-    return {"attention elsewhere": ~_top_decides(case)}, {}
-
-
-def _top_decides(case: StockCase) -> Tensor:
-    """Whether a word with most attention is a decisive one, (B,) bool."""
-    largest = case.attention.amax(-1, keepdim=True)
-    return (case.decisive & (case.attention >= largest)).any(-1)
-
-
-def _uniform(case: StockCase) -> tuple[Flags, Numbers]:
-    share = 1 / case.content.sum(-1, keepdim=True)  # (B, 1)
-    off = (case.attention - share).abs().masked_fill(~case.content, 0.0)
-    return {"attention equal": off.amax(-1) <= SAME}, {}
-
-
 def _deceptive(case: StockCase) -> tuple[Flags, Numbers]:
     """Every word that decides has less attention than every one that does not, and all of them have little."""
     most = case.attention.masked_fill(~case.decisive, 0.0).amax(-1)
@@ -267,8 +244,8 @@ _PROOFS: dict[str, Callable[[StockCase], tuple[Flags, Numbers]]] = {
     "pinned": _pinned,
     "free": _free,
     "leaky": _leaky,
-    "random": _random,
-    "uniform": _uniform,
+    "random": elsewhere_on_top,
+    "uniform": equal_attention,
     "deceptive": _deceptive,
     "imposed": _imposed,
 }

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,13 +14,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from attn_faithful._atomic import write_file
+from attn_faithful._atomic import write_bytes, write_text
 from attn_faithful._checks import InputError
 from attn_faithful._digests import digest_of_file
 from attn_faithful.bench.entries import explained_by_file, function_of, measured_by_function
 from attn_faithful.bench.explained import Explained, scores_of_explanations
 from attn_faithful.bench.frozen_set import PACKAGES, FrozenSet
-from attn_faithful.bench.kinds import KINDS
+from attn_faithful.bench.kinds import TRUTHS
 from attn_faithful.bench.measured import Measured
 from attn_faithful.bench.measuring import lines_of_tests, scores_of_tests
 from attn_faithful.bench.running import OnProgress, TestedModel, by_test, explained_by_sources, measured, run_all_tests
@@ -68,24 +68,15 @@ class Bench:
         processes: ProcessGroup = SINGLE_PROCESS,
     ) -> list[TestedModel]:
         """Run all tests of the package on all models; several processes share them, and the main one returns all."""
-        output = self.output / "tests"
-        share = slice(processes.rank, None, processes.world)
-        models = run_all_tests(self.frozen, output, on_progress, device, share)
-        processes.wait("tested")
-        if processes.main and processes.world > 1:
-            return run_all_tests(self.frozen, output, device=device)  # those of the others are finished
-        return models
+        run = partial(run_all_tests, self.frozen, self.output / "tests", device=device)
+        return _shared(processes, "tested", run, on_progress)
 
     def train_twins(
         self, on_progress: OnProgress = lambda done, n: None, processes: ProcessGroup = SINGLE_PROCESS
     ) -> list[ComparedTwin]:
         """Train the twins that AtteFa compares with the models; processes share them as they do the tests."""
-        output = self.output / "twins"
-        twins = compare_twins(self.frozen, output, on_progress, slice(processes.rank, None, processes.world))
-        processes.wait("twins")
-        if processes.main and processes.world > 1:
-            return compare_twins(self.frozen, output)  # those of the others are finished
-        return twins
+        compare = partial(compare_twins, self.frozen, self.output / "twins")
+        return _shared(processes, "twins", compare, on_progress)
 
     def ours(
         self, models: Sequence[TestedModel], twins: Sequence[ComparedTwin] = (), seconds: float = math.nan
@@ -137,20 +128,18 @@ class Bench:
             _check_free(file, result)
         for file, result in files.items():
             text = json.dumps(strict(result.as_json()), indent=1, ensure_ascii=False, allow_nan=False)
-            write_file(file, lambda passing, written=text: passing.write_text(written + "\n", encoding="utf-8"))
+            write_text(file, text + "\n")
         return self.write_report()
 
     def write_report(self) -> Path:
         """Write tables, a figure of each test and the leaderboard of all results that are there; the page's path."""
         results = read_results([self.results])
         pages = [table.markdown() for table in tables_of_bench(results)]
-        write_file(self.tables, lambda file: file.write_text("\n".join(pages), encoding="utf-8"))
+        write_text(self.tables, "\n".join(pages))
         for result in results:
             if result.entry == TEST:
-                svg = auc_svg(result)
-                write_file(self.output / FIGURES / f"{result.name}.svg", partial(_write_bytes, svg))
-        truths = {kind.name: kind.truth for kind in KINDS.values()}
-        return write_leaderboard([self.results], self.output / LEADERBOARD, truths)
+                write_bytes(self.output / FIGURES / f"{result.name}.svg", auc_svg(result))
+        return write_leaderboard([self.results], self.output / LEADERBOARD, TRUTHS)
 
     def _of_tests(self, name: str, origin: str, numbers: Sequence[Measured], seconds: float) -> BenchResult:
         return BenchResult(
@@ -177,16 +166,28 @@ class Bench:
         )
 
 
+def _shared(processes: ProcessGroup, name: str, work: Callable[..., list[Any]], on_progress: OnProgress) -> list[Any]:
+    """What is found for all models in the main process, and for its share in every other.
+
+    Args:
+        processes: that share the models, and wait for one another.
+        name: of the work.
+        work: ``work(on_progress=..., share=...)``; what is finished is only read.
+        on_progress: ``on_progress(done, n)`` in models of this process.
+    """
+    found = work(on_progress=on_progress, share=slice(processes.rank, None, processes.world))
+    processes.wait(name)
+    if processes.main and processes.world > 1:
+        return work()  # those of the others are finished
+    return found
+
+
 def _circumstances(seconds: float) -> dict[str, Any]:
     return {
         "versions": {package: version(package) for package in PACKAGES},
         "date": datetime.now(UTC).date().isoformat(),
         "seconds": round(seconds, 1),
     }
-
-
-def _write_bytes(content: bytes, file: Path) -> None:
-    file.write_bytes(content)
 
 
 def _why(result: BenchResult) -> str:

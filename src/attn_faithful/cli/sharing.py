@@ -43,13 +43,13 @@ def _push_bench(given: argparse.Namespace) -> str:
 
 def _push_leaderboard(given: argparse.Namespace) -> str:
     """Push the leaderboard of result files, or write what would be pushed; where it lies then."""
-    from attn_faithful.bench.kinds import KINDS
+    from attn_faithful.bench.kinds import TRUTHS
     from attn_faithful.bench_results import read_results
     from attn_faithful.hub.push_bench import push_leaderboard, write_leaderboard_space
     from attn_faithful.reports.html.leaderboard import leaderboard_page
 
     results = [given.what]
-    page = leaderboard_page(read_results(results), {kind.name: kind.truth for kind in KINDS.values()})
+    page = leaderboard_page(read_results(results), TRUTHS)
     if given.into is not None:
         return str(write_leaderboard_space(page, results, given.to, given.into))
     return push_leaderboard(page, results, given.to, private=given.private)
