@@ -88,5 +88,6 @@ def with_sentences(tokenizer: PreTrainedTokenizerFast) -> SentenceTokenizer:
     options = dict(tokenizer.init_kwargs)
     for name in ("tokenizer_class", "backend"):
         options.pop(name, None)
+    options |= tokenizer.special_tokens_map  # those that were added later are not among the options
     options["tokenizer_object"] = tokenizer.backend_tokenizer
     return SentenceTokenizer(**options)
