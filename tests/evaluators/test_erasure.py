@@ -222,3 +222,37 @@ def test_settings():
     for shares in ([], [0.0], [20]):
         with pytest.raises(InputError, match="Expected `shares`"):
             ErasureSettings(shares=shares)
+
+
+def test_masks_are_judged_as_deletion_is():
+    """The same numbers under other names, where masking does what deletion does."""
+    block = deleted_block()
+    of_deletion = run(block, SETTINGS)
+    asked = run(replace(block, without=None, masked=block.without), replace(SETTINGS, operators=["mask"]))
+    names = dict(zip(["comprehensiveness", "sufficiency"], ["mask_comprehensiveness", "mask_sufficiency"], strict=True))
+    for kind in ("naopc", "aopc"):
+        names |= {kind: f"{kind}_mask"}
+    for deleted, masked in names.items():
+        for name in RANKINGS:
+            assert repr(values(of_deletion, deleted, name)) == repr(values(asked, masked, name))
+    assert asked.variants["variant"] == [f"{name}, mask" for name in of_deletion.variants["variant"]]
+    assert repr(asked.variants["changes"]) == repr(of_deletion.variants["changes"])
+
+
+def test_which_operators_are_used():
+    block = replace(deleted_block(), masked=lambda keep: torch.zeros(*keep.shape[:2], 3))
+
+    def metrics(changed, **settings):
+        return set(run(changed, replace(SETTINGS, **settings)).scores["metric"])
+
+    plain = metrics(block)
+    assert "mask_sufficiency" not in plain
+    trained = metrics(replace(block, masking="half"))
+    assert plain < trained
+    assert {"mask_comprehensiveness", "naopc_mask", "aopc_mask"} <= trained
+    assert metrics(block, operators=["mask"]) == trained - plain
+    found = run(replace(block, masked=None), replace(SETTINGS, operators=["mask"]))
+    assert set(found.scores["reason"]) == {"tokenizer has no mask token"}
+    for wrong, match in ((["zero"], "Unknown operator 'zero'"), (["mask", "mask"], "name each once")):
+        with pytest.raises(InputError, match=match):
+            ErasureSettings(operators=wrong)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attn_faithful.experiments import deletions as module
+from attn_faithful.experiments.block_erasures import BlockErasures
 from attn_faithful.experiments.deletions import ItemDeletions
 from attn_faithful.models.protocol import AttentionModel
 
@@ -62,6 +63,6 @@ def test_tokens_go_with_their_item_and_others_stay():
     deletions = ItemDeletions(model, batch(1), members)
     deletions(torch.tensor([[[False, True]]]))
     assert model.calls[0].tolist() == [[[True, False, False, True, True]]]
-    assert deletions.serves(members.clone())
-    assert not deletions.serves(None)
-    assert not deletions.serves(members + 1)
+    assert BlockErasures(members, None, None).serves(members.clone())
+    assert not BlockErasures(members, None, None).serves(None)
+    assert not BlockErasures(members, None, None).serves(members + 1)

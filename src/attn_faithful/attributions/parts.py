@@ -85,13 +85,17 @@ def forward_parts(request: Request, texts: Tensor, tokens: int, of_ids: bool = F
     if model.layered and not of_ids:
         lengths = text_lengths(request)[texts]  # (R,)
         return _of_nearly_one_length(lengths, model.texts_together, load_of(model.device).padding)
-    if not len(texts):
+    return [Part(rows.to(texts.device), None) for rows in id_parts(model, len(texts), tokens)]
+
+
+def id_parts(model: Any, rows: int, tokens: int) -> list[Tensor]:
+    """Rows of so many ids that a model's `logits_of` is given together, by number, (P,) each."""
+    if not rows:
         return []
     size = max(1, CELLS // cells(model, tokens))
     if model.layered:
         size = max(1, IDS // tokens)
-    places = torch.arange(len(texts), device=texts.device)
-    return [Part(rows, None) for rows in places.split(size)]
+    return list(torch.arange(rows).split(size))
 
 
 def text_lengths(request: Request) -> Tensor:

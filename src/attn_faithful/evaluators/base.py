@@ -66,6 +66,9 @@ class Block:
         attention: whose attention `encoded` has: "attention" for the model's own, or the name of a control.
         without: ``without(keep (B, K, T) bool) -> logits (B, K, C)``: the items outside ``keep`` are deleted from the
             text and the model is run again; None where the model cannot.
+        masked: the same with the tokenizer's mask token in the place of every token of these items; None where there is
+            no such token, or the model reads no ids.
+        masking: how the model was trained with masks, see `config.masking`; None where it was not.
         labels: gold classes, -1 where unknown, one an example; None where an example has several.
         label: of a multi-label model, the name of the one label that is judged; `encoded` is then that label's, see
             `models.label_view`.
@@ -84,6 +87,8 @@ class Block:
     sources: Mapping[str, Tensor] = field(default_factory=dict)
     attention: str = "attention"
     without: Callable[[Tensor], Tensor] | None = None
+    masked: Callable[[Tensor], Tensor] | None = None
+    masking: str | None = None
     labels: Sequence[int] | None = None
     marked: Tensor | None = None
     label: str | None = None

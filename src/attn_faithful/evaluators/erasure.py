@@ -1,6 +1,7 @@
 """Does the prediction need the items that a ranking puts first, and are they enough for it? (DeYoung et al. 2020)
 
-Items are deleted from the text and the model run again, so attention is judged as a ranking of the text like any other.
+Items are deleted from the text, or masked in it, and the model run again, so attention is judged as a ranking of the
+text like any other.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from attn_faithful._checks import InputError, check_choice
 from attn_faithful.evaluators.aopc_scores import add_undefined, check_beam
 from attn_faithful.evaluators.base import (
     EVALUATORS,
@@ -19,11 +21,11 @@ from attn_faithful.evaluators.base import (
     Block,
     Evaluator,
     LabelTest,
-    MetricSpec,
     check_rankings,
     sources_of,
 )
-from attn_faithful.evaluators.erasure_aopc import DELETION_AOPC, add_aopc
+from attn_faithful.evaluators.erasure_aopc import add_aopc
+from attn_faithful.evaluators.erasure_operators import DELETE, MASK, OPERATORS, Erase, Operator
 from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, is_defined, nan_where
 from attn_faithful.functional.erasure import (
     SHARES,
@@ -33,26 +35,10 @@ from attn_faithful.functional.erasure import (
     sufficiency,
     top_masks,
 )
-from attn_faithful.functional.reasons import CANNOT_DELETE, MULTI_LABEL, NAN_PROBABILITIES, first_reasons, or_else
+from attn_faithful.functional.reasons import MULTI_LABEL, NAN_PROBABILITIES, first_reasons, or_else
 from attn_faithful.models.protocol import probabilities
 
-COMPREHENSIVENESS = MetricSpec(
-    "comprehensiveness",
-    "comprehensiveness",
-    "what the predicted class loses without the top items, mean over shares",
-    low=-1.0,
-    direction="higher",
-    unit="probability",
-)
-SUFFICIENCY = MetricSpec(
-    "sufficiency",
-    "sufficiency",
-    "what the predicted class loses with the top items alone, mean over shares",
-    low=-1.0,
-    direction="lower",
-    unit="probability",
-)
-METRICS = (COMPREHENSIVENESS, SUFFICIENCY, *DELETION_AOPC.all)
+METRICS = (*DELETE.metrics, *MASK.metrics)
 
 # A shortened text is a run of the model: a MiniLM takes a second for as many. With six rankings a text of 28 items has
 # a beam of one set.
@@ -67,6 +53,8 @@ class ErasureSettings:
         rankings: sources whose largest values come first, signed ones as they are; "attention" may be among them, and
             "random" is the control.
         shares: of a text's items, each rounded up; the defaults are ERASER's.
+        operators: "delete" and "mask": what erases items, which is run twice with both. Empty for deletion, and for
+            models that were trained with masks for masks too.
         beam: where the limits of AOPC are not exact, the sets of each size that a beam search for them keeps; 0 for no
             AOPC there.
         beam_budget: shortened texts that this search runs, of a text, at most; n items take about n^2.
@@ -74,13 +62,24 @@ class ErasureSettings:
 
     rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
     shares: list[float] = field(default_factory=lambda: list(SHARES))
+    operators: list[str] = field(default_factory=list)
     beam: int = 1
     beam_budget: int = BEAM_BUDGET
 
     def __post_init__(self) -> None:
         check_rankings(self.rankings)
         erasure_counts(torch.zeros(1), self.shares)  # refuses bad shares
+        for operator in self.operators:
+            check_choice("operator", operator, OPERATORS)
+        if len(set(self.operators)) < len(self.operators):
+            raise InputError(f"operators must name each once, but is {self.operators}.")
         check_beam(self.beam, self.beam_budget)
+
+    def chosen(self, masking: str | None) -> list[Operator]:
+        """The operators for a model that was trained with masks in such a way, or None."""
+        if self.operators:
+            return [OPERATORS[name] for name in self.operators]
+        return [DELETE] if masking is None else [DELETE, MASK]
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Curve:
 
 
 def run(block: Block, settings: ErasureSettings) -> ScoreRows:
-    """Delete the top items of every ranking from the text, then all others.
+    """Erase the top items of every ranking from the text, then all others.
 
     The target is the predicted class of the whole text, whatever the sources' target is. Alternatives hold the
     comprehensiveness at each share. Items that tie are taken from the first position on.
@@ -108,30 +107,38 @@ def run(block: Block, settings: ErasureSettings) -> ScoreRows:
         settings: see `ErasureSettings`.
     """
     rows = ScoreRows()
-    refused = _refusal(block)
-    if refused is not None:
-        nothing = torch.full((len(block),), math.nan)
-        for name in settings.rankings:
-            rows.add(block, {COMPREHENSIVENESS: nothing, SUFFICIENCY: nothing}, source=name, otherwise=refused)
-        add_undefined(rows, block, DELETION_AOPC, settings.rankings, [refused] * len(block))
-        return rows
-    for name, curve in _curves(block, settings).items():
-        values = {COMPREHENSIVENESS: aopc(curve.without), SUFFICIENCY: aopc(curve.only)}
-        rows.add(block, values, curve.reasons, source=name)
-        alternative = VariantColumns("erasure", name, is_defined(curve.reasons), {"changes": curve.without})
-        rows.add_variants(block, [alternative])
-    add_aopc(rows, block, block.without, settings.rankings, settings.beam, settings.beam_budget)
+    for operator in settings.chosen(block.masking):
+        erase = operator.of(block)
+        if block.encoded.multi_label:
+            _add_refused(rows, block, operator, settings, MULTI_LABEL)
+        elif erase is None:
+            _add_refused(rows, block, operator, settings, operator.missing)
+        else:
+            _add(rows, block, operator, settings, erase)
     return rows
 
 
-def _refusal(block: Block) -> str | None:
-    """Why a model's texts cannot be judged by deletion."""
-    if block.encoded.multi_label:
-        return MULTI_LABEL
-    return CANNOT_DELETE if block.without is None else None
+def _add_refused(rows: ScoreRows, block: Block, operator: Operator, settings: ErasureSettings, reason: str) -> None:
+    """Add the numbers of an operator that a model's texts cannot be judged by: NaN with a reason."""
+    nothing = torch.full((len(block),), math.nan)
+    for name in settings.rankings:
+        values = {operator.comprehensiveness: nothing, operator.sufficiency: nothing}
+        rows.add(block, values, source=name, otherwise=reason)
+    add_undefined(rows, block, operator.aopc, settings.rankings, [reason] * len(block))
 
 
-def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
+def _add(rows: ScoreRows, block: Block, operator: Operator, settings: ErasureSettings, erase: Erase) -> None:
+    """Add the numbers of an operator."""
+    for name, curve in _curves(block, settings, erase).items():
+        values = {operator.comprehensiveness: aopc(curve.without), operator.sufficiency: aopc(curve.only)}
+        rows.add(block, values, curve.reasons, source=name)
+        changes = {"changes": curve.without}
+        alternative = VariantColumns("erasure", operator.variant(name), is_defined(curve.reasons), changes)
+        rows.add_variants(block, [alternative])
+    add_aopc(rows, block, operator, erase, settings.rankings, settings.beam, settings.beam_budget)
+
+
+def _curves(block: Block, settings: ErasureSettings, erase: Erase) -> Mapping[str, Curve]:
     """The curve of every ranking; all texts of all rankings are run together."""
     content = block.encoded.content  # (B, T)
     counts = erasure_counts(content.sum(1), settings.shares)  # (B, K)
@@ -141,7 +148,7 @@ def _curves(block: Block, settings: ErasureSettings) -> Mapping[str, Curve]:
     for name in settings.rankings:
         top, reasons_of[name] = top_masks(block.importance(name).double(), content, counts)  # (B, K, T)
         keep += [~top, top | ~content[:, None]]
-    logits = block.without(torch.cat(keep, dim=1)).double()  # (B, 1 + 2 K a ranking, C)
+    logits = erase(torch.cat(keep, dim=1)).double()  # (B, 1 + 2 K a ranking, C)
     predicted = block.encoded.logits.argmax(-1).to(logits.device)  # (B,)
     index = predicted[:, None, None].expand(-1, logits.shape[1], 1)
     target = probabilities(logits).gather(2, index)[..., 0]  # (B, 1 + 2 K a ranking)

@@ -1,4 +1,4 @@
-"""AOPC of rankings by deletion from the text, between the best and the worst order of deletions."""
+"""AOPC of rankings by erasure from the text, between the best and the worst order of erasures."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attn_faithful.evaluators.aopc_scores import AopcMetrics, AopcScores
+from attn_faithful.evaluators.aopc_scores import AopcScores
 from attn_faithful.evaluators.asked_sets import AskedSets
 from attn_faithful.evaluators.attention_removal import Removal
 from attn_faithful.evaluators.base import Block
+from attn_faithful.evaluators.erasure_operators import DELETE, Erase, Operator
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.functional.aopc_beam import searched_aopc
 from attn_faithful.functional.aopc_limits import aopc_limits
@@ -18,15 +19,12 @@ from attn_faithful.functional.attention_removal import removal_order
 from attn_faithful.functional.naopc import order_aopc
 from attn_faithful.functional.reasons import NAN_SCORES, Reasons, first_reasons
 
-Without = Callable[[Tensor], Tensor]  # of `Block.without`
-
-DELETION_AOPC = AopcMetrics.named("", "", "deleted from the text")
-
 
 def add_aopc(
     rows: ScoreRows,
     block: Block,
-    without: Without,
+    operator: Operator,
+    erase: Erase,
     rankings: Sequence[str],
     beam: int,
     budget: int,
@@ -39,7 +37,8 @@ def add_aopc(
     Args:
         rows: where the scores go.
         block: the examples.
-        without: deletes items from their texts, see `Block`.
+        operator: the way to erase items.
+        erase: erases items from their texts, see `Block`.
         rankings: of its sources.
         beam: most sets of each size that are kept; 0 where limits that must be searched are left out.
         budget: most shortened texts that the model is asked for, of a text.
@@ -47,20 +46,20 @@ def add_aopc(
     content = block.encoded.content  # (B, T)
     importance = {name: block.importance(name).double() for name in rankings}
     orders = [removal_order(values, content) for values in importance.values()]
-    removal = _same_as_deletion(block)
+    removal = _same_as_deletion(block) if operator is DELETE else None
     decision = block.encoded.logits.argmax(-1)  # (B,)
     if removal is not None:
         aopc = [order_aopc(removal.path(order), content, decision) for order in orders]
         limits = aopc_limits(removal.log_weights, content, *removal.readout, decision)
         scores = AopcScores.of_orders(rankings, torch.stack(aopc), limits)
     elif beam:
-        after = AskedSets(_of_rows(without, len(block)), len(block))
+        after = AskedSets(_of_rows(erase, len(block)), len(block))
         found = searched_aopc(after, torch.stack(orders), content, decision, beam, budget)
         scores = AopcScores.of_orders(rankings, found.aopc, found.limits, after.count.to(content.device))
     else:
         return
     reasons_of = {name: _no_ranking(values, content) for name, values in importance.items()}
-    scores.add(rows, block, DELETION_AOPC, [None] * len(block), reasons_of)
+    scores.add(rows, block, operator.aopc, [None] * len(block), reasons_of)
 
 
 def _same_as_deletion(block: Block) -> Removal | None:
@@ -79,8 +78,8 @@ def _no_ranking(importance: Tensor, content: Tensor) -> Reasons:
     return first_reasons({NAN_SCORES: with_nan})
 
 
-def _of_rows(without: Without, texts: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """Deletion of rows (R, T) of texts (R,), by one that takes as many alternatives of every text."""
+def _of_rows(erase: Erase, texts: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """Erasure of rows (R, T) of texts (R,), by one that takes as many alternatives of every text."""
 
     def ask(keep: Tensor, text: Tensor) -> Tensor:
         counts = torch.bincount(text, minlength=texts)  # (B,)
@@ -89,6 +88,6 @@ def _of_rows(without: Without, texts: int) -> Callable[[Tensor, Tensor], Tensor]
         # the whole text stands in the places that are left, which is known
         alternatives = keep.new_ones(texts, int(counts.max()), keep.shape[1])  # (B, K, T)
         alternatives[text, number] = keep
-        return without(alternatives)[text, number]
+        return erase(alternatives)[text, number]
 
     return ask

@@ -45,7 +45,7 @@ class BlockReader:
         encoded = self.evaluated.encode(batch, self.block.site)
         model = self.evaluated.model
         deletions = ItemDeletions(model, batch, encoded.members) if model.deletes else None
-        block = replace(self.block, keys=keys, encoded=encoded, without=deletions, memory={})
+        block = replace(self.block, keys=keys, encoded=encoded, without=deletions, masked=None, memory={})
         sources = BlockSources(self.evaluated, self.settings, batch, block, SiteCache(), SourceTimes())
         computed = [name for name in names if name != GIVEN]
         importance: dict[str, Tensor] = sources.importance(computed, self._classes())

@@ -44,6 +44,11 @@ class EvaluatedModel:
         token_ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("mask", "unk", "pad")}
         return cls(model, collate, label_names, token_ids)
 
+    @property
+    def masking(self) -> str | None:
+        """How the model was trained with masks; None where it was not."""
+        return getattr(self.model.config, "masking", None)
+
     def encode_block(
         self,
         rows: Any,

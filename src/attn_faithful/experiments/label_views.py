@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attn_faithful.attributions.base import Attribution, Request, attribute
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest
+from attn_faithful.evaluators.erasure_operators import Erase
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings, computed
 from attn_faithful.models.label_view import Remembered, label_view, no_and_yes
@@ -78,19 +79,19 @@ def ask_labels(
             label=name,
             labels=None,
             sources={**block.sources, **sources[label]},
-            without=_without(block, label),
+            without=_of_label(block.without, label),
+            masked=_of_label(block.masked, label),
         )
         rows.extend(by_label.run(label_block, settings))
     return rows
 
 
-def _without(block: Block, label: int) -> Any:
-    """The block's deletion of items, giving the logits of one label."""
-    of_all_labels = block.without
+def _of_label(of_all_labels: Erase | None, label: int) -> Erase | None:
+    """What erases items of a block, giving the logits of one label."""
     if of_all_labels is None:
         return None
 
-    def without(keep: Tensor) -> Tensor:
+    def erase(keep: Tensor) -> Tensor:
         return no_and_yes(of_all_labels(keep), label)  # (B, K, 2)
 
-    return without
+    return erase

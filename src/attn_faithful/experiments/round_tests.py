@@ -12,6 +12,7 @@ from torch import Tensor
 from attn_faithful.evaluators.base import EVALUATORS, Block
 from attn_faithful.evaluators.null_controls import controlled
 from attn_faithful.evaluators.score_rows import ScoreRows
+from attn_faithful.experiments.block_erasures import BlockErasures
 from attn_faithful.experiments.block_reading import BlockReader
 from attn_faithful.experiments.block_rows import Importance
 from attn_faithful.experiments.block_sources import (
@@ -21,7 +22,6 @@ from attn_faithful.experiments.block_sources import (
     importance_by_place,
     importance_from_file,
 )
-from attn_faithful.experiments.deletions import ItemDeletions
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import GIVEN, EvaluationSettings
 from attn_faithful.experiments.gold import Gold
@@ -43,14 +43,14 @@ class BlockSite:
         keys: of the texts, see `models.blocks.content_keys`.
         batch: the model's inputs.
         encoded: what the model did at the site.
-        deletions: deletes the site's items; None where the model cannot.
+        erasures: what erases the site's items.
     """
 
     name: str
     keys: list[str]
     batch: Batch
     encoded: Encoded
-    deletions: ItemDeletions | None
+    erasures: BlockErasures
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,9 @@ class RoundTests:
             seed=self.settings.seed,
             site=self.site.name,
             encoded=self.site.encoded,
-            without=self.site.deletions,
+            without=self.site.erasures.delete,
+            masked=self.site.erasures.mask,
+            masking=self.evaluated.masking,
             reads_alone=self.evaluated.model.reads_alone,
         )
 

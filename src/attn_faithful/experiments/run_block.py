@@ -12,9 +12,9 @@ import numpy as np
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.data.rows import Rows
 from attn_faithful.evaluators.base import EVALUATORS
+from attn_faithful.experiments.block_erasures import BlockErasures
 from attn_faithful.experiments.block_rows import BlockResults, SiteResults
 from attn_faithful.experiments.block_sources import SiteCache
-from attn_faithful.experiments.deletions import ItemDeletions
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.gold import Gold
@@ -109,12 +109,11 @@ class Tester:
         results = BlockResults(first, output_rows(block.copies, encoded))
         rounds = rounds_of(block.copies, self._facts_of)
         caches = [SiteCache() for _ in rounds]
-        deletions: list[ItemDeletions] = []
+        erasures: list[BlockErasures] = []
         for name in self.sites:
             if name != first:
                 encoded = self.evaluated.encode(batch, name)
-            deletions_of_site = self._deletions(deletions, batch, encoded)
-            site = BlockSite(name, block.keys, batch, encoded, deletions_of_site)
+            site = BlockSite(name, block.keys, batch, encoded, self._erasures(erasures, batch, encoded))
             tested = SiteResults(name, output_rows(block.copies, encoded))
             report = on_step
             for one, cache in zip(rounds, caches, strict=True):
@@ -143,19 +142,17 @@ class Tester:
             facts.append(list(self.file_importance[place]))
         return repr(facts)
 
-    def _deletions(
+    def _erasures(
         self,
-        earlier: list[ItemDeletions],
+        earlier: list[BlockErasures],
         batch: Batch,
         encoded: Encoded,
-    ) -> ItemDeletions | None:
-        """The deletions of the site's items; those of an earlier site with the same items, with their memory."""
-        if not self.evaluated.model.deletes:
-            return None
-        for deletions in earlier:
-            if deletions.serves(encoded.members):
-                return deletions
-        earlier.append(ItemDeletions(self.evaluated.model, batch, encoded.members))
+    ) -> BlockErasures:
+        """What erases the site's items; that of an earlier site with the same items, with its memory."""
+        for erasures in earlier:
+            if erasures.serves(encoded.members):
+                return erasures
+        earlier.append(BlockErasures.of(self.evaluated, batch, encoded.members))
         return earlier[-1]
 
 

@@ -42,6 +42,7 @@ NO_EXAMPLE_OF_5 = "no defined example of 5 tokens"
 # of a model or a data set that a test cannot judge
 MULTI_LABEL = "labels are independent"
 CANNOT_DELETE = "model cannot delete tokens"
+CANNOT_MASK = "tokenizer has no mask token"
 NOT_AFFINE = "read-out is not affine"
 NO_TAIL = "not known what follows the attention"
 NOT_PROVED = "proofs were left out"
