@@ -133,7 +133,16 @@ KEYS: dict[str, tuple[str, ...]] = {
         "freeze_embeddings",
         "sentence_dropout",
     ),
-    "train": (*_TRAINED, "amsgrad", "max_grad_norm", "select_by", "class_weights", "trackers", "regularizers"),
+    "train": (
+        *_TRAINED,
+        "amsgrad",
+        "max_grad_norm",
+        "select_by",
+        "class_weights",
+        "trackers",
+        "regularizers",
+        "masking",
+    ),
     "train.regularizers": REGULARIZERS,
     "twin": _TWIN,
     "evaluation": (
@@ -166,7 +175,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "expected": ("key", "metrics", "rows", "band"),
 }
 # of the fine-tuning of a transformers model, in the place of "train"
-FINE_TUNE = (*_TRAINED, "max_grad_norm", "select_by", "warmup_ratio", "head", "trackers", "regularizers")
+FINE_TUNE = (*_TRAINED, "max_grad_norm", "select_by", "warmup_ratio", "head", "trackers", "regularizers", "masking")
 # of the twins of a transformers model, which have more
 STOCK_TWIN = (
     *_TWIN,

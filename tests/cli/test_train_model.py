@@ -63,6 +63,7 @@ def test_smoke(encoder, data, tmp_path):
     ("arguments", "parts"),
     [
         (["--set", "train.head=old"], ["'old'", "keep"]),
+        (["--set", "train.masking=haf"], ["'haf'", "'half'"]),
         (["--set", "train.regularizers.tying=1"], ["'tying' reads more of a model than its attention", "deceive"]),
         (["--set", "train.regularizers.deceive=-1"], ["'deceive'", "a number from 0"]),
         (["--set", "train.regularizers.deceive=1"], ["'deceive' needs to know which words", "data.impermissible"]),

@@ -43,6 +43,7 @@ def main(folder: Path, batch_size: int, numbers: list[int]) -> None:
             one(processes, folder / str(n), batch_size, n, {})
         one(processes, folder / "regularized", batch_size, max(numbers), {**REGULARIZERS, **FLAT_ALONE})
         one(processes, folder / "hierarchical", batch_size, max(numbers), REGULARIZERS, HIERARCHICAL)
+        one(processes, folder / "masked", batch_size, max(numbers), {"diversity": 2.0}, masking="half")
 
 
 def one(
@@ -52,6 +53,7 @@ def one(
     n: int,
     regularizers: dict[str, float],
     architecture: str = FLAT,
+    masking: str | None = None,
 ) -> None:
     data = rows(n)
     with seeded(0):
@@ -59,12 +61,17 @@ def one(
         sizes = {"vocab_size": 20, "embedding_size": size, "hidden_size": 8}
         model = new_model(config_class(architecture)(**sizes))
     settings = TrainSettings(
-        epochs=1, batch_size=batch_size, select_by="loss", learning_rate=1e-2, regularizers=regularizers
+        epochs=1,
+        batch_size=batch_size,
+        select_by="loss",
+        learning_rate=1e-2,
+        regularizers=regularizers,
+        masking=masking,
     )
     collate = Collator()
     if architecture == HIERARCHICAL:
         collate = Collator(columns=("sentence_ids",))
-    task = TrainingTask(data, data, collate, settings, 0, folder / "checkpoints")
+    task = TrainingTask(data, data, collate, settings, 0, folder / "checkpoints", mask_token_id=1)
     history = train_base(model, task)
     outputs = processes.run_over(model, data, collate)
     report = {

@@ -108,7 +108,7 @@ def trained(tmp_path_factory) -> dict[int | str, list[dict]]:
             done = launch(*worker)
             assert done.returncode == 0, done.stderr[-2000:]
     reports = {}
-    for name in (*SIZES, "regularized", "hierarchical"):
+    for name in (*SIZES, "regularized", "hierarchical", "masked"):
         reports[name] = [json.loads((place / str(w) / str(name) / "report.json").read_text()) for w in (1, 2)]
     return reports
 
@@ -127,7 +127,7 @@ def test_data_parallel_training_equals_one_process(trained, n):
         np.testing.assert_allclose(two["probabilities"], one["probabilities"], atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "regularizers"), [("regularized", 6), ("hierarchical", 5)])
+@pytest.mark.parametrize(("name", "regularizers"), [("regularized", 6), ("hierarchical", 5), ("masked", 1)])
 def test_regularizers_in_two_processes_equal_one(trained, name, regularizers):
     one, two = trained[name]
     assert (one["world"], two["world"]) == (1, 2)

@@ -161,4 +161,5 @@ class CellTraining:
             seed=seed,
             checkpoints=checkpoints,
             on_progress=partial(self.on_progress, stage),
+            mask_token_id=self.data.tokenizer.mask_token_id,
         )

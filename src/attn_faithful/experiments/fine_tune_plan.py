@@ -61,7 +61,7 @@ class FineTuning:
                 that is not there.
         """
         with quiet(), training_on(device):
-            start = FineTuneStart.read(origin, source, settings.head)
+            start = FineTuneStart.read(origin, source, settings.head, settings.masking)
             model = start.model(0).to(device_named(device))
             data = StockTexts.encode(model, start.tokenizer, start.texts, settings.select_on, "trained models")
             check_regularizers(model, settings, data.encoded["train"])
@@ -74,11 +74,13 @@ class FineTuning:
 
     @property
     def settings_on_disk(self) -> dict[str, Any]:
-        """The settings as meta.json and digests hold them: a run without regularizers is one without the word."""
+        """The settings as meta.json and digests hold them, without regularizers or masks where there are none."""
         settings = asdict(self.settings)
         del settings["regularizers"]
         if self.settings.active_regularizers:
             settings["regularizers"] = self.settings.active_regularizers
+        if self.settings.masking is None:
+            del settings["masking"]
         return settings
 
     @cached_property

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
+from attn_faithful.data.mask_token import with_mask_token
 from attn_faithful.data.model_files import saved_tokenizer, saved_training_texts
 from attn_faithful.data.settings import DataSettings
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.tokenizer_fit import check_tokenizer_fits
 from attn_faithful.experiments.inputs import DataInput, labelled_texts
-from attn_faithful.models.configurations import is_multi_label
+from attn_faithful.models.configurations import is_multi_label, note_masking
 from attn_faithful.models.entry import as_stock_model, speaks_protocol
 from attn_faithful.models.pretrained import Pretrained
 from attn_faithful.models.stock.model import StockModel
@@ -31,6 +34,7 @@ class FineTuneStart:
         texts: the data set, with labels in the order of the classes.
         multi_label: whether a text may have several labels.
         new_head: whether the head for classes is drawn anew.
+        masking: whether, and how, texts are masked in training; see `FineTuneSettings`.
     """
 
     pretrained: Pretrained
@@ -38,15 +42,18 @@ class FineTuneStart:
     texts: TextData
     multi_label: bool
     new_head: bool
+    masking: str | None = None
 
     @classmethod
-    def read(cls, origin: str, data: DataSettings, head: str = "keep") -> FineTuneStart:
+    def read(cls, origin: str, data: DataSettings, head: str = "keep", masking: str | None = None) -> FineTuneStart:
         """Read and check model, tokenizer and texts.
 
         Args:
             origin: a folder or a Hub id.
             data: where the texts come from.
             head: "keep" the model's where it has one, or draw a "new" one.
+            masking: as of `FineTuneSettings`; a tokenizer without a mask token is given one, and the model an embedding
+                of it.
 
         Raises:
             InputError: what is wrong with the model, the tokenizer or the data; one of our own models; classes of the
@@ -72,8 +79,11 @@ class FineTuneStart:
         else:
             texts = _texts_of_classes(network, data)
             multi_label = is_multi_label(network.config)
+        if masking is not None:
+            tokenizer, of_mask = _with_mask(network, tokenizer)
+            notes += of_mask
         texts.notes += notes
-        return cls(pretrained, tokenizer, texts, multi_label, new_head)
+        return cls(pretrained, tokenizer, texts, multi_label, new_head, masking)
 
     def model(self, seed: int) -> StockModel:
         """A classifier to be trained: a copy of the pretrained weights, a new head drawn by the seed."""
@@ -83,6 +93,7 @@ class FineTuneStart:
                 network = self.pretrained.with_new_head(labels, self.multi_label)
             else:
                 network = self.pretrained.as_it_is(labels)
+        note_masking(network.config, self.masking)
         return as_stock_model(network)
 
 
@@ -119,3 +130,17 @@ def _agree_on_padding(config: Any, tokenizer: Any, origin: str) -> list[str]:
     elif tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(config.pad_token_id)
     return []
+
+
+def _with_mask(network: Any, tokenizer: Any) -> tuple[Any, list[str]]:
+    """The tokenizer with a mask token; where it had none the model embeds a new one, and a note says so."""
+    masking = with_mask_token(tokenizer)
+    if masking is tokenizer:
+        return tokenizer, []
+    table = network.get_input_embeddings().weight
+    if len(masking) > len(table):
+        mean = table.detach().mean(0)
+        network.resize_token_embeddings(len(masking), mean_resizing=False)
+        with torch.no_grad():
+            network.get_input_embeddings().weight[masking.mask_token_id] = mean
+    return masking, [f"The model has no mask token: {masking.mask_token!r} is added, and learned in training."]

@@ -18,6 +18,7 @@ _ELSEWHERE = (
     "pad_token_id",
     "class_weights",
     "query",
+    "masking",
 )
 
 

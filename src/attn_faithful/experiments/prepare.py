@@ -11,6 +11,7 @@ import torch
 from attn_faithful._checks import InputError
 from attn_faithful.data.collate import MODEL_COLUMNS, Collator
 from attn_faithful.data.encoding import encode_texts
+from attn_faithful.data.mask_token import with_mask_token
 from attn_faithful.data.rows import Rows
 from attn_faithful.data.sources import TextData, load_texts
 from attn_faithful.data.tokenizer import train_tokenizer
@@ -54,6 +55,8 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
     texts = load_texts(recipe.data)
     if tokenizer is None:
         tokenizer = _new_tokenizer(recipe.tokenizer, texts)
+    if recipe.train.masking is not None:
+        tokenizer = with_mask_token(tokenizer)
     settings = dict(recipe.model)
     kind = config_class(settings.pop("architecture", FLAT))
     max_length = _max_length(recipe, kind)
@@ -76,6 +79,7 @@ def prepare(recipe: Recipe, tokenizer: Any = None) -> Prepared:
         id2label=dict(enumerate(texts.label_names)),
         label2id={name: i for i, name in enumerate(texts.label_names)},
         class_weights=_class_weights(recipe, rows["train"], texts),
+        masking=recipe.train.masking,
         query="query" in texts.splits["train"].column_names,
         **settings,
     )

@@ -137,12 +137,14 @@ class Recipe:
     def on_disk(self) -> dict[str, Any]:
         """The recipe by the keys of meta.json and of digests, which keep the old names."""
         settings = stored(asdict(self))
-        # runs without impermissible words or regularizers keep the names that they had before there were any
+        # runs without impermissible words, regularizers or masks keep the names that they had before there were any
         if self.data.impermissible is None:
             del settings["data"]["impermissible"]
         del settings["train"]["regularizers"]
         if self.train.active_regularizers:
             settings["train"]["regularizers"] = self.train.active_regularizers
+        if self.train.masking is None:
+            del settings["train"]["masking"]
         return settings
 
 

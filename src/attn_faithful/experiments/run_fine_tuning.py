@@ -169,6 +169,7 @@ class FineTuneRun:
                 seed_for(self.seed, STAGE) % 2**31,
                 checkpoints,
                 partial(self.on_progress, STAGE),
+                self.tuning.start.tokenizer.mask_token_id,
             )
             return model, fine_tune(model, task)
 

@@ -73,6 +73,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
         dropout: on embeddings and on the context, in training only.
         classifier_dropout: on the context instead; None for `dropout`.
         freeze_embeddings: keep the word vectors as they were given.
+        masking: "half" for a model trained on masked texts too (`train.masking`), which says so.
         class_weights: a factor a class on its examples' loss; for "multi_label" on the positive term of each label.
 
     Raises:
@@ -88,7 +89,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     model_class = "attn_faithful.models.pooled.AttentionClassifier"
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["attentions", "hidden_states", "sentence_attentions"]
     # settings that came later, each with what all models were before: run folders of those keep their names
-    later_settings: ClassVar[dict[str, Any]] = {"bidirectional": True, "scale": None}
+    later_settings: ClassVar[dict[str, Any]] = {"bidirectional": True, "scale": None, "masking": None}
 
     vocab_size: int = 2
     embedding_size: int = 300
@@ -116,6 +117,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     classifier_dropout: float | None = None
     freeze_embeddings: bool = False
     class_weights: list[float] | None = None
+    masking: str | None = None
     pad_token_id: int | None = 0
 
     def __post_init__(self, **kwargs: Any) -> None:

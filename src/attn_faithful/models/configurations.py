@@ -12,6 +12,25 @@ def is_multi_label(config: Any) -> bool:
     return bool(getattr(config, "multi_label", False))
 
 
+def note_masking(config: Any, masking: str | None) -> None:
+    """Let a configuration say whether its model is trained on masked texts too, as "half"; of others it says nothing.
+
+    Example:
+        >>> from transformers import BertConfig
+        >>> config = BertConfig()
+        >>> note_masking(config, "half")
+        >>> config.masking
+        'half'
+        >>> note_masking(config, None)
+        >>> hasattr(config, "masking")
+        False
+    """
+    if masking is not None:
+        config.masking = masking
+    elif getattr(config, "masking", None) is not None:
+        del config.masking
+
+
 def longest_text(config: Any) -> int | None:
     """The longest text that a model reads, in tokens; None for any."""
     if getattr(config, "encoder", None) is None:

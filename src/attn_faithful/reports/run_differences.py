@@ -20,6 +20,7 @@ _FREE = (
     "recipe.evaluation.settings.",
     "recipe.model.",
     "recipe.train.regularizers.",
+    "recipe.train.masking",
 )
 _NO_DIFFERENCE = ("seed", "seeds", "twin_seeds", "trackers", "name", "claim", "expected", "grid", "smoke", "data")
 _FILES = ("path", "source_file")  # of a file its name counts: where it lies is no difference

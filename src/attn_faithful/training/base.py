@@ -14,6 +14,7 @@ from transformers.trainer_utils import EvalPrediction
 from attn_faithful._checks import InputError
 from attn_faithful.models.configurations import is_multi_label
 from attn_faithful.training.callbacks import Patience, ReportProgress
+from attn_faithful.training.masking import Masking
 from attn_faithful.training.metrics import classification_metrics, known_labels
 from attn_faithful.training.numeric_settings import recipe_precision
 from attn_faithful.training.regularized import RegularizedTrainer
@@ -105,12 +106,16 @@ def train_classifier(
         callbacks.append(Patience(settings.patience, metric, greater))
     if task.on_progress is not None:
         callbacks.append(ReportProgress(task.on_progress))
+    masking = None
+    if settings.masking is not None:
+        masking = Masking(task.mask_token_id, task.seed)
     with recipe_precision(), seeded(task.seed):
         trainer = trainer_class(
             model=model,
             eval_dataset=_longest_first(task.selection),
             compute_metrics=_metrics_of(is_multi_label(model.config)),
             callbacks=callbacks,
+            masking=masking,
             **task_arguments(task, metric, greater, **(schedule or {})),
             **of_trainer,
         )

@@ -12,6 +12,7 @@ from attn_faithful.names import ATTENTION_REGULARIZERS, REGULARIZERS
 
 SELECTIONS = ("roc_auc", "accuracy", "f1", "loss")
 HEADS = ("keep", "new")
+MASKINGS = ("half",)
 OBJECTIVES = ("attefa", "kl", "constrained")
 
 
@@ -36,6 +37,8 @@ class TrainSettings:
         trackers: names of transformers' reporting integrations, such as "tensorboard".
         regularizers: name -> weight of a loss that is added in training, such as {"diversity": 0.5}; 0 is as none. See
             `attn_faithful.training.regularizers`.
+        masking: "half": in half of the texts of each batch a number of tokens, uniform from none to all, is masked, so
+            that masked texts are like those of training (Madsen et al. 2024); None for none.
     """
 
     epochs: int = 8
@@ -51,9 +54,11 @@ class TrainSettings:
     mixed_precision: bool = False
     trackers: list[str] = field(default_factory=list)
     regularizers: dict[str, float] = field(default_factory=dict)
+    masking: str | None = None
 
     def __post_init__(self) -> None:
         _check_regularizers(self.regularizers)
+        _check_masking(self.masking)
         check_choice("select_by", self.select_by, SELECTIONS)
         check_choice("select_on", self.select_on, ("validation", "test"))
         if isinstance(self.class_weights, str):
@@ -89,6 +94,7 @@ class FineTuneSettings:
         mixed_precision: as for `TrainSettings`.
         trackers: names of transformers' reporting integrations, such as "tensorboard".
         regularizers: as for `TrainSettings`; those of attention alone.
+        masking: as for `TrainSettings`.
     """
 
     epochs: int = 3
@@ -104,9 +110,11 @@ class FineTuneSettings:
     mixed_precision: bool = False
     trackers: list[str] = field(default_factory=list)
     regularizers: dict[str, float] = field(default_factory=dict)
+    masking: str | None = None
 
     def __post_init__(self) -> None:
         _check_regularizers(self.regularizers)
+        _check_masking(self.masking)
         for name in self.active_regularizers:
             if name not in ATTENTION_REGULARIZERS:
                 raise InputError(
@@ -194,6 +202,11 @@ def _check_positive(settings: Any, names: Sequence[str]) -> None:
 def _check_norm(max_grad_norm: float | None) -> None:
     if max_grad_norm is not None and not max_grad_norm > 0:
         raise InputError(f"max_grad_norm must be positive, but is {max_grad_norm}; leave it out for no limit.")
+
+
+def _check_masking(masking: str | None) -> None:
+    if masking is not None:
+        check_choice("masking", masking, MASKINGS)
 
 
 def _active(regularizers: Mapping[str, float]) -> dict[str, float]:

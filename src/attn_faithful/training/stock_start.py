@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError
+from attn_faithful.models.configurations import note_masking
 from attn_faithful.models.modes import evaluating
 from attn_faithful.models.stock.interface import Call, Trace
 from attn_faithful.models.stock.model import StockModel
@@ -33,6 +34,7 @@ def new_stock_twin(
     layers = base.choosing(layers=settings.layers or base.layers).layers
     with seeded(seed):
         model, trained = _start(base.model, settings)
+        note_masking(model.config, None)  # twins are trained on texts as they are
         stock = StockModel(model, base.queries, base.heads, base.layers)
         if settings.start == "base":
             _disturb(stock, layers, settings.perturbation)

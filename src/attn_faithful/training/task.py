@@ -23,6 +23,7 @@ class TrainingTask:
         checkpoints: a folder for checkpoints; a training that was stopped resumes from there, and the folder is removed
             at the end.
         on_progress: ``on_progress(epoch, epochs, metrics)`` after each epoch.
+        mask_token_id: of the tokenizer, for settings with masking.
     """
 
     train: Any
@@ -32,3 +33,4 @@ class TrainingTask:
     seed: int
     checkpoints: Path
     on_progress: EpochProgress | None = None
+    mask_token_id: int | None = None

@@ -16,6 +16,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from attn_faithful.training.checkpoints import disk_errors, last_checkpoint
+from attn_faithful.training.masking import Masking
 from attn_faithful.training.placement import trains_on_cpu
 from attn_faithful.training.settings import check_trackers
 from attn_faithful.training.task import TrainingTask
@@ -84,12 +85,41 @@ class LengthGroups(torch.utils.data.Sampler[int]):
 
 
 class AttentionTrainer(Trainer):
-    """Trainer with the papers' optimizer and an order of batches that can be resumed."""
+    """Trainer with the papers' optimizer and an order of batches that can be resumed.
 
-    def __init__(self, *args: Any, settings: Any, **kwargs: Any) -> None:
+    Args:
+        settings: how it trains.
+        masking: masks half of the texts of each step; evaluations are of texts as they are, and beside them of masked
+            ones, whose metrics are named ``eval_masked_``. None for no masks.
+    """
+
+    def __init__(self, *args: Any, settings: Any, masking: Masking | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.remove_callback(PrinterCallback)  # the caller reports progress
         self.settings = settings
+        self.masking = masking
+        self.masked_selection = None
+        if masking is not None:
+            self.masked_selection = masking.of_rows(self.eval_dataset)
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
+        if self.masking is not None:
+            processes = self.accelerator.num_processes
+            inputs = self.masking.of_batch(inputs, self.state.global_step, self.accelerator.process_index, processes)
+        return super().training_step(model, inputs, num_items_in_batch)
+
+    def evaluation_loop(self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
+        """As Trainer's, with the metrics of the masked texts beside those of the texts as they are."""
+        output = super().evaluation_loop(dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+        if self.masked_selection is not None:
+            masked = super().evaluation_loop(
+                self.get_eval_dataloader(self.masked_selection),
+                *args,
+                metric_key_prefix=f"{metric_key_prefix}_masked",
+                **kwargs,
+            )
+            output.metrics.update(masked.metrics)
+        return output
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Adam with L2 on every parameter but the attention's."""

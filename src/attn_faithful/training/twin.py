@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from transformers import TrainerCallback
 from attn_faithful.functional import attefa as faithfulness
 from attn_faithful.functional import divergences
 from attn_faithful.functional.ragged import per_example_divergences
+from attn_faithful.models.configurations import note_masking
 from attn_faithful.models.inference import Outputs, run_over
 from attn_faithful.models.protocol import probabilities
 from attn_faithful.training.base_outputs import base_of
@@ -211,8 +213,10 @@ def new_twin(
         start: "new", or "base" for the base's weights with a new attention.
         vectors: word vectors that the base began with, for start "new".
     """
+    config = copy.deepcopy(base.config)
+    note_masking(config, None)  # twins are trained on texts as they are
     with seeded(seed):
-        twin = type(base)(base.config)
+        twin = type(base)(config)
         if start == "base":
             _copy_all_but_attention(base, twin)
         elif vectors is not None:

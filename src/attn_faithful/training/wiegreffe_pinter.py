@@ -65,8 +65,8 @@ def imposed_control(
     """
     model = _new_control(config, vectors, task.seed, encoder="mlp")
     collate = _collator(task.collate, model, IMPOSED)
-    # regularizers are of the base's states, which another encoder has not
-    settings = replace(task.settings, regularizers={})
+    # regularizers are of the base's states, which another encoder has not; attention is that of texts without masks
+    settings = replace(task.settings, regularizers={}, masking=None)
     train_base(model, replace(task, collate=collate, settings=settings))
     parts = []
     with torch.no_grad():
