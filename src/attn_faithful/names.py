@@ -12,7 +12,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "permutation": ("permutations", "identity"),
     "adversarial": ("method", "eps", "k", "search", "bins", "halvings", "boxes"),
     "flips": ("rankings", "single", "random", "operator", "greedy", "budget", "beam", "beam_budget"),
-    "erasure": ("rankings", "shares", "operators", "beam", "beam_budget"),
+    "erasure": ("rankings", "shares", "operators", "in_distribution", "beam", "beam_budget"),
     "polarity": ("rankings",),
     "stability": ("rankings",),
     "entropy": ("of",),

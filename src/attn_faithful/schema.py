@@ -61,6 +61,8 @@ TABLES: dict[str, dict[str, str]] = {
         "probabilities": "probability of each class under the alternative",
         "attention": "attention of the alternative, a weight a content token; they sum to what the model's own do",
         "changes": "permutations: output_tvd of each, in order; erasure: comprehensiveness at each share",
+        "p_values": "erasure: how unusual the text is to the model (MaSF), without the top items at each share, then "
+        "with these alone",
         "label": "of multi-label models: which label was asked, where one was by itself",
         "removed": "which items were removed, by their place among the items",
         "core": "items whose attention proves the decision, by their place among the items",

@@ -11,6 +11,7 @@ import torch
 from attn_faithful._checks import InputError
 from attn_faithful.evaluators.base import RANKED, sources_of
 from attn_faithful.evaluators.erasure import ErasureSettings, run
+from attn_faithful.evaluators.in_distribution import InDistribution
 from tests.evaluators.blocks import random_block, values
 from tests.models.examples import SMALL
 from tests.reference import eraser as slow
@@ -256,3 +257,48 @@ def test_which_operators_are_used():
     for wrong, match in ((["zero"], "Unknown operator 'zero'"), (["mask", "mask"], "name each once")):
         with pytest.raises(InputError, match=match):
             ErasureSettings(operators=wrong)
+
+
+def p_values_of(keep):
+    """A p-value for every set of items, NaN for the one without any."""
+    count = keep.sum(-1)
+    odd = (keep * torch.arange(1, keep.shape[-1] + 1)).sum(-1) % 3 == 0
+    p = torch.where(odd, 0.01, 0.5).double()
+    return p.masked_fill(count == keep.shape[-1] - 1, math.nan)
+
+
+def test_how_many_erased_texts_are_outside_is_told_beside():
+    block = deleted_block()
+    content = block.encoded.content
+    given = InDistribution({"delete": p_values_of})
+    found = run(replace(block, in_distribution=given), SETTINGS)
+    variants = found.variants
+    p_values = dict(zip(zip(variants["example"], variants["variant"], strict=True), variants["p_values"], strict=True))
+    for name in RANKINGS:
+        outside, reasons = values(found, "deleted_outside", name)
+        for row, example in enumerate(block.example):
+            if not bool(content[row].any()):
+                assert reasons[example] == "no content token"
+                continue
+            sets = []
+            order = importance(block, name)[row].double().masked_fill(~content[row], -math.inf)
+            order = order.argsort(descending=True, stable=True)
+            for alone in (False, True):
+                for share in SETTINGS.shares:
+                    top = torch.zeros(len(content[row]), dtype=torch.bool)
+                    top[order[: math.ceil(share * int(content[row].sum()) - 1e-9)]] = True
+                    sets.append(top | ~content[row] if alone else ~top)
+            expected = p_values_of(torch.stack(sets))
+            assert p_values[example, name] == pytest.approx(expected.tolist(), nan_ok=True)
+            known = expected[~expected.isnan()]
+            assert outside[example] == pytest.approx(float((known < 0.05).double().mean()), abs=1e-10, nan_ok=True)
+    assert "masked_outside" not in found.scores["metric"]
+    # what nobody asks, or nobody knows
+    assert "deleted_outside" not in run(block, SETTINGS).scores["metric"]
+    unknown = run(replace(block, in_distribution=InDistribution({}, "few texts")), SETTINGS)
+    assert set(values(unknown, "deleted_outside", "first")[1].values()) == {"few texts", "no content token"}
+    without = replace(block, without=None, in_distribution=given)
+    assert set(values(run(without, SETTINGS), "deleted_outside", "first")[1].values()) == {"model cannot delete tokens"}
+    nothing = InDistribution({"delete": lambda keep: torch.full(keep.shape[:2], math.nan)})
+    reasons = values(run(replace(block, in_distribution=nothing), SETTINGS), "deleted_outside", "first")[1]
+    assert set(reasons.values()) == {"no content token"}

@@ -14,7 +14,8 @@ def unit_p(others, value):
 
 def simes(p):
     ordered = sorted(p)
-    return round(min(len(p) * value / k for k, value in enumerate(ordered, start=1)), DIGITS)
+    smallest = min(len(p) * value / k for k, value in enumerate(ordered, start=1))
+    return round(smallest + 1e-6 * np.mean(p), DIGITS)
 
 
 def simes_of(text, others):

@@ -13,6 +13,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful._registry import Registry
 from attn_faithful._seeds import seed_for
+from attn_faithful.evaluators.in_distribution import InDistribution
 from attn_faithful.evaluators.rereading import Rereading
 from attn_faithful.models.protocol import Encoded
 from attn_faithful.records.facts import Fact
@@ -69,6 +70,7 @@ class Block:
         masked: the same with the tokenizer's mask token in the place of every token of these items; None where there is
             no such token, or the model reads no ids.
         masking: how the model was trained with masks, see `config.masking`; None where it was not.
+        in_distribution: how unusual erased texts are to the model; None where nobody asks.
         labels: gold classes, -1 where unknown, one an example; None where an example has several.
         label: of a multi-label model, the name of the one label that is judged; `encoded` is then that label's, see
             `models.label_view`.
@@ -89,6 +91,7 @@ class Block:
     without: Callable[[Tensor], Tensor] | None = None
     masked: Callable[[Tensor], Tensor] | None = None
     masking: str | None = None
+    in_distribution: InDistribution | None = None
     labels: Sequence[int] | None = None
     marked: Tensor | None = None
     label: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -35,7 +35,8 @@ from attn_faithful.functional.erasure import (
     sufficiency,
     top_masks,
 )
-from attn_faithful.functional.reasons import MULTI_LABEL, NAN_PROBABILITIES, first_reasons, or_else
+from attn_faithful.functional.masf import OUTSIDE
+from attn_faithful.functional.reasons import MULTI_LABEL, NAN_PROBABILITIES, NO_TOKEN, first_reasons, or_else
 from attn_faithful.models.protocol import probabilities
 
 METRICS = (*DELETE.metrics, *MASK.metrics)
@@ -55,6 +56,7 @@ class ErasureSettings:
         shares: of a text's items, each rounded up; the defaults are ERASER's.
         operators: "delete" and "mask": what erases items, which is run twice with both. Empty for deletion, and for
             models that were trained with masks for masks too.
+        in_distribution: whether it is asked how unusual erased texts are to the model: a forward more for each.
         beam: where the limits of AOPC are not exact, the sets of each size that a beam search for them keeps; 0 for no
             AOPC there.
         beam_budget: shortened texts that this search runs, of a text, at most; n items take about n^2.
@@ -63,6 +65,7 @@ class ErasureSettings:
     rankings: list[str] = field(default_factory=lambda: [*RANKED, "random"])
     shares: list[float] = field(default_factory=lambda: list(SHARES))
     operators: list[str] = field(default_factory=list)
+    in_distribution: bool = True
     beam: int = 1
     beam_budget: int = BEAM_BUDGET
 
@@ -88,11 +91,14 @@ class Curve:
 
     Attributes:
         without, only: (B, K) over the shares: the loss without the top items, and with them alone; NaN with a reason.
+        p_values: (B, 2 K) how unusual the texts without the top items are, then those with them alone; NaN where
+            unknown, None where nobody asks.
         reasons: why the values of an example are NaN; None where they are numbers.
     """
 
     without: Tensor
     only: Tensor
+    p_values: Tensor | None
     reasons: Sequence[str | None]
 
 
@@ -124,21 +130,36 @@ def _add_refused(rows: ScoreRows, block: Block, operator: Operator, settings: Er
     for name in settings.rankings:
         values = {operator.comprehensiveness: nothing, operator.sufficiency: nothing}
         rows.add(block, values, source=name, otherwise=reason)
+        if block.in_distribution is not None:
+            rows.add(block, {operator.outside: nothing}, source=name, otherwise=reason)
     add_undefined(rows, block, operator.aopc, settings.rankings, [reason] * len(block))
 
 
 def _add(rows: ScoreRows, block: Block, operator: Operator, settings: ErasureSettings, erase: Erase) -> None:
     """Add the numbers of an operator."""
-    for name, curve in _curves(block, settings, erase).items():
+    for name, curve in _curves(block, operator, settings, erase).items():
         values = {operator.comprehensiveness: aopc(curve.without), operator.sufficiency: aopc(curve.only)}
         rows.add(block, values, curve.reasons, source=name)
-        changes = {"changes": curve.without}
-        alternative = VariantColumns("erasure", operator.variant(name), is_defined(curve.reasons), changes)
+        columns = {"changes": curve.without}
+        if curve.p_values is not None:
+            columns["p_values"] = curve.p_values
+            _add_outside(rows, block, operator, name, curve)
+        alternative = VariantColumns("erasure", operator.variant(name), is_defined(curve.reasons), columns)
         rows.add_variants(block, [alternative])
     add_aopc(rows, block, operator, erase, settings.rankings, settings.beam, settings.beam_budget)
 
 
-def _curves(block: Block, settings: ErasureSettings, erase: Erase) -> Mapping[str, Curve]:
+def _add_outside(rows: ScoreRows, block: Block, operator: Operator, ranking: str, curve: Curve) -> None:
+    """Add the share of a ranking's erased texts that are unusual to the model, of those that have a token."""
+    known = ~curve.p_values.isnan()  # (B, 2 K)
+    count = known.sum(1)
+    outside = (curve.p_values < OUTSIDE).sum(1)
+    share = outside.double() / count.clamp(min=1)
+    share = share.masked_fill(count == 0, math.nan)
+    rows.add(block, {operator.outside: share}, curve.reasons, ranking, block.in_distribution.reason or NO_TOKEN)
+
+
+def _curves(block: Block, operator: Operator, settings: ErasureSettings, erase: Erase) -> Mapping[str, Curve]:
     """The curve of every ranking; all texts of all rankings are run together."""
     content = block.encoded.content  # (B, T)
     counts = erasure_counts(content.sum(1), settings.shares)  # (B, K)
@@ -154,11 +175,27 @@ def _curves(block: Block, settings: ErasureSettings, erase: Erase) -> Mapping[st
     target = probabilities(logits).gather(2, index)[..., 0]  # (B, 1 + 2 K a ranking)
     full = target[:, 0]
     parts = target[:, 1:].split(counts.shape[1], dim=1)  # (B, K) each: without and with the top items of each ranking
+    p_values = _p_values(block, operator, torch.cat(keep[1:], dim=1))  # (B, 2 K a ranking)
     curves = {}
     for place, (name, reasons) in enumerate(reasons_of.items()):
         without, only = parts[2 * place : 2 * place + 2]
-        curves[name] = _curve(full, without, only, reasons)
+        curve = _curve(full, without, only, reasons)
+        if p_values is not None:
+            width = 2 * counts.shape[1]
+            of_ranking = p_values[:, place * width : (place + 1) * width]
+            curve = replace(curve, p_values=nan_where(curve.reasons, of_ranking))
+        curves[name] = curve
     return curves
+
+
+def _p_values(block: Block, operator: Operator, keep: Tensor) -> Tensor | None:
+    """How unusual the texts with the items ``keep`` (B, K, T) left are, (B, K); None where nobody asks."""
+    if block.in_distribution is None:
+        return None
+    p_values = block.in_distribution.p_values.get(operator.name)
+    if p_values is None:
+        return torch.full(keep.shape[:2], math.nan, dtype=torch.float64)
+    return p_values(keep)
 
 
 def _curve(
@@ -172,7 +209,7 @@ def _curve(
     reasons = or_else(reasons, first_reasons({NAN_PROBABILITIES: has_nan}))
     lost_without = nan_where(reasons, comprehensiveness(full, without))
     lost_alone = nan_where(reasons, sufficiency(full, only))
-    return Curve(lost_without, lost_alone, reasons)
+    return Curve(lost_without, lost_alone, None, reasons)
 
 
 EVALUATORS.register("erasure")(

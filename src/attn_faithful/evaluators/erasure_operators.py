@@ -22,6 +22,7 @@ class Operator:
         name: "delete" or "mask", as in the setting `operators`.
         comprehensiveness, sufficiency: rows of the metric table.
         aopc: those about AOPC.
+        outside: how many of the erased texts are unusual to the model.
         missing: why texts are undefined where a model's cannot be erased so.
     """
 
@@ -29,11 +30,12 @@ class Operator:
     comprehensiveness: MetricSpec
     sufficiency: MetricSpec
     aopc: AopcMetrics
+    outside: MetricSpec
     missing: str
 
     @property
     def metrics(self) -> tuple[MetricSpec, ...]:
-        return (self.comprehensiveness, self.sufficiency, *self.aopc.all)
+        return (self.comprehensiveness, self.sufficiency, *self.aopc.all, self.outside)
 
     def of(self, block: Block) -> Erase | None:
         """What erases items of a block's texts; None where nothing does."""
@@ -44,11 +46,12 @@ class Operator:
         return ranking if self.name == "delete" else f"{ranking}, {self.name}"
 
 
-def _operator(name: str, prefix: str, by: str, how: str, aopc: AopcMetrics, missing: str) -> Operator:
+def _operator(name: str, erased: str, prefix: str, by: str, how: str, aopc: AopcMetrics, missing: str) -> Operator:
     """An operator.
 
     Args:
         name: of it.
+        erased: what happens to items, the beginning of the names of metrics that have no other.
         prefix: of the names of its metrics.
         by: what stands behind their titles.
         how: what its texts are without the top items, and with them alone, in words.
@@ -73,17 +76,32 @@ def _operator(name: str, prefix: str, by: str, how: str, aopc: AopcMetrics, miss
             unit="probability",
         ),
         aopc=aopc,
+        outside=MetricSpec(
+            f"{erased}_outside",
+            f"outside, {erased}",
+            f"share of the texts with top items, or all others, {erased} that are unusual to the model (MaSF, p < "
+            ".05); by chance 5%",
+        ),
         missing=missing,
     )
 
 
-DELETE = _operator("delete", "", "", "", AopcMetrics.named("", "", "deleted from the text"), missing=CANNOT_DELETE)
+DELETE = _operator(
+    "delete",
+    "deleted",
+    prefix="",
+    by="",
+    how="",
+    aopc=AopcMetrics.named("", "", "deleted from the text"),
+    missing=CANNOT_DELETE,
+)
 MASK = _operator(
     "mask",
-    "mask_",
-    ", masks",
-    ", mask tokens in the place of the others",
-    AopcMetrics.named("_mask", ", masks", "masked in the text"),
+    "masked",
+    prefix="mask_",
+    by=", masks",
+    how=", mask tokens in the place of the others",
+    aopc=AopcMetrics.named("_mask", ", masks", "masked in the text"),
     missing=CANNOT_MASK,
 )
 OPERATORS = {operator.name: operator for operator in (DELETE, MASK)}

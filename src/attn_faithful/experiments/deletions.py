@@ -10,6 +10,7 @@ from torch import Tensor
 from attn_faithful.experiments.item_erasures import ItemErasures
 from attn_faithful.models.distinct_deletions import Naming
 from attn_faithful.models.protocol import Batch
+from attn_faithful.models.shortened import shortened
 
 CELLS = 2**22  # flags of the alternatives that are run together
 
@@ -31,6 +32,26 @@ class ItemDeletions(ItemErasures):
 
     def names(self, keep: Tensor) -> list[list[bytes]]:
         return self.naming.names(keep)
+
+    def texts(self, text: Tensor, keep: Tensor) -> dict[str, Tensor]:
+        kept = self._read(text) & keep  # (R, T)
+        longest = max(1, int(kept.sum(1).max()))
+        texts = shortened(self.batch, text, kept, longest)
+        texts.pop("word_ids", None)
+        if "input_ids" in texts:
+            texts["input_ids"] = torch.where(texts["attention_mask"], texts["input_ids"], self.model.pad_token_id)
+        return texts
+
+    def lengths(self, text: Tensor, keep: Tensor) -> Tensor:
+        return (self._read(text) & keep).sum(1)
+
+    def _read(self, text: Tensor) -> Tensor:
+        """Which tokens of texts (R,) are read, (R, T) bool."""
+        mask = self.batch.get("attention_mask")
+        if mask is None:
+            some = self.batch.get("input_ids", self.batch.get("inputs_embeds"))
+            mask = torch.ones(some.shape[:2], dtype=torch.bool, device=text.device)
+        return mask.bool()[text]
 
     def run(self, keep: Tensor, unknown: list[dict[bytes, int]]) -> None:
         most = max((len(places) for places in unknown), default=0)

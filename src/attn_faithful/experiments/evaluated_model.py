@@ -9,9 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn_faithful.functional.masf import Masf
 from attn_faithful.models.blocks import Block
-from attn_faithful.models.inference import Collate, encode_block
+from attn_faithful.models.inference import Collate, batch_of, encode_block
 from attn_faithful.models.protocol import Batch, Encoded
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What erased texts are compared with.
+
+    Attributes:
+        masf: None where there is none.
+        reason: why there is none.
+    """
+
+    masf: Masf | None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -24,6 +38,7 @@ class EvaluatedModel:
         label_names: in the order of the classes.
         token_ids: "mask", "unk" and "pad" -> id, where the tokenizer has them.
         head_weights: (L, H), for the source "learned_heads"; None where none were fitted.
+        reference: what erased texts are compared with; None where nothing asks whether they are in distribution.
     """
 
     model: Any
@@ -31,6 +46,7 @@ class EvaluatedModel:
     label_names: Sequence[str]
     token_ids: Mapping[str, int | None]
     head_weights: Tensor | None = None
+    reference: Reference | None = None
 
     @classmethod
     def of(
@@ -48,6 +64,10 @@ class EvaluatedModel:
     def masking(self) -> str | None:
         """How the model was trained with masks; None where it was not."""
         return getattr(self.model.config, "masking", None)
+
+    def batch(self, rows: Any, block: Block) -> Batch:
+        """The inputs of a block."""
+        return batch_of(self.model, rows, self.collate, block)
 
     def encode_block(
         self,

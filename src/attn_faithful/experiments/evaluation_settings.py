@@ -102,6 +102,11 @@ class EvaluationSettings:
         """The settings of one test."""
         return build(EVALUATORS[test].settings, self.test_settings.get(test, {}), f"settings: {test}")
 
+    @property
+    def asks_distribution(self) -> bool:
+        """Whether a test asks if erased texts are in distribution."""
+        return "erasure" in self.tests and self.of("erasure").in_distribution
+
     def against(self, source: str) -> EvaluationSettings:
         """The same, with one more source that attention is compared with, and that is ranked beside the others."""
         test_settings = dict(self.test_settings)

@@ -20,7 +20,7 @@ from attn_faithful.data.sources import TextData
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import LEARNED_HEADS, EvaluationSettings
 from attn_faithful.experiments.processes import ProcessGroup
-from attn_faithful.experiments.undefined_texts import is_of_the_run
+from attn_faithful.experiments.undefined_texts import of_readable
 from attn_faithful.functional.learned_heads import fit_heads
 from attn_faithful.models.blocks import Block
 from attn_faithful.models.inference import planned
@@ -153,7 +153,7 @@ def learn_heads(
     """
     found: list[FoundText] = []
     for block in planned(evaluated.model, rows)[processes.rank :: processes.world]:
-        found += _readable(evaluated, rows, settings, block)
+        found += of_readable(block, lambda each: _found(evaluated, rows, settings, each))
     in_order = sorted(processes.all_gather(found), key=lambda text: text[0])
     fit = fit_heads([attention for _, attention, _ in in_order], [importance for _, _, importance in in_order])
     n_layers = len(evaluated.model.probe.heads)
@@ -165,21 +165,6 @@ def learn_heads(
         r_squared=fit.r_squared,
         tau=fit.tau,
     )
-
-
-def _readable(evaluated: EvaluatedModel, rows: Rows, settings: EvaluationSettings, block: Block) -> list[FoundText]:
-    """What the texts of a block give; where that raises, each text by itself, without those that raise."""
-    try:
-        return _found(evaluated, rows, settings, block)
-    except Exception as error:
-        if is_of_the_run(error):
-            raise
-    if len(block.copies) == 1:
-        return []
-    found: list[FoundText] = []
-    for alone in block.alone():
-        found += _readable(evaluated, rows, settings, alone)
-    return found
 
 
 def _found(evaluated: EvaluatedModel, rows: Rows, settings: EvaluationSettings, block: Block) -> list[FoundText]:

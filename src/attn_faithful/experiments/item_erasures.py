@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -29,6 +30,14 @@ class ItemErasures:
         """A name for each of the texts that the tokens ``keep`` (B, K, T) leave: equal names, equal texts."""
         raise NotImplementedError
 
+    def texts(self, text: Tensor, keep: Tensor) -> dict[str, Tensor]:
+        """The inputs of texts (R,), by number, of which the tokens ``keep`` (R, T) are left, cut behind the longest."""
+        raise NotImplementedError
+
+    def lengths(self, text: Tensor, keep: Tensor) -> Tensor:
+        """How many tokens these texts have, (R,)."""
+        raise NotImplementedError
+
     def run(self, keep: Tensor, unknown: list[dict[bytes, int]]) -> None:
         """Run the unknown ones, each text's name -> its place in ``keep`` (B, K, T), and put them among the known."""
         raise NotImplementedError
@@ -51,6 +60,11 @@ class ItemErasures:
         of_no_item = (members < 0)[:, None]
         return keep.gather(2, index) | of_no_item
 
+    def remember(self, names: Sequence[bytes], rows: Tensor, values: Tensor) -> None:
+        """Put what some of these names (R,) gave, by number (P,), among the known: (P, ...)."""
+        for number, value in zip(rows.tolist(), values, strict=True):
+            self.known[names[number]] = value
+
     def _values(self, names: list[bytes]) -> Tensor:
         """What erased texts (K,) gave, (K, ...)."""
         return torch.stack([self.known[name] for name in names])
@@ -67,6 +81,15 @@ class ItemErasures:
             earlier |= first_places.keys()
             unknown.append(first_places)
         return unknown
+
+
+def rows_of(keep: Tensor, unknown: list[dict[bytes, int]]) -> tuple[list[bytes], Tensor, Tensor]:
+    """Of unknown erased texts (R,) their names, the text that each is made of (R,), and what is kept of it (R, T)."""
+    counts = torch.tensor([len(places) for places in unknown])
+    text = torch.arange(len(unknown)).repeat_interleave(counts).to(keep.device)
+    places = list(chain.from_iterable(places.values() for places in unknown))
+    place = torch.tensor(places, dtype=torch.long, device=keep.device)
+    return list(chain.from_iterable(unknown)), text, keep[text, place]
 
 
 def digests(names: Iterable[bytes]) -> list[bytes]:

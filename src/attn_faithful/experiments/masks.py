@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn_faithful.attributions.parts import id_parts
-from attn_faithful.experiments.item_erasures import ItemErasures
+from attn_faithful.experiments.item_erasures import ItemErasures, rows_of
 from attn_faithful.models.protocol import Batch
+from attn_faithful.models.stock.packing import lengths_of
 
 REPLACED = ("input_ids", "inputs_embeds", "labels")  # inputs that masked texts do not share with the whole ones
 
@@ -52,23 +52,22 @@ class ItemMasks(ItemErasures):
 
     @torch.no_grad()
     def run(self, keep: Tensor, unknown: list[dict[bytes, int]]) -> None:
-        counts = torch.tensor([len(places) for places in unknown])
-        text = torch.arange(len(unknown)).repeat_interleave(counts).to(keep.device)  # (R,)
-        place = torch.tensor(list(chain.from_iterable(places.values() for places in unknown)), dtype=torch.long)
-        names = list(chain.from_iterable(unknown))
-        kept = keep[text, place.to(keep.device)]  # (R, T)
+        names, text, kept = rows_of(keep, unknown)
         for part in id_parts(self.model, len(text), keep.shape[2]):
             rows = part.to(keep.device)
-            masked = self.texts(text[rows], kept[rows])
-            logits = self.model.logits_of(masked, text[rows]).double()  # (P, C)
-            for number, of_text in zip(part.tolist(), logits, strict=True):
-                self.known[names[number]] = of_text
+            logits = self.model.logits_of(self.texts(text[rows], kept[rows]), text[rows])  # (P, C)
+            self.remember(names, part, logits.double())
 
     def texts(self, text: Tensor, keep: Tensor) -> dict[str, Tensor]:
-        """The inputs of texts (R,) with the tokens outside ``keep`` (R, T) masked."""
         inputs = {name: values[text] for name, values in self.shared.items()}
         inputs["input_ids"] = self._ids(self.batch["input_ids"][text], keep)
         return inputs
+
+    def lengths(self, text: Tensor, keep: Tensor) -> Tensor:
+        mask = self.batch.get("attention_mask")
+        if mask is None:
+            return torch.full_like(text, keep.shape[1])
+        return lengths_of(mask)[text]
 
     def _ids(self, ids: Tensor, keep: Tensor) -> Tensor:
         return torch.where(keep, ids, self.mask)

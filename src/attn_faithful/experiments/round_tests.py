@@ -125,6 +125,7 @@ class RoundTests:
             without=self.site.erasures.delete,
             masked=self.site.erasures.mask,
             masking=self.evaluated.masking,
+            in_distribution=self.site.erasures.in_distribution,
             reads_alone=self.evaluated.model.reads_alone,
         )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from attn_faithful.data.rows import Rows
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
+from attn_faithful.experiments.reference_texts import fit_reference
 from attn_faithful.experiments.results import Writer
 from attn_faithful.experiments.run_block import Tester
 from attn_faithful.experiments.undefined_texts import BlockGuard
@@ -44,6 +45,8 @@ def evaluate_rows(
         InputError: what is wrong with the settings; finished blocks are kept, as they are whatever ends the run.
     """
     processes, builder = writer.processes, writer.builder
+    if settings.asks_distribution:
+        evaluated = replace(evaluated, reference=fit_reference(evaluated, rows, settings.seed, processes))
     tester = Tester(evaluated, rows, settings, file_importance)
     tester.check()
     blocks = writer.begin(planned(evaluated.model, rows))

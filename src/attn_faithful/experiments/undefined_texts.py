@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from attn_faithful._checks import InputError, is_of_memory
 from attn_faithful.experiments.block_rows import TableRows
@@ -18,6 +18,7 @@ KEYS = ("site", "source", "metric", "label")  # what tells the numbers of a text
 LONGEST = 120  # characters of a reason
 
 Measure = Callable[[Block], TableRows]
+Found = TypeVar("Found")
 
 
 def is_of_the_run(error: Exception) -> bool:
@@ -34,6 +35,25 @@ def reason_of(error: Exception) -> str:
     if len(reason) > LONGEST:
         reason = reason[: LONGEST - 3] + "..."
     return reason
+
+
+def of_readable(block: Block, found_in: Callable[[Block], list[Found]]) -> list[Found]:
+    """What the texts of a block give; where that raises, each text by itself, without those that raise.
+
+    Raises:
+        Exception: an error of the run.
+    """
+    try:
+        return found_in(block)
+    except Exception as error:
+        if is_of_the_run(error):
+            raise
+    if len(block.copies) == 1:
+        return []
+    found: list[Found] = []
+    for alone in block.alone():
+        found += of_readable(alone, found_in)
+    return found
 
 
 @dataclass

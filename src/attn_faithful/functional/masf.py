@@ -15,6 +15,7 @@ Activations = Sequence[Tensor]  # of each layer the largest value of each unit o
 
 LEAST = 50  # texts of a half: p-values in steps of 2%; with fewer than 20 none could be below .05
 OUTSIDE = 0.05  # the p-value below which a text lies outside
+_TIES = 1e-6  # what tells texts apart whose statistic of a layer is equal: that of most usual texts is 1
 _DIGITS = 9  # in which statistics are compared: rounding must break no tie
 
 
@@ -25,8 +26,8 @@ class Masf:
     With ``t_u`` the largest value of a unit u over a text's tokens, a half A of m reference texts and a half B of n:
 
     - unit: ``q_u = min(1, 2 min(1 + #{a: t_u(a) <= t_u}, 1 + #{a: t_u(a) >= t_u}) / (m + 1))``, two-sided;
-    - layer of U units (Simes): ``s = min_k U q_(k) / k``, and since units depend on each other its place among all of B
-      and the text itself: ``r = #{s(b) <= s} / (n + 1)``;
+    - layer of U units (Simes): ``s = min_k U q_(k) / k``, of equal ones first that with the smaller mean of q, and
+      since units depend on each other its place among all of B and the text itself: ``r = #{s(b) <= s} / (n + 1)``;
     - all layers (Fisher): ``f = -2 sum ln r``, and since layers depend on each other its place among the same:
       ``p = #{f(b) >= f} / (n + 1)``.
 
@@ -110,11 +111,11 @@ def _unit_p(known: Tensor, values: Tensor) -> Tensor:
 
 
 def _simes(p: Tensor) -> Tensor:
-    """Simes' p-values (R,) of those of units (U, R)."""
+    """Simes' p-values (R,) of those of units (U, R), equal ones in the order of the mean of these."""
     units = len(p)
     places = torch.arange(1, units + 1, dtype=torch.float64, device=p.device)  # (U,)
     scaled = p.sort(0).values * (units / places)[:, None]
-    return scaled.amin(0).round(decimals=_DIGITS)
+    return (scaled.amin(0) + _TIES * p.mean(0)).round(decimals=_DIGITS)
 
 
 def _check(first: Activations, second: Activations) -> None:

@@ -54,6 +54,8 @@ WHERE_NO_MASS = "mass where the model has none"
 NOTHING_MARKED = "no rationale in the data"
 NO_IMPERMISSIBLE_WORDS = "no impermissible words in the data"
 NO_WEIGHTS = "no weights known"
+NO_STATES = "no states known"
+FEW_TEXTS = "too few texts to compare with"
 
 
 Reasons = list[str | None]  # for each example why it is undefined, None where it is defined

@@ -21,13 +21,12 @@ from attn_faithful._checks import InputError
 from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
 from attn_faithful.models.encoders import CNNEncoder, Encoder, RecurrentEncoder, TransformerEncoder
 from attn_faithful.models.protocol import Encoded
-from attn_faithful.models.recurrent_passes import take_tokens
+from attn_faithful.models.shortened import shortened
 from attn_faithful.models.single_deletions import ConvolvedTexts, PooledModel, RecurrentTexts, Texts
 
 STATES = 2**24  # numbers that the states of texts with one token deleted may hold
 RUN = 2**19  # the same of texts that are run again: what a processor's cache holds
 ATTENDED = 2**22  # the same of a transformer's attention
-BY_TOKEN = {"input_ids", "special_tokens_mask"}  # inputs of a number a token
 WEIGHTS = 2**20  # attention weights projected together
 LEFT = 1e-20  # attention left below which its ratios may be lost: float32 ends at 1e-38
 
@@ -142,27 +141,10 @@ def _run_again(
         attended = ATTENDED // max(1, heads * longest**2)
         size = max(1, min(rows, in_cache, attended))
         part = order[done : done + size]
-        shortened = _shortened(inputs, text[part], kept[part], longest)
-        logits.append(model(**shortened).logits)
+        texts = shortened(inputs, text[part], kept[part], longest)
+        logits.append(model(**texts).logits)
         done += len(part)
     return torch.cat(logits)[order.argsort()]
-
-
-def _shortened(
-    inputs: Mapping[str, Tensor],
-    text: Tensor,
-    kept: Tensor,
-    length: int,
-) -> dict[str, Tensor]:
-    """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``length`` places."""
-    order = torch.argsort(~kept, dim=1, stable=True)[:, :length]  # (P, length)
-    shortened = {name: value[text] for name, value in inputs.items()}
-    for name in BY_TOKEN & shortened.keys():
-        shortened[name] = shortened[name].gather(1, order)
-    if "inputs_embeds" in shortened:
-        shortened["inputs_embeds"] = take_tokens(shortened["inputs_embeds"], order)
-    shortened["attention_mask"] = kept.gather(1, order)
-    return shortened
 
 
 def _one_deleted(

@@ -68,13 +68,23 @@ def encode_block(
     Returns:
         the batch on the model's device, and what the model did.
     """
+    batch = batch_of(model, dataset, collate, block)
+    with torch.no_grad():
+        return batch, model.encode(batch, site)
+
+
+def batch_of(
+    model: AttentionModel,
+    dataset: Any,
+    collate: Collate,
+    block: Block,
+) -> dict[str, Tensor]:
+    """The inputs of the texts of a block, a row a distinct text, on the model's device."""
     device = next(model.parameters()).device
     rows = [dataset[place] for place in block.first]
     batch = collate(rows)
     batch.pop("labels", None)
-    batch = {name: value.to(device) for name, value in batch.items()}
-    with torch.no_grad():
-        return batch, model.encode(batch, site)
+    return {name: value.to(device) for name, value in batch.items()}
 
 
 def output_rows(copies: Sequence[Sequence[int]], encoded: Encoded) -> list[Row]:

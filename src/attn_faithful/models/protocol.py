@@ -212,6 +212,17 @@ class AttentionModel:
         """
         return self.encode(batch, self.sites[0]).logits
 
+    @torch.no_grad()
+    def largest_activations(self, batch: Batch) -> list[Tensor]:
+        """Of each layer the largest value of each unit over a text's tokens, (B, U); -inf for a text without any.
+
+        Empty where no states are known.
+        """
+        encoded = self.encode(batch, self.sites[0])
+        if encoded.states is None:
+            return []
+        return [largest(encoded.states, encoded.allowed.any(1))]
+
     def without(self, batch: Batch, keep: Tensor) -> Tensor:
         """Logits (B, K, C) with the tokens outside ``keep`` (B, K, T) deleted and the model run again.
 
@@ -252,6 +263,16 @@ class AttentionModel:
 def check_alternatives(weights: Tensor) -> None:
     """Raise unless weights have the shape that `Encoded.decode` takes, (B, K, S, T)."""
     check_shape("attention", weights, "B K S T", "pass attention[:, None] for one alternative an example")
+
+
+def largest(states: Tensor, read: Tensor) -> Tensor:
+    """The largest of states (B, T, N) over the positions ``read`` (B, T), (B, N), float32 at least; -inf without any.
+
+    Example:
+        >>> largest(torch.tensor([[[1.0, -2.0], [0.0, 5.0]]]), torch.tensor([[True, False]]))
+        tensor([[ 1., -2.]])
+    """
+    return at_least_float32(states).masked_fill(~read[:, :, None], -torch.inf).amax(1)
 
 
 def at_least_float32(values: Tensor) -> Tensor:

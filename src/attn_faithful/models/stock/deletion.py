@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attn_faithful.models.distinct_deletions import first_equal, from_first, is_first
+from attn_faithful.models.shortened import shortened
 from attn_faithful.models.stock.prefix import SharedPrefixes
 
 Inputs = dict[str, Tensor]
@@ -29,13 +30,13 @@ def logits_without(inputs: Inputs, keep: Tensor, predict: Predict, padding: int)
     kept = (mask[:, None] & keep).flatten(0, 1)[distinct]  # (R, T)
     text = distinct // max(1, keep.shape[1])  # (R,)
 
-    def shortened(rows: Tensor, length: int) -> Inputs:
+    def without(rows: Tensor, length: int) -> Inputs:
         chosen = _shortened(inputs, text[rows], kept[rows], length)
         is_token = chosen["attention_mask"].bool()
         return {**chosen, "input_ids": torch.where(is_token, chosen["input_ids"], padding)}
 
     prefixes = _prefixes(inputs, text, kept)
-    logits_of_distinct = predict(kept.sum(-1), shortened, prefixes)  # (R, C)
+    logits_of_distinct = predict(kept.sum(-1), without, prefixes)  # (R, C)
     classes = logits_of_distinct.shape[-1]
     logits = logits_of_distinct.new_zeros(first.numel(), classes)
     logits[distinct] = logits_of_distinct
@@ -55,10 +56,6 @@ def _prefixes(inputs: Inputs, text: Tensor, kept: Tensor) -> SharedPrefixes:
 
 def _shortened(inputs: Inputs, text: Tensor, kept: Tensor, length: int) -> Inputs:
     """The inputs of some texts (P,) with the tokens ``kept`` (P, T) alone, in the first ``length`` places."""
-    order = torch.argsort(~kept, dim=1, stable=True)[:, :length]  # (P, length)
-    shortened = {}
-    for name, values in inputs.items():
-        shortened[name] = values[text].gather(1, order)
-    there = kept.gather(1, order)
-    shortened["attention_mask"] = there.to(shortened["attention_mask"].dtype)
-    return shortened
+    texts = shortened(inputs, text, kept, length)
+    texts["attention_mask"] = texts["attention_mask"].to(inputs["attention_mask"].dtype)
+    return texts

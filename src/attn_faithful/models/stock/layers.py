@@ -77,6 +77,21 @@ class Blocks:
         return 0
 
     @contextmanager
+    def noting(self, outputs: list[Any]) -> Iterator[None]:
+        """Note the output of every block, in the forward inside."""
+
+        def wrapped(stack: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                output = forward(*args, **kwargs)
+                outputs.append(output)
+                return output
+
+            return called
+
+        with self._patched(wrapped):
+            yield
+
+    @contextmanager
     def keeping(self, count: int, outputs: dict[int, Any]) -> Iterator[None]:
         """Note of each stack the output of its last block among the first ``count`` steps, in the forward inside."""
         wanted = {step.stack: place for place, step in enumerate(self.steps[:count])}

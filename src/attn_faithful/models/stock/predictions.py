@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attn_faithful._checks import InputError, check_shape
 from attn_faithful.models.blocks import CELLS
-from attn_faithful.models.protocol import Batch
+from attn_faithful.models.protocol import Batch, largest
 from attn_faithful.models.stock.deletion import logits_without
 from attn_faithful.models.stock.forward import StockForward
 from attn_faithful.models.stock.interface import Reach, Trace
@@ -155,6 +156,17 @@ class StockPredictions(StockForward):
 
         with self.analysing():
             return self.predicted_in_parts(lengths, cut, prefixes)
+
+    @torch.no_grad()
+    def largest_activations(self, batch: Batch) -> list[Tensor]:
+        """Of what each block gives, the largest value of each unit over a text's tokens, (B, U), special ones too."""
+        inputs = self.inputs(batch)
+        read = inputs["attention_mask"].bool()  # (B, T)
+        outputs: list[Any] = []
+        with self.analysing(), self.blocks.noting(outputs):
+            self.left_to_itself(inputs, self.model)
+        states = [output[0] if isinstance(output, tuple) else output for output in outputs]
+        return [largest(each, read) for each in states if each.shape[:2] == read.shape]
 
     def texts_together(self, length: int) -> int:
         """How many texts of so many tokens are run together: what the device's cache, and its memory, hold."""
