@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from attn_faithful._checks import InputError
 from attn_faithful.attributions.base import Request, one_attention, outcome
 from attn_faithful.attributions.parts import EVERY, Part, gradient_parts
-from attn_faithful.models.adapted import class_name, forward_arguments, input_embeddings
+from attn_faithful.models.adapted import class_name, forward_arguments
+from attn_faithful.models.embedded import EmbeddedTexts
 from attn_faithful.models.modes import analysing
 
 
@@ -69,31 +69,23 @@ def embedded_text(
         InputError: the model takes no embeddings, or no attention in the place of its own.
     """
     model, batch = request.model, part.of_batch(request.batch)
-    takes = forward_arguments(model)
-    table = input_embeddings(model)
-    if table is None or "inputs_embeds" not in takes:
+    texts = EmbeddedTexts.of(model, batch)
+    if texts is None:
         raise InputError(
             f"The source {source!r} needs a model with get_input_embeddings() and a forward that takes "
             f"`inputs_embeds`, but {class_name(model)} is none; "
             "add them, or choose 'leave_one_out' with the operator 'delete'."
         )
-    if attention is not None and not set(attention) <= takes:
+    if attention is not None and not set(attention) <= forward_arguments(model):
         raise InputError(
             f"The forward of {class_name(model)} takes no `attention_weights` that could be held fixed; "
             "choose attention_path 'attached'."
         )
-    embedded = batch.get("inputs_embeds")
-    if embedded is None:
-        with torch.no_grad():
-            embedded = table(batch["input_ids"].long())
-    replaced = {"inputs_embeds", "labels"}
-    if not model.reads_ids:
-        replaced.add("input_ids")
-    inputs = {name: value for name, value in batch.items() if name in takes - replaced}
+    inputs = dict(texts.inputs)
     for name, value in (attention or {}).items():
         inputs[name] = value.detach()
     arguments = (request.classes[part.rows], *inputs.values())
-    return EmbeddedText(request, embedded.detach(), tuple(inputs), arguments)
+    return EmbeddedText(request, texts.embedded, tuple(inputs), arguments)
 
 
 def text_at(request: Request, source: str, part: Part = EVERY) -> EmbeddedText:

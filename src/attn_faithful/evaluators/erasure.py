@@ -27,6 +27,8 @@ from attn_faithful.evaluators.base import (
 from attn_faithful.evaluators.erasure_aopc import add_aopc
 from attn_faithful.evaluators.erasure_operators import DELETE, MASK, OPERATORS, Erase, Operator
 from attn_faithful.evaluators.score_rows import ScoreRows, VariantColumns, is_defined, nan_where
+from attn_faithful.evaluators.soft_erasure import METRICS as SOFT_METRICS
+from attn_faithful.evaluators.soft_erasure import SOFT, add_soft
 from attn_faithful.functional.erasure import (
     SHARES,
     aopc,
@@ -39,7 +41,7 @@ from attn_faithful.functional.masf import OUTSIDE
 from attn_faithful.functional.reasons import MULTI_LABEL, NAN_PROBABILITIES, NO_TOKEN, first_reasons, or_else
 from attn_faithful.models.protocol import probabilities
 
-METRICS = (*DELETE.metrics, *MASK.metrics)
+METRICS = (*DELETE.metrics, *MASK.metrics, *SOFT_METRICS)
 
 # A shortened text is a run of the model: a MiniLM takes a second for as many. With six rankings a text of 28 items has
 # a beam of one set.
@@ -54,9 +56,12 @@ class ErasureSettings:
         rankings: sources whose largest values come first, signed ones as they are; "attention" may be among them, and
             "random" is the control.
         shares: of a text's items, each rounded up; the defaults are ERASER's.
-        operators: "delete" and "mask": what erases items, which is run twice with both. Empty for deletion, and for
+        operators: "delete", "mask" and "soft": what erases items, each of which is run. Empty for deletion, and for
             models that were trained with masks for masks too.
         in_distribution: whether it is asked how unusual erased texts are to the model: a forward more for each.
+        soft_share: of a text's embeddings that "soft" keeps, the same for every ranking; None for as much as the
+            ranking itself has, as in the paper.
+        draws: of "soft", of each ranking.
         beam: where the limits of AOPC are not exact, the sets of each size that a beam search for them keeps; 0 for no
             AOPC there.
         beam_budget: shortened texts that this search runs, of a text, at most; n items take about n^2.
@@ -66,6 +71,8 @@ class ErasureSettings:
     shares: list[float] = field(default_factory=lambda: list(SHARES))
     operators: list[str] = field(default_factory=list)
     in_distribution: bool = True
+    soft_share: float | None = 0.5
+    draws: int = 5
     beam: int = 1
     beam_budget: int = BEAM_BUDGET
 
@@ -73,15 +80,19 @@ class ErasureSettings:
         check_rankings(self.rankings)
         erasure_counts(torch.zeros(1), self.shares)  # refuses bad shares
         for operator in self.operators:
-            check_choice("operator", operator, OPERATORS)
+            check_choice("operator", operator, (*OPERATORS, SOFT))
         if len(set(self.operators)) < len(self.operators):
             raise InputError(f"operators must name each once, but is {self.operators}.")
+        if self.soft_share is not None and not 0 < self.soft_share < 1:
+            raise InputError(f"soft_share must lie between 0 and 1, but is {self.soft_share}.")
+        if self.draws < 1:
+            raise InputError(f"draws must be 1 or more, but is {self.draws}.")
         check_beam(self.beam, self.beam_budget)
 
     def chosen(self, masking: str | None) -> list[Operator]:
         """The operators for a model that was trained with masks in such a way, or None."""
         if self.operators:
-            return [OPERATORS[name] for name in self.operators]
+            return [OPERATORS[name] for name in self.operators if name != SOFT]
         return [DELETE] if masking is None else [DELETE, MASK]
 
 
@@ -121,6 +132,8 @@ def run(block: Block, settings: ErasureSettings) -> ScoreRows:
             _add_refused(rows, block, operator, settings, operator.missing)
         else:
             _add(rows, block, operator, settings, erase)
+    if SOFT in settings.operators:
+        add_soft(rows, block, settings.rankings, settings.soft_share, settings.draws)
     return rows
 
 

@@ -24,6 +24,10 @@ class Reading:
     sources: Mapping[str, Tensor]
 
 
+def _all(logits: Tensor) -> Tensor:
+    return logits
+
+
 @dataclass(frozen=True)
 class Rereading:
     """Reads the texts of a block again.
@@ -35,6 +39,8 @@ class Rereading:
         read: ``read(batch, keys, names) -> Reading`` with the model as it then is, at the block's site, by the sources
             in ``names``; importance is about the classes that the block's is about.
         fixed: sources that are known of the texts as they are alone, such as those of a file.
+        answers: the logits that the block is about, from the model's (..., C): of a multi-label model's block of one
+            label those of "no" and "yes".
     """
 
     model: Any
@@ -42,6 +48,7 @@ class Rereading:
     keys: Sequence[str]
     read: Callable[[Batch, Sequence[str], Sequence[str]], Reading]
     fixed: Collection[str] = ()
+    answers: Callable[[Tensor], Tensor] = _all
 
     def again(self, names: Sequence[str]) -> Reading:
         """The same texts with the model as it now is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from attn_faithful.attributions.base import Attribution, Request, attribute
 from attn_faithful.evaluators.base import EVALUATORS, Block, Evaluator, LabelTest
 from attn_faithful.evaluators.erasure_operators import Erase
+from attn_faithful.evaluators.rereading import Rereading
 from attn_faithful.evaluators.score_rows import ScoreRows
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings, computed
 from attn_faithful.models.label_view import Remembered, label_view, no_and_yes
@@ -81,9 +83,17 @@ def ask_labels(
             sources={**block.sources, **sources[label]},
             without=_of_label(block.without, label),
             masked=_of_label(block.masked, label),
+            rereading=_answering(block.rereading, label),
         )
         rows.extend(by_label.run(label_block, settings))
     return rows
+
+
+def _answering(rereading: Rereading | None, label: int) -> Rereading | None:
+    """The texts again, for the answers to one label."""
+    if rereading is None:
+        return None
+    return replace(rereading, answers=partial(no_and_yes, label=label))
 
 
 def _of_label(of_all_labels: Erase | None, label: int) -> Erase | None:
