@@ -362,11 +362,28 @@ def carry_out(  # noqa: PLR0913 -- what a command may say
 
     with process_group(world, parallel) as processes:
         cells = expand(recipe, data_dir, only)
-        own_cells = mine(cells, processes)
+        own_cells = mine(cells, processes, cost)
         with Progress(own_cells, processes.rank, processes.world, cost, shown=progress, quiet=quiet) as shown:
             folders = run_cells(cells, Path(output), shown.update, processes, shown.skip, shown.finish, device)
+        _run_roar(cells, Path(output), processes, device, progress, quiet)
         if processes.main:
             for folder in folders:
                 write_recipe(folder, recipe.on_disk())
         groups = aggregate([Run(folder.path) for folder in folders])
         return groups, processes.main
+
+
+def _run_roar(cells: Sequence[Any], output: Path, processes: Any, device: str, progress: bool, quiet: float) -> None:
+    """Carry out ROAR of the cells that are done, where their recipe asks for it."""
+    from attn_faithful.experiments.roar.run_roar import all_curves, own_curves, run_curves
+    from attn_faithful.reports.progress.progress import Progress
+
+    curves = all_curves(cells, output)
+    if not curves:
+        return
+    own = own_curves(curves, processes)
+    costs = {curve.title: curve.cost for curve in own}
+    with Progress(
+        own, processes.rank, processes.world, lambda curve: costs[curve.title], shown=progress, quiet=quiet
+    ) as shown:
+        run_curves(curves, shown.update, processes, shown.finish, device)

@@ -87,6 +87,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "twin_seeds",
         "evaluation",
         "wiegreffe_pinter",
+        "roar",
         "expected",
         "grid",
         "smoke",
@@ -181,6 +182,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "evaluation.test_settings": tuple(_TEST_SETTINGS),
     **{f"evaluation.test_settings.{test}": keys for test, keys in _TEST_SETTINGS.items()},
+    "roar": ("sources", "files", "shares", "recursive"),
     "expected": ("key", "metrics", "rows", "band"),
 }
 # of the fine-tuning of a transformers model, in the place of "train"

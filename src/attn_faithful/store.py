@@ -299,27 +299,32 @@ class RunFolder:
         self._write_json(SUMMARY, summary)
 
     def read_summary(self) -> dict[str, Any]:
-        return self._read_json(SUMMARY)
+        return self.read_json(SUMMARY)
 
     def write_meta(self, meta: Mapping[str, Any]) -> None:
         """Write meta.json: from now on the run counts as done."""
         self._write_json(META, {"schema": SCHEMA_VERSION, **meta})
 
     def read_meta(self) -> dict[str, Any]:
-        return self._read_json(META)
+        return self.read_json(META)
 
     def write_learned_heads(self, weights: Mapping[str, Any]) -> None:
         self._write_json(LEARNED_HEADS, weights)
 
     def read_learned_heads(self) -> dict[str, Any] | None:
         """The weights of heads that the run fitted; None where it fitted none."""
-        return self._read_json(LEARNED_HEADS) if (self.path / LEARNED_HEADS).is_file() else None
+        return self.read_json(LEARNED_HEADS) if (self.path / LEARNED_HEADS).is_file() else None
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
         text = json.dumps(strict(value), indent=1, allow_nan=False, ensure_ascii=False)
         self.place(self.path / name, lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
-    def _read_json(self, name: str) -> dict[str, Any]:
+    def read_json(self, name: str) -> dict[str, Any]:
+        """A file of JSON.
+
+        Raises:
+            InputError: it is missing or damaged; it is named.
+        """
         path = self.path / name
         try:
             value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -330,6 +335,10 @@ class RunFolder:
         return value
 
     # files and folders
+
+    def files(self, pattern: str) -> list[str]:
+        """The names of the files that match a pattern such as ``a/*/*.json``, below the folder, sorted."""
+        return sorted(path.relative_to(self.path).as_posix() for path in self.path.glob(pattern))
 
     def place(self, target: Path, write: Callable[[Path], object]) -> None:
         """Let ``write`` make a file under a passing name, then move it to ``target`` in one step."""

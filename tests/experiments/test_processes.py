@@ -12,7 +12,7 @@ import pytest
 from attn_faithful.cli import main
 from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import make_recipe
-from attn_faithful.experiments.run_recipe import share
+from attn_faithful.experiments.run_recipe import cost, share
 from attn_faithful.store import find_runs
 from tests.experiments.tiny import cells, run
 
@@ -139,7 +139,7 @@ def test_regularizers_in_two_processes_equal_one(trained, name, regularizers):
 
 def test_the_share_of_each_process_is_disjoint_and_whole():
     cells = expand(make_recipe({**TINY, "seeds": [1, 2, 3]}, "test"))
-    shares = [share(cells, rank, 4) for rank in range(4)]
+    shares = [share(cells, rank, 4, cost) for rank in range(4)]
     assert sorted(cell.folder for part in shares for cell in part) == sorted(cell.folder for cell in cells)
     assert len(shares[0]) < len(cells)
     # an LSTM costs more than all MLPs: the three LSTMs go to three processes

@@ -172,7 +172,7 @@ def test_nobody_imports_the_command_line():
 
 
 # statistics in numpy and scipy: one implementation for the tests, which have torch, and for reports, which have not
-STATISTICS = {"attefa", "auc", "best_line", "reasons", "resampling", "summaries"}
+STATISTICS = {"attefa", "auc", "best_line", "reasons", "resampling", "roar", "summaries"}
 
 
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith("reports")])

@@ -59,23 +59,33 @@ class CellTraining:
 
     def base(self) -> TrainedModel:
         """The base at its best epoch."""
+        base = self.classifier("model", "base")
+        self.histories["base"] = base.record.history
+        return base
+
+    def classifier(self, name: str, stage: str, purpose: str = "base") -> TrainedModel:
+        """A classifier of the cell's kind at its best epoch.
+
+        Args:
+            name: of its folder in the run folder.
+            stage: what its training is called in reports of progress.
+            purpose: that its seeds are of: trainings of one purpose begin with the same weights and order of batches.
+        """
         settings = self.cell.recipe.train
         rows = self.data.rows
 
         def fit(checkpoints: Path) -> tuple[Any, History]:
-            with seeded(self.cell.seed_of("base", "weights")):
+            with seeded(self.cell.seed_of(purpose, "weights")):
                 model = new_model(self.data.config)
                 if self.data.vectors is not None:
                     model.load_vectors(self.data.vectors)
             collate = collator(rows[settings.select_on])
-            task = self._task("base", rows, collate, settings, self.cell.seed_of("base"), checkpoints)
+            task = self._task(stage, rows, collate, settings, self.cell.seed_of(purpose), checkpoints)
             return model, train_base(model, task)
 
         metric = f"eval_{settings.select_by}"
         sign = 1 if settings.select_by == "loss" else -1
-        base = self.models.get("model", fit, rank=lambda row: sign * row[metric])
-        self.histories["base"] = base.record.history
-        return base
+        return self.models.get(name, fit, rank=lambda row: sign * row[metric])
 
     def controls(self, outputs: Mapping[str, Outputs]) -> dict[str, Any]:
         """How well the controls of Wiegreffe and Pinter (2019) predict, saved beside the models they came from.

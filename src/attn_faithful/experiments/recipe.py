@@ -14,6 +14,7 @@ from attn_faithful.data.settings import DataSettings
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.model_settings import check_model, check_model_keys
 from attn_faithful.experiments.recipe_file import check_folder_name, find_recipe, read_recipe
+from attn_faithful.experiments.roar.settings import RoarSettings
 from attn_faithful.experiments.spellings import (
     TEST_SETTINGS,
     TESTS,
@@ -96,6 +97,7 @@ class Recipe:
         evaluation: which tests the base goes through on the test split, and how.
         wiegreffe_pinter: controls of Wiegreffe and Pinter (2019) to train: "uniform" is the base with uniform
             attention, "imposed" an MLP under the base's attention.
+        roar: which sources of the bases are judged by training anew on masked texts; null for none.
         expected: the paper's numbers.
         grid: dotted key -> values; each combination is a cell. A value may be a mapping that fills in its key; its
             entry ``with`` sets further dotted keys, such as {tokenizer.min_df: 5}.
@@ -115,6 +117,7 @@ class Recipe:
     twin_seeds: list[int] | None = None
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     wiegreffe_pinter: list[str] = field(default_factory=list)
+    roar: RoarSettings | None = None
     expected: Expected | None = None
     grid: dict[str, list[Any]] = field(default_factory=dict)
     smoke: dict[str, Any] = field(default_factory=dict)
@@ -137,6 +140,7 @@ class Recipe:
     def on_disk(self) -> dict[str, Any]:
         """The recipe by the keys of meta.json and of digests, which keep the old names."""
         settings = stored(asdict(self))
+        del settings["roar"]  # what is made of the finished cells changes none of their numbers
         # runs without impermissible words, regularizers or masks keep the names that they had before there were any
         if self.data.impermissible is None:
             del settings["data"]["impermissible"]

@@ -62,7 +62,7 @@ def run_cell(
         if processes.of_main(folder.done):  # another process was faster
             return
         take_over(cell, folder)
-        data = prepare(cell.recipe, _saved_tokenizer(folder / "model"))
+        data = prepare(cell.recipe, saved_tokenizer(folder / "model"))
         _check_selection(cell, data)
         training = CellTraining(cell, data, folder, on_progress, processes)
         CellRun(cell, data, training, start).run()
@@ -219,7 +219,7 @@ class CellRun:
         )
 
 
-def _saved_tokenizer(path: Path) -> Any:
+def saved_tokenizer(path: Path) -> Any:
     """The tokenizer of a model that was trained earlier; None where there is none."""
     from transformers import AutoTokenizer
 

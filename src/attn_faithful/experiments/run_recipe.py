@@ -5,34 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attn_faithful._checks import MissingSourceError
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.processes import SINGLE_PROCESS, ProcessGroup
 from attn_faithful.store import RunFolder
 
+Work = TypeVar("Work")
 OnProgress = Callable[[Cell, str, int, int, dict[str, Any]], None]
 
 _RELATIVE_COST = {"orthogonal_lstm": 11, "lstm": 10, "gru": 9, "transformer": 6, "cnn": 2}
 
 
-def share(cells: Sequence[Cell], rank: int, world: int) -> list[Cell]:
-    """This process's cells: the dearest first, each to the process with the least to do."""
-    loads = [0.0] * world
-    shares: list[list[Cell]] = [[] for _ in range(world)]
-    for cell in sorted(cells, key=cost, reverse=True):
-        least = loads.index(min(loads))
-        loads[least] += cost(cell)
-        shares[least].append(cell)
-    return shares[rank]
+def mine(work: Sequence[Work], processes: ProcessGroup, cost: Callable[[Work], float]) -> list[Work]:
+    """What this process works on, in its order.
 
-
-def mine(cells: Sequence[Cell], processes: ProcessGroup) -> list[Cell]:
-    """The cells that this process works on, in its order."""
+    Args:
+        work: cells, or whatever else processes share.
+        processes: that share it; of those that work together each works on all of it.
+        cost: ``cost(piece)``, how long a piece takes in relation to others.
+    """
     if processes.together:
-        return list(cells)
-    return share(cells, processes.rank, processes.world)
+        return list(work)
+    return share(work, processes.rank, processes.world, cost)
+
+
+def share(work: Sequence[Work], rank: int, world: int, cost: Callable[[Work], float]) -> list[Work]:
+    """A process's part: the dearest pieces first, each to the process with the least to do."""
+    loads = [0.0] * world
+    shares: list[list[Work]] = [[] for _ in range(world)]
+    for piece in sorted(work, key=cost, reverse=True):
+        least = loads.index(min(loads))
+        loads[least] += cost(piece)
+        shares[least].append(piece)
+    return shares[rank]
 
 
 def cost(cell: Cell) -> float:
@@ -71,11 +78,11 @@ def run_cells(
     reports = processes.main or not processes.together  # whether this process says how far a cell is
     of_a_cell = processes if processes.together else SINGLE_PROCESS
     missing: list[MissingSourceError] = []
-    for cell in mine(cells, processes):
-        tell = partial(on_progress, cell) if reports else _no_progress
+    for cell in mine(cells, processes, cost):
+        tell = partial(on_progress, cell) if reports else no_progress
         try:
             with training_on(device):
-                run_cell(cell, _folder(cell, output), tell, of_a_cell)
+                run_cell(cell, folder_of(cell, output), tell, of_a_cell)
         except MissingSourceError as error:
             missing.append(error)
             if reports and len(cells) > 1:
@@ -84,16 +91,17 @@ def run_cells(
         if reports:
             finish(cell)
     processes.wait("cells")
-    folders = [_folder(cell, output) for cell in cells]
+    folders = [folder_of(cell, output) for cell in cells]
     done = [folder for folder in folders if folder.done]
     if missing and not done:
         raise missing[0]
     return done
 
 
-def _folder(cell: Cell, output: Path) -> RunFolder:
+def folder_of(cell: Cell, output: Path) -> RunFolder:
+    """The run folder of a cell."""
     return RunFolder(output / cell.recipe.name / cell.folder)
 
 
-def _no_progress(stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
+def no_progress(stage: str, epoch: int, epochs: int, metrics: dict[str, Any]) -> None:
     """What a process says that works on another's cell too."""

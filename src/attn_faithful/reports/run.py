@@ -12,6 +12,7 @@ import numpy as np
 from attn_faithful._checks import InputError
 from attn_faithful.records.learned_heads import LearnedHeads
 from attn_faithful.records.meta import RunMeta
+from attn_faithful.records.roar import ROAR_FILES, RoarPoint
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.records.summary import RunSummary
 from attn_faithful.records.twins import TwinRecord
@@ -102,6 +103,15 @@ class Run:
         """The weights of heads that the run fitted; None where it fitted none."""
         stored = self.folder.read_learned_heads()
         return None if stored is None else LearnedHeads.from_json(stored)
+
+    @cached_property
+    def roar(self) -> dict[str, list[RoarPoint]]:
+        """The models of ROAR that are trained: name of a grid of shares -> its points; empty without any."""
+        grids: dict[str, list[RoarPoint]] = {}
+        for name in self.folder.files(ROAR_FILES):
+            grid = name.split("/")[1]
+            grids.setdefault(grid, []).append(RoarPoint.from_json(self.folder.read_json(name)))
+        return grids
 
     @property
     def multi_label(self) -> bool:

@@ -15,7 +15,7 @@ from attn_faithful.reports.figures.style import safe
 from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.palette import RULE, hue_of, tint
 
-_LINE_STYLES = ("-", "--", "-.", ":")
+LINE_STYLES = ("-", "--", "-.", ":")
 _LEAST_TVD = 0.1  # that is shown
 _MANY_PARTS = 14  # of a model, beyond which their names stand upright
 _LETTERS_OF_A_LINE = 40  # of its title
@@ -165,7 +165,7 @@ def curves(
         limits: of y.
     """
     settings = np.asarray(x, dtype=float)
-    for line, marker, line_style in zip(lines, cycle(MARKERS), cycle(_LINE_STYLES), strict=False):
+    for line, marker, line_style in zip(lines, cycle(MARKERS), cycle(LINE_STYLES), strict=False):
         _draw_line(ax, settings, line, marker=marker, linestyle=line_style)
     if settings.min() < -1 or settings.max() > 10:
         ax.set_xscale("symlog", linthresh=1, linscale=1.6)
@@ -194,7 +194,7 @@ def by_depth(ax: Any, steps: Sequence[str], lines: Sequence[Line], *, lowest: fl
     """
     depth = np.arange(len(steps), dtype=float)
     apart = 0.16 / max(1, len(lines))  # so that no interval hides another
-    for number, (line, marker, line_style) in enumerate(zip(lines, cycle(MARKERS), cycle(_LINE_STYLES), strict=False)):
+    for number, (line, marker, line_style) in enumerate(zip(lines, cycle(MARKERS), cycle(LINE_STYLES), strict=False)):
         beside = (number - (len(lines) - 1) / 2) * apart
         _draw_line(ax, depth + beside, line, marker=marker, linestyle=line_style)
     ax.axhline(0, color=RULE, linewidth=0.9, zorder=0)

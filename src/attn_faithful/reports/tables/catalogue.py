@@ -14,6 +14,7 @@ from attn_faithful.reports.tables.headlines import headline_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
 from attn_faithful.reports.tables.randomisation import tables_of_randomisation
 from attn_faithful.reports.tables.recommendation import recommendation_tables
+from attn_faithful.reports.tables.roar import tables_of_roar
 from attn_faithful.reports.tables.table import Table
 from attn_faithful.reports.tables.telling_apart import telling_tables
 from attn_faithful.reports.tables.trends import trend_tables
@@ -40,8 +41,10 @@ def recipe_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Ta
 
 
 def short_tables(groups: Sequence[Group], recipe: Mapping[str, Any]) -> list[Table]:
-    """The tables that a recipe prints unasked: bases and twins, one row a test, the paper beside ours."""
+    """The tables that a recipe prints unasked: bases and twins, ROAR, one row a test, the paper beside ours."""
     tables = _of_models(groups)
+    for group in groups:
+        tables += tables_of_roar(group)
     tables.append(headline_table(groups, twins=False))
     tables.append(expected_table(groups, Claim.from_json(recipe)))
     return _made(tables)
@@ -52,7 +55,8 @@ def tables_of_group(group: Group) -> list[Table]:
     of_tests = tables_of_tests(group.tests, group.metrics, group.label_names, group.title)
     of_flips = tables_of_flips(group.facts, group.title)
     of_randomisation = tables_of_randomisation(group.tests, group.title)
-    return [*of_tests, *of_flips, *of_randomisation, *recommendation_tables(group.runs, group.title)]
+    of_roar = tables_of_roar(group)
+    return [*of_tests, *of_flips, *of_randomisation, *of_roar, *recommendation_tables(group.runs, group.title)]
 
 
 def _of_models(groups: Sequence[Group]) -> list[Table | None]:
