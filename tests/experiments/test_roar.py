@@ -26,6 +26,7 @@ from attn_faithful.experiments.run_recipe import folder_of
 from attn_faithful.models.architectures import load_model
 from attn_faithful.models.blocks import content_keys
 from attn_faithful.reports.aggregate import aggregate
+from attn_faithful.reports.figures import FIGURES, cells, draw, letters, style
 from attn_faithful.reports.roar import roar_grids
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.tables.roar import tables_of_roar
@@ -309,6 +310,23 @@ def test_the_planted_words_are_all_that_a_model_needs(tmp_path):
     assert truth.by_metric["accuracy"][0, 0] == pytest.approx(0.5, abs=0.05)
     assert truth.random["accuracy"][0, 0] > 0.75
     assert truth.racu("accuracy").mean == pytest.approx(1, abs=0.05)
+
+
+def test_the_figure_has_a_panel_a_kind(whole):
+    (cell,) = cells_of()
+    models = cells(aggregate([Run(folder_of(cell, whole).path)]))
+    figure = FIGURES["roar"]
+    panels = figure.read(models)
+    assert [panel.title for panel in panels] == ["ROAR", "recursive ROAR"]
+    with style(letters(models)):
+        page = draw(figure, panels, "")
+        page.draw_without_rendering()
+    for ax in page.axes:
+        labels = {text.get_text() for text in ax.get_legend().get_texts()}
+        assert labels == {"random masks", "no masks: the base", "attention", "input x gradient"}
+        drawn = [line.get_ydata() for line in ax.get_lines() if len(line.get_ydata()) == len(SHARES)]
+        accuracy = points(whole)["all/plain-1.json"]["metrics"]["accuracy"]
+        assert all(values[-1] == pytest.approx(accuracy) for values in drawn)
 
 
 def test_tables_of_a_finished_and_of_an_unfinished_run(whole, trained, tmp_path):

@@ -16,7 +16,9 @@ from attn_faithful.store import RunFolder
 
 LN2 = math.log(2)
 # the figures that the tests which run unasked have the numbers for
-DRAWN = [name for name, figure in FIGURES.items() if "setting" not in name and figure.test != "randomisation"]
+DRAWN = [
+    name for name, figure in FIGURES.items() if "setting" not in name and figure.test not in ("randomisation", "roar")
+]
 TESTS = ("correlation", "permutation", "adversarial", "flips")
 SOURCES = ("input_x_gradient", "leave_one_out")
 PARTS = ("classifier", "encoder.layer.1", "encoder.layer.0")  # of a model whose weights were drawn anew
