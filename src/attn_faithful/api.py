@@ -310,11 +310,13 @@ def run_recipe(
         threads, progress: see :func:`evaluate_attention`.
 
     Returns:
-        one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.groups.Group`.
+        one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.groups.Group`, and
+        of its key ``roar``, empty where the recipe has none, `attn_faithful.reports.roar.roar_records`.
     """
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
     from attn_faithful.experiments.threads import asked_for
     from attn_faithful.reports.progress.progress import QUIET
+    from attn_faithful.reports.roar import roar_records
 
     if isinstance(recipe, Mapping):
         checked = make_recipe(recipe, "recipe", overrides, smoke)
@@ -322,7 +324,7 @@ def run_recipe(
         checked = load_recipe(recipe, overrides, smoke)
     with asked_for(threads):
         groups, _ = carry_out(checked, output, data_dir, progress=progress, quiet=QUIET)
-    return [group.as_record() for group in groups]
+    return [{**group.as_record(), "roar": roar_records(group)} for group in groups]
 
 
 def carry_out(  # noqa: PLR0913 -- what a command may say

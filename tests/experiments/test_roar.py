@@ -27,7 +27,6 @@ from attn_faithful.models.architectures import load_model
 from attn_faithful.models.blocks import content_keys
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.figures import FIGURES, cells, draw, letters, style
-from attn_faithful.reports.roar import roar_grids
 from attn_faithful.reports.run import Run
 from attn_faithful.reports.tables.roar import tables_of_roar
 from tests.experiments.tiny import RAW, Stopped
@@ -304,12 +303,13 @@ def test_the_planted_words_are_all_that_a_model_needs(tmp_path):
             lines.append(json.dumps({"example": example, "scores": planted.tolist()}))
     (tmp_path / "truth.jsonl").write_text("\n".join(lines))
     roar = {"sources": [], "files": {"truth": str(tmp_path / "truth.jsonl")}, "shares": [0.1, 1.0]}
-    (group,), _ = api.carry_out(make_recipe({**raw, "roar": roar}, "test"), tmp_path, progress=False)
-    (grid,) = roar_grids(group)
-    truth = next(curve for curve in grid.curves if curve.source == "truth")
-    assert truth.by_metric["accuracy"][0, 0] == pytest.approx(0.5, abs=0.05)
-    assert truth.random["accuracy"][0, 0] > 0.75
-    assert truth.racu("accuracy").mean == pytest.approx(1, abs=0.05)
+    (record,) = api.run_recipe({**raw, "roar": roar}, tmp_path, progress=False)
+    random, truth = record["roar"]
+    assert (random["source"], truth["source"]) == ("random", "truth")
+    assert truth["performance"]["accuracy"][0][0] == pytest.approx(0.5, abs=0.05)
+    assert random["performance"]["accuracy"][0][0] > 0.75
+    assert truth["racu"]["accuracy"]["mean"] == pytest.approx(1, abs=0.05)
+    assert truth["racu"]["accuracy"]["by_seed"] == [truth["racu"]["accuracy"]["mean"]]
 
 
 def test_the_figure_has_a_panel_a_kind(whole):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,3 +140,30 @@ def _values(
                 for metric in METRICS:
                     values[metric][seed, shares.index(point.share)] = point.metrics.get(metric, math.nan)
     return values
+
+
+def roar_records(group: SeedRuns) -> list[dict[str, Any]]:
+    """Each curve with its area by each metric as plain values, as `attn_faithful.run_recipe` returns them.
+
+    Args:
+        group: runs that differ in nothing but the seed.
+    """
+    records = []
+    for grid in roar_grids(group):
+        for curve in grid.curves:
+            areas = {metric: curve.racu(metric) for metric in METRICS}
+            records.append(
+                {
+                    "grid": grid.name,
+                    "source": curve.source,
+                    "mode": curve.mode,
+                    "shares": list(curve.shares),
+                    "performance": {metric: values.tolist() for metric, values in curve.by_metric.items()},
+                    "racu": {metric: _as_record(area) for metric, area in areas.items()},
+                }
+            )
+    return records
+
+
+def _as_record(number: OverSeeds) -> dict[str, Any]:
+    return {"by_seed": number.values.tolist(), "mean": number.mean, "low": number.low, "high": number.high}

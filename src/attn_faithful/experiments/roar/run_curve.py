@@ -86,7 +86,7 @@ class _Step:
 
     def masks_file(self, folder: RunFolder) -> Path:
         """Where its masks are kept until it is made."""
-        return folder / f"{self.name}.masks.npz"
+        return folder / f"{self.name}.masks.safetensors"
 
 
 def _points(curve: Curve) -> list[_Step]:

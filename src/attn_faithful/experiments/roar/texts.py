@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from attn_faithful.data.rows import Ragged, Rows
 from attn_faithful.functional.erasure import erasure_counts
@@ -17,7 +18,8 @@ from attn_faithful.functional.roar import mask_top
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_SPLIT = "split-"  # before the name of a split in a file of masks
+# names in a file of masks: before that of a split, and of the count of undefined texts
+_SPLIT, _UNDEFINED = "split-", "undefined"
 
 
 @dataclass(frozen=True)
@@ -92,15 +94,14 @@ class Masks:
     def save(self, path: Path) -> None:
         """Write them to a file."""
         arrays = {f"{_SPLIT}{split}": flags for split, flags in self.by_split.items()}
-        with open(path, "wb") as file:
-            np.savez_compressed(file, n_undefined=self.n_undefined, **arrays)
+        save_file({_UNDEFINED: np.array(self.n_undefined), **arrays}, path)
 
     @classmethod
     def load(cls, path: Path) -> Masks:
         """Those of a file."""
-        with np.load(path) as stored:
-            names = [name for name in stored.files if name.startswith(_SPLIT)]
-            return cls({name.removeprefix(_SPLIT): stored[name] for name in names}, int(stored["n_undefined"]))
+        arrays = load_file(path)
+        n_undefined = int(arrays.pop(_UNDEFINED))
+        return cls({name.removeprefix(_SPLIT): flags for name, flags in arrays.items()}, n_undefined)
 
 
 @dataclass(frozen=True)
