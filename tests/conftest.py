@@ -18,11 +18,14 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 
-LONGEST = ("test_interruptions", "test_processes", "test_hub", "test_commands", "test_han")
+LONGEST = ("test_entries", "test_interruptions", "test_processes", "test_hub", "test_commands", "test_han")
 
 
 def pytest_collection_modifyitems(items):
-    """The files that take longest come first, so that no process waits for another at the end."""
+    """The files that take longest come first, so that no process waits for another at the end.
+
+    The very first makes what another one of its folder would wait for, too.
+    """
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
