@@ -12,6 +12,7 @@ from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
 from attn_faithful.attributions.base import Request, attribute
 from attn_faithful.data.rows import Rows
+from attn_faithful.experiments.estimate import _epochs
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.prepare import collator, prepare
@@ -135,6 +136,13 @@ def test_processes_share_the_curves(trained, whole, tmp_path):
         run_curves(curves, silent, ProcessGroup(rank, 2))
     expected = {name: point for name, point in points(whole).items() if name.split("/")[0] in ("all", "random")}
     assert points(output) == expected
+
+
+def test_what_a_recipe_takes_counts_the_trainings():
+    """2 epochs each: base, whole masked text, 2 random shares, 3 of each source, whose importance takes 1 a model."""
+    (with_roar,), (without,) = cells_of(), cells_of(roar=None)
+    assert _epochs(without) == 2
+    assert _epochs(with_roar) == 2 + 2 * (1 + 2 + 3 + 3) + (1 + 1 + 2 + 2)
 
 
 # what is masked

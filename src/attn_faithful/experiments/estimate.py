@@ -15,8 +15,10 @@ import torch
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import Prepared, prepare
 from attn_faithful.experiments.recipe import Recipe
+from attn_faithful.experiments.roar.curve import curves_of
 from attn_faithful.experiments.threads import computing_weights, threads_for
 from attn_faithful.models.architectures import new_model
+from attn_faithful.store import RunFolder
 
 _WORDS = 15  # a sentence, for timing
 _OVERHEAD = 1.4  # checkpoints, selection and encoding, beside the steps
@@ -51,7 +53,8 @@ def estimate(cells: Sequence[Cell]) -> tuple[list[Estimate], list[Prepared]]:
         if key not in prepared:
             prepared[key] = prepare(cell.recipe)
             step_seconds[key] = _step(prepared[key], cell.recipe.train.batch_size)
-        minutes = _OVERHEAD * _steps(cell, prepared[key]) * step_seconds[key] / 60
+        steps = _epochs(cell) * math.ceil(len(prepared[key].rows["train"]) / cell.recipe.train.batch_size)
+        minutes = _OVERHEAD * steps * step_seconds[key] / 60
         megabytes = _bytes(cell, prepared[key]) / 2**20
         estimates.append(Estimate(minutes, megabytes))
     return estimates, list(prepared.values())
@@ -63,12 +66,12 @@ def _key(recipe: Recipe) -> str:
     return json.dumps(parts, default=str)
 
 
-def _steps(cell: Cell, data: Prepared) -> int:
-    """Training steps of a cell: of its base, its twins and the controls of Wiegreffe and Pinter."""
+def _epochs(cell: Cell) -> float:
+    """Epochs of a cell: of its base, its twins, the controls of Wiegreffe and Pinter, and what ROAR takes beside."""
     train = cell.recipe.train
     epochs = train.epochs * (1 + len(cell.recipe.wiegreffe_pinter))
     epochs += sum(settings.epochs for settings, _ in cell.twins)
-    return epochs * math.ceil(len(data.rows["train"]) / train.batch_size)
+    return epochs + sum(curve.epochs for curve in curves_of(cell, RunFolder(cell.folder)))
 
 
 def _bytes(cell: Cell, data: Prepared) -> float:

@@ -45,7 +45,12 @@ def share(work: Sequence[Work], rank: int, world: int, cost: Callable[[Work], fl
 def cost(cell: Cell) -> float:
     """How long a cell trains, in relation to others."""
     epochs = cell.recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)
-    return epochs * _RELATIVE_COST.get(cell.axes["encoder"], 1)
+    return epochs * cost_of_epoch(cell)
+
+
+def cost_of_epoch(cell: Cell) -> float:
+    """How long an epoch of a cell takes, in relation to others."""
+    return _RELATIVE_COST.get(cell.axes["encoder"], 1)
 
 
 def run_cells(

@@ -9,11 +9,11 @@ from pathlib import Path
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.identity import Identity, digest
 from attn_faithful.experiments.roar.settings import RoarSettings
-from attn_faithful.experiments.run_recipe import cost
+from attn_faithful.experiments.run_recipe import cost_of_epoch
 from attn_faithful.records.roar import ALL, FOLDER, RANDOM
 from attn_faithful.store import RunFolder
 
-_RELATIVE_COST = {"integrated_gradients": 0.6, "leave_one_out": 0.3}  # of importance, beside a training
+_LEAVE_ONE_OUT = 5.0  # epochs that it takes as long as, measured on sentences
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,20 @@ class Curve:
         return len(self.shares)
 
     @property
+    def epochs(self) -> float:
+        """Epochs of training that would take as long, early stopping apart."""
+        importance = 1.0
+        if self.source == "integrated_gradients":
+            importance = float(self.cell.recipe.evaluation.sources.n_steps)
+        elif self.source == "leave_one_out":
+            importance = _LEAVE_ONE_OUT
+        asked = self.trainings - len(self.shares) + 1 if self.is_recursive else 1
+        return self.trainings * self.cell.recipe.train.epochs + asked * importance
+
+    @property
     def cost(self) -> float:
         """How long it takes, in relation to other curves."""
-        importance = _RELATIVE_COST.get(self.source, 0.0) * (self.trainings - len(self.shares) + 1)
-        return (self.trainings + importance) * cost(self.cell)
+        return self.epochs * cost_of_epoch(self.cell)
 
     @cached_property
     def folder(self) -> RunFolder:
