@@ -270,6 +270,11 @@ def test_importance_of_a_file_gives_the_curve_of_its_source(trained, whole, tmp_
     ours = {name.split("/")[1]: point for name, point in points(whole).items() if name.startswith("attention/plain")}
     theirs = {name.split("/")[1]: {**point, "source": "attention"} for name, point in points(output).items()}
     assert theirs == ours
+    # another file under the same name is another source
+    (folder,) = output.glob("tiny/*/roar/*/mine-*")
+    shutil.copytree(folder, folder.with_name("mine-00000000"))
+    (found,) = Run(folder.parents[2]).roar.values()
+    assert {point.source for point in found} == {folder.name, "mine-00000000"}
 
 
 def test_a_file_that_lacks_a_text(trained, tmp_path):
@@ -288,6 +293,8 @@ def test_a_file_that_lacks_a_text(trained, tmp_path):
         ({"shares": [0.5]}, "rise from above 0 to 1"),
         ({"sources": ["atention"]}, "Unknown source 'atention'"),
         ({"sources": ["random"]}, "always there"),
+        ({"files": {"all": __file__}}, "always there"),
+        ({"files": {"../mine": __file__}}, "files"),
         ({"sources": ["saliency", "saliency"]}, "stands twice"),
         ({"files": {"mine": "nowhere.jsonl"}}, "there is no nowhere.jsonl"),
         ({"share": [0.5, 1.0]}, "shares"),

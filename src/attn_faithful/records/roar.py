@@ -29,6 +29,7 @@ class RoarPoint:
         n_undefined: texts of all splits without a defined importance, masked from their first token on.
         epoch, seconds: of the training.
         versions: package -> version.
+        folder: where it was read from, below that of its grid; "" where it was not read.
     """
 
     source: str
@@ -41,6 +42,7 @@ class RoarPoint:
     epoch: int
     seconds: float
     versions: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
 
     @classmethod
     def from_json(cls, values: Json) -> RoarPoint:
@@ -51,4 +53,6 @@ class RoarPoint:
 
     def as_json(self) -> dict[str, Any]:
         """The content of its file."""
-        return asdict(self)
+        values = asdict(self)
+        del values["folder"]
+        return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -106,11 +107,21 @@ class Run:
 
     @cached_property
     def roar(self) -> dict[str, list[RoarPoint]]:
-        """The models of ROAR that are trained: name of a grid of shares -> its points; empty without any."""
+        """The models of ROAR that are trained: name of a grid of shares -> its points; empty without any.
+
+        A source that stands for files of different content has the names of their folders.
+        """
         grids: dict[str, list[RoarPoint]] = {}
+        folders: dict[tuple[str, str], set[str]] = {}  # grid, source -> the folders of its points
         for name in self.folder.files(ROAR_FILES):
-            grid = name.split("/")[1]
-            grids.setdefault(grid, []).append(RoarPoint.from_json(self.folder.read_json(name)))
+            _, grid, folder, _ = name.split("/")
+            point = RoarPoint.from_json({**self.folder.read_json(name), "folder": folder})
+            grids.setdefault(grid, []).append(point)
+            folders.setdefault((grid, point.source), set()).add(folder)
+        for grid, points in grids.items():
+            for place, point in enumerate(points):
+                if len(folders[grid, point.source]) > 1:
+                    points[place] = replace(point, source=point.folder)
         return grids
 
     @property

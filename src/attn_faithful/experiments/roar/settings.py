@@ -7,8 +7,9 @@ from pathlib import Path
 
 from attn_faithful._checks import InputError, check_choice
 from attn_faithful.attributions.base import SOURCES
+from attn_faithful.experiments.recipe_file import check_folder_name
 from attn_faithful.functional.roar import check_shares
-from attn_faithful.records.roar import RANDOM
+from attn_faithful.records.roar import ALL, RANDOM
 
 ATTENTION = "attention"
 
@@ -41,9 +42,11 @@ class RoarSettings:
         for name in named:
             if named.count(name) > 1:
                 raise InputError(f"Expected each source once, but {name!r} stands twice; call a file something else.")
-        if RANDOM in named:
-            raise InputError(f"Expected sources beside {RANDOM!r}, which is always there; leave it out.")
+        for name in (RANDOM, ALL):
+            if name in named:
+                raise InputError(f"Expected sources beside {name!r}, which is always there; leave it out.")
         for name, path in self.files.items():
+            check_folder_name("files", name)
             if not Path(path).is_file():
                 raise InputError(f"Expected a file with importance as files: {name}, but there is no {path}.")
         check_shares(self.shares)
