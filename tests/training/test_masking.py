@@ -9,10 +9,11 @@ from scipy.stats import chisquare
 
 from attn_faithful._seeds import generator_for
 from attn_faithful.training.base import train_base
-from attn_faithful.training.masking import Masking
+from attn_faithful.training.masking import Masking, class_prior
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.settings import TrainSettings
 from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.trainer import LengthGroups
 from tests.training.planted import (
     COLLATE,
     IN_SENTENCES,
@@ -156,6 +157,15 @@ def test_draws_follow_seed_and_step():
     assert not torch.equal(masked_of(batch, 1, Masking(MASK, seed=4)), first)
 
 
+def test_every_token_of_every_text_can_be_masked():
+    special = [[1] + [0] * (length - 1) for length in VALIDATION["length"]]
+    rows = VALIDATION.with_columns(special_tokens_mask=special)
+    for before, after in zip(rows["input_ids"], MASKING.all_of_rows(rows)["input_ids"], strict=True):
+        assert after[0] == before[0]
+        assert set(after[1:].tolist()) == {MASK}
+    assert all(set(ids.tolist()) == {MASK} for ids in MASKING.all_of_rows(VALIDATION)["input_ids"])
+
+
 def test_every_text_of_a_masked_split_has_masks_that_stay():
     rows = MASKING.of_rows(VALIDATION)
     shares = [np.mean(np.asarray(ids) == MASK) for ids in rows["input_ids"]]
@@ -185,15 +195,30 @@ def test_a_training_that_was_stopped_ends_with_the_same_bits(tmp_path):
     again = classifier(encoder="lstm")
     found = train(again, tmp_path / "stopped")
     assert same(weights(whole), weights(again))
-    metrics = ("loss", "eval_loss", "eval_masked_loss", "eval_masked_accuracy")
+    metrics = ("loss", "eval_loss", "eval_masked_loss", "eval_masked_accuracy", "eval_selection")
     assert [[row[name] for name in metrics] for row in found] == [[row[name] for name in metrics] for row in history]
+
+
+def test_every_step_has_masks_of_its_own(tmp_path):
+    model, seen = classifier(), []
+    model.register_forward_pre_hook(
+        lambda module, given, inputs: seen.append(inputs["input_ids"]) if module.training else None, with_kwargs=True
+    )
+    train(model, tmp_path, replace(SETTINGS, epochs=2, batch_size=24))
+    order, expected = LengthGroups(TRAIN["length"], 24, 3), []
+    for epoch in range(2):
+        order.set_epoch(epoch)
+        expected += [COLLATE([TRAIN[i] for i in part]) for part in np.split(np.asarray(list(order)), 2)]
+    assert len(seen) == len(expected) == 4
+    for step, batch in enumerate(expected):
+        assert torch.equal(seen[step], masked_of(batch, step))
 
 
 def test_evaluations_are_of_texts_as_they_are_and_beside_them_of_masked_ones(tmp_path):
     model = classifier()
     settings = replace(SETTINGS, select_by="loss")
     history = train(model, tmp_path, settings)
-    best = min(history, key=lambda row: row["eval_loss"])
+    best = min(history, key=lambda row: row["eval_selection"])
     for rows, prefix in ((VALIDATION, "eval"), (Masking(MASK, 3).of_rows(VALIDATION), "eval_masked")):
         with torch.no_grad():
             output = model(**batch_of(rows))
@@ -202,6 +227,53 @@ def test_evaluations_are_of_texts_as_they_are_and_beside_them_of_masked_ones(tmp
         assert best[f"{prefix}_accuracy"] == found["accuracy"]
         assert best[f"{prefix}_roc_auc"] == pytest.approx(found["roc_auc"])
     assert best["eval_loss"] != best["eval_masked_loss"]
+    assert best["eval_prior_gap"] == pytest.approx(gap_of(model, VALIDATION, 0.5), abs=1e-6)
+
+
+def gap_of(model, rows, prior):
+    """How far the mean probability of the second class is from its share, with every token masked."""
+    batch = batch_of(rows)
+    batch["input_ids"] = torch.where(batch["attention_mask"].bool(), MASK, 0)
+    with torch.no_grad():
+        chances = model(**batch).logits.double().softmax(-1)[:, 1]
+    return abs(float(chances.mean()) - prior)
+
+
+@pytest.mark.parametrize("select_by", ["loss", "roc_auc"])
+def test_an_epoch_that_misses_the_prior_counts_as_so_much_worse(tmp_path, select_by):
+    model = classifier()
+    history = train(model, tmp_path, replace(SETTINGS, epochs=4, learning_rate=0.1, select_by=select_by))
+    sign = 1 if select_by == "loss" else -1
+    for row in history:
+        missed = max(0, row["eval_prior_gap"] - 0.02)
+        assert row["eval_selection"] == pytest.approx(row[f"eval_{select_by}"] + sign * missed, abs=1e-12)
+    assert max(row["eval_prior_gap"] for row in history) > 0.02
+    best = min(history, key=lambda row: sign * row["eval_selection"])
+    assert best["eval_prior_gap"] == pytest.approx(gap_of(model, VALIDATION, 0.5), abs=1e-6)
+
+
+def test_the_prior_is_what_a_constant_model_of_least_loss_says():
+    """By the losses themselves: with class weights, and with several labels a text."""
+    generator = np.random.default_rng(0)
+    labels = generator.choice(3, size=40, p=[0.2, 0.3, 0.5])
+    many = (generator.random((40, 3)) < [0.2, 0.5, 0.9]).astype(int)
+    for output, given in (("softmax", labels), ("multi_label", many)):
+        for factors in (None, [3.0, 0.5, 1.0]):
+            model = classifier(num_labels=3, output=output, class_weights=factors)
+            constant = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+            targets = torch.tensor(given, dtype=torch.long if output == "softmax" else torch.float64)
+            optimizer = torch.optim.LBFGS([constant], max_iter=200, tolerance_grad=1e-12, tolerance_change=0)
+
+            def loss(model=model, constant=constant, targets=targets, optimizer=optimizer):
+                optimizer.zero_grad()
+                value = model.loss_of(constant.expand(40, 3), targets)
+                value.backward()
+                return value
+
+            optimizer.step(loss)
+            logits = constant.detach()
+            chances = logits.softmax(-1) if output == "softmax" else logits.sigmoid()
+            assert class_prior(given, 3, factors) == pytest.approx(chances.tolist(), abs=1e-6)
 
 
 def test_with_every_token_masked_a_model_says_the_class_prior(tmp_path):

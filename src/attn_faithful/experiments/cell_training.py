@@ -23,6 +23,7 @@ from attn_faithful.store import RunFolder, strict
 from attn_faithful.training.base import train_base
 from attn_faithful.training.base_outputs import with_base
 from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.settings import selection_metric
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
 from attn_faithful.training.twin import new_twin, train_twin
@@ -83,7 +84,7 @@ class CellTraining:
             task = self._task(stage, rows, collate, settings, self.cell.seed_of(purpose), checkpoints)
             return model, train_base(model, task)
 
-        metric = f"eval_{settings.select_by}"
+        metric = selection_metric(settings)
         sign = 1 if settings.select_by == "loss" else -1
         return self.models.get(name, fit, rank=lambda row: sign * row[metric])
 

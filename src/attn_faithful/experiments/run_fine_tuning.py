@@ -40,6 +40,7 @@ from attn_faithful.training.fine_tuning import fine_tune
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.numeric_settings import recipe_precision
 from attn_faithful.training.placement import training_on
+from attn_faithful.training.settings import selection_metric
 from attn_faithful.training.task import TrainingTask
 
 STAGE = "base"  # what reports call the training of a model that has no twins
@@ -175,7 +176,7 @@ class FineTuneRun:
 
         models = ModelStore(self.folder, self.tuning.start.tokenizer, self.data.texts, self.processes)
         sign = 1 if settings.select_by == "loss" else -1
-        return models.get("model", fit, rank=lambda row: sign * row[f"eval_{settings.select_by}"], load=self._load)
+        return models.get("model", fit, rank=lambda row: sign * row[selection_metric(settings)], load=self._load)
 
     def _load(self, path: Path) -> StockModel:
         return as_stock_model(Pretrained.read(path).network.to(self.data.model.device))

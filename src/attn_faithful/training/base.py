@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 from transformers import TrainerCallback
 from transformers.trainer_utils import EvalPrediction
@@ -14,13 +13,14 @@ from transformers.trainer_utils import EvalPrediction
 from attn_faithful._checks import InputError
 from attn_faithful.models.configurations import is_multi_label
 from attn_faithful.training.callbacks import Patience, ReportProgress
-from attn_faithful.training.masking import Masking
+from attn_faithful.training.masking import Masking, class_prior
 from attn_faithful.training.metrics import classification_metrics, known_labels
 from attn_faithful.training.numeric_settings import recipe_precision
 from attn_faithful.training.regularized import RegularizedTrainer
 from attn_faithful.training.regularizers.base import REGULARIZERS
+from attn_faithful.training.settings import selection_metric
 from attn_faithful.training.task import TrainingTask
-from attn_faithful.training.trainer import AttentionTrainer, fit, seeded, task_arguments
+from attn_faithful.training.trainer import AttentionTrainer, chances_of, fit, seeded, task_arguments
 
 
 def check_selection(labels: Sequence[Any], classes: int, select_by: str) -> None:
@@ -99,7 +99,7 @@ def train_classifier(
     """
     settings = task.settings
     _check_labels(model, task)
-    metric = f"eval_{settings.select_by}"
+    metric = selection_metric(settings)
     greater = settings.select_by != "loss"
     callbacks: list[TrainerCallback] = []
     if settings.patience is not None:
@@ -108,7 +108,9 @@ def train_classifier(
         callbacks.append(ReportProgress(task.on_progress))
     masking = None
     if settings.masking is not None:
-        masking = Masking(task.mask_token_id, task.seed)
+        weights = getattr(model.config, "class_weights", None)
+        prior = class_prior(task.train["labels"], model.config.num_labels, weights)
+        masking = Masking(task.mask_token_id, task.seed, prior)
     with recipe_precision(), seeded(task.seed):
         trainer = trainer_class(
             model=model,
@@ -141,8 +143,7 @@ def _longest_first(selection: Any) -> Any:
 
 def _metrics_of(multi_label: bool) -> Callable[[EvalPrediction], dict[str, float]]:
     def compute(prediction: EvalPrediction) -> dict[str, float]:
-        logits = torch.as_tensor(prediction.predictions).double()  # (n, C)
-        chances = logits.sigmoid() if multi_label else logits.softmax(-1)
-        return classification_metrics(chances.numpy(), prediction.label_ids, multi_label)
+        chances = chances_of(prediction.predictions, multi_label)
+        return classification_metrics(chances, prediction.label_ids, multi_label)
 
     return compute

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attn_faithful._seeds import generator_for
 
+PRIOR_TOLERANCE = 0.02  # of probabilities of texts with every token masked
 _SELECTION = "selection"
 
 
@@ -24,6 +25,7 @@ class Masking:
     Attributes:
         mask_id: the token that takes the place of others.
         seed: of the choices.
+        prior: (C,) what a model should say of a text with every token masked, see `class_prior`.
 
     Reference:
         Madsen et al. (2024), "Faithfulness measurable masked language models", section 4.1.
@@ -38,6 +40,7 @@ class Masking:
 
     mask_id: int
     seed: int
+    prior: Sequence[float] = ()
 
     def of_batch(self, batch: Mapping[str, Any], step: int, process: int = 0, processes: int = 1) -> dict[str, Any]:
         """A batch in which half of the texts, drawn at random, have masks; of an odd number half on average.
@@ -62,14 +65,21 @@ class Masking:
 
     def of_rows(self, rows: Any) -> Any:
         """An encoded data set in which every text has masks, the same at every call."""
-        ids = rows["input_ids"]
-        special: Sequence[Any] = [np.zeros(len(each), dtype=bool) for each in ids]
-        if "special_tokens_mask" in rows.column_names:
-            special = rows["special_tokens_mask"]
         masked = []
-        for of_text, is_special in zip(ids, special, strict=True):
-            masked.append(self._masked(np.asarray(of_text), ~np.asarray(is_special, dtype=bool), _SELECTION))
+        for ids, content in zip(rows["input_ids"], _content_of(rows), strict=True):
+            masked.append(self._masked(np.asarray(ids), content, _SELECTION))
         return rows.with_columns(input_ids=masked)
+
+    def all_of_rows(self, rows: Any) -> Any:
+        """An encoded data set in which every content token of every text is masked."""
+        masked = []
+        for ids, content in zip(rows["input_ids"], _content_of(rows), strict=True):
+            masked.append(np.where(content, self.mask_id, ids))
+        return rows.with_columns(input_ids=masked)
+
+    def prior_gap(self, chances: np.ndarray) -> float:
+        """How far a model's mean probabilities of texts with every token masked (n, C) are from the prior, at most."""
+        return float(np.abs(chances.mean(0) - np.asarray(self.prior)).max())
 
     def _half(self, texts: int, step: int) -> np.ndarray:
         """Which of so many texts are masked, (texts,) bool."""
@@ -87,6 +97,37 @@ class Masking:
         masked = ids.copy()
         masked[generator.permutation(places)[:count]] = self.mask_id
         return masked
+
+
+def class_prior(labels: Any, classes: int, weights: Sequence[float] | None = None) -> list[float]:
+    """What is least wrong to say of a text of which nothing is known: the share of each class, by its weight.
+
+    Args:
+        labels: of the training texts, (n,), or of several a text 0 and 1 (n, C).
+        classes: C.
+        weights: a factor a class on its examples' loss; of several labels a text on their positive term.
+
+    Returns:
+        (C,) probabilities.
+
+    Example:
+        >>> class_prior([0, 1, 1, 1], 2), class_prior([0, 1, 1, 1], 2, weights=[3, 1])
+        ([0.25, 0.75], [0.5, 0.5])
+    """
+    labels = np.asarray(labels)
+    factors = np.ones(classes) if weights is None else np.asarray(weights, dtype=float)
+    if labels.ndim == 2:
+        positive = labels.sum(0) * factors
+        return (positive / (positive + len(labels) - labels.sum(0))).tolist()
+    counts = np.bincount(labels, minlength=classes) * factors
+    return (counts / counts.sum()).tolist()
+
+
+def _content_of(rows: Any) -> list[np.ndarray]:
+    """Which tokens of each text are no special ones, (T,) bool each."""
+    if "special_tokens_mask" not in rows.column_names:
+        return [np.ones(len(ids), dtype=bool) for ids in rows["input_ids"]]
+    return [~np.asarray(special, dtype=bool) for special in rows["special_tokens_mask"]]
 
 
 def _like(values: np.ndarray, ids: Tensor) -> Tensor:

@@ -192,6 +192,19 @@ class TwinSettings:
         return name
 
 
+def selection_metric(settings: TrainSettings | FineTuneSettings) -> str:
+    """The column of the history that the best epoch is chosen by.
+
+    With masks that is "eval_selection", what `select_by` names less (of a loss, and) what the prior is missed by beyond
+    `training.masking.PRIOR_TOLERANCE` with every token masked.
+
+    Example:
+        >>> selection_metric(TrainSettings()), selection_metric(TrainSettings(masking="half"))
+        ('eval_roc_auc', 'eval_selection')
+    """
+    return f"eval_{settings.select_by}" if settings.masking is None else "eval_selection"
+
+
 def _check_positive(settings: Any, names: Sequence[str]) -> None:
     for name in names:
         value = getattr(settings, name)

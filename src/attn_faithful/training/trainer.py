@@ -15,8 +15,9 @@ from torch import nn
 from transformers import PrinterCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from attn_faithful.models.configurations import is_multi_label
 from attn_faithful.training.checkpoints import disk_errors, last_checkpoint
-from attn_faithful.training.masking import Masking
+from attn_faithful.training.masking import PRIOR_TOLERANCE, Masking
 from attn_faithful.training.placement import trains_on_cpu
 from attn_faithful.training.settings import check_trackers
 from attn_faithful.training.task import TrainingTask
@@ -90,7 +91,8 @@ class AttentionTrainer(Trainer):
     Args:
         settings: how it trains.
         masking: masks half of the texts of each step; evaluations are of texts as they are, and beside them of masked
-            ones, whose metrics are named ``eval_masked_``. None for no masks.
+            ones, whose metrics are named ``eval_masked_``. An epoch whose model misses the prior with every token
+            masked, ``eval_prior_gap``, counts as so much worse, ``eval_selection``. None for no masks.
     """
 
     def __init__(self, *args: Any, settings: Any, masking: Masking | None = None, **kwargs: Any) -> None:
@@ -98,9 +100,6 @@ class AttentionTrainer(Trainer):
         self.remove_callback(PrinterCallback)  # the caller reports progress
         self.settings = settings
         self.masking = masking
-        self.masked_selection = None
-        if masking is not None:
-            self.masked_selection = masking.of_rows(self.eval_dataset)
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         if self.masking is not None:
@@ -109,16 +108,28 @@ class AttentionTrainer(Trainer):
         return super().training_step(model, inputs, num_items_in_batch)
 
     def evaluation_loop(self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
-        """As Trainer's, with the metrics of the masked texts beside those of the texts as they are."""
+        """As Trainer's; with masks also what the epoch is chosen by, and the metrics of masked texts."""
         output = super().evaluation_loop(dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
-        if self.masked_selection is not None:
-            masked = super().evaluation_loop(
-                self.get_eval_dataloader(self.masked_selection),
-                *args,
-                metric_key_prefix=f"{metric_key_prefix}_masked",
-                **kwargs,
-            )
-            output.metrics.update(masked.metrics)
+        if self.masking is None:
+            return output
+        rows = {
+            "masked": self.masking.of_rows(self.eval_dataset),
+            "all_masked": self.masking.all_of_rows(self.eval_dataset),
+        }
+        of_rows = {}
+        for name, masked in rows.items():
+            loader = self.get_eval_dataloader(masked)
+            prefix = f"{metric_key_prefix}_{name}"
+            of_rows[name] = super().evaluation_loop(loader, *args, metric_key_prefix=prefix, **kwargs)
+        chances = chances_of(of_rows["all_masked"].predictions, is_multi_label(self.model.config))
+        gap = self.masking.prior_gap(chances)
+        score = output.metrics[f"{metric_key_prefix}_{self.settings.select_by}"]
+        missed = max(0.0, gap - PRIOR_TOLERANCE)
+        if self.settings.select_by != "loss":
+            missed = -missed
+        output.metrics.update(of_rows["masked"].metrics)
+        output.metrics[f"{metric_key_prefix}_prior_gap"] = gap
+        output.metrics[f"{metric_key_prefix}_selection"] = score + missed
         return output
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
@@ -162,6 +173,13 @@ class AttentionTrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthGroups:
         dataset = self.train_dataset if train_dataset is None else train_dataset
         return LengthGroups(dataset["length"], self.args.train_batch_size, self.args.seed)
+
+
+def chances_of(logits: Any, multi_label: bool) -> np.ndarray:
+    """Probabilities (n, C) of logits, of each label by itself or of all classes together."""
+    values = torch.as_tensor(logits).double()  # (n, C)
+    chances = values.sigmoid() if multi_label else values.softmax(-1)
+    return chances.numpy()
 
 
 def of_attention(parameter: str) -> bool:
