@@ -193,3 +193,39 @@ def test_summary_keeps_it():
     (again,) = RunSummary.from_json(json.loads(text)).recommendation
     assert isinstance(again, Recommendation)
     assert repr(replace(again, lines=dict(again.lines))) == repr(replace(found, lines=dict(found.lines)))
+
+
+def with_both(deleted, masked):
+    """Sources that deletion and masks rank differently, with the share of erased texts that are unusual."""
+    columns = columns_of("naopc", attention=0.9, signed_leave_one_out=0.8)
+    del columns["smallest_set", "decision_flip"]
+    columns["attention", "naopc_mask"] = near(0.8, 5)
+    columns["signed_leave_one_out", "naopc_mask"] = near(0.95, 6)
+    columns["random_ranking", "naopc_mask"] = near(0.5, 7)
+    for name, share in (("deleted_outside", deleted), ("masked_outside", masked)):
+        for source, more in (("attention", -0.02), ("signed_leave_one_out", 0.02), ("random", 0.9)):
+            columns[source, name] = np.full(N, share + more)
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("deleted", "masked", "measure"),
+    [(0.4, 0.05, "naopc_mask"), (0.4, 0.2, "naopc"), (0.08, 0.05, "naopc"), (math.nan, math.nan, "naopc")],
+)
+def test_masks_rank_where_their_texts_are_in_distribution_and_shortened_ones_are_not(deleted, masked, measure):
+    found = recommended(with_both(deleted, masked))
+    assert found.measure == measure
+    assert found.source == {"naopc": "attention", "naopc_mask": "signed_leave_one_out"}[measure]
+    known = {} if math.isnan(deleted) else {"delete": deleted, "mask": masked}
+    assert found.outside == pytest.approx(known)  # of no control
+    assert found.lines["outside"] == 0.1
+    stored = RunSummary.from_json(json.loads(json.dumps(RunSummary(recommendation=[found]).as_json())))
+    assert stored.recommendation[0].outside == found.outside
+
+
+def test_masks_alone_and_exact_removal():
+    columns = with_both(0.4, 0.05)
+    alone = {key: values for key, values in columns.items() if key[1] != "naopc"}
+    assert recommended(alone).measure == "naopc_mask"
+    exact = {**columns, **columns_of("naopc_removal", attention=0.9)}
+    assert recommended(exact).measure == "naopc_removal"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,8 @@ from attn_faithful.records.recommendation import (
     Recommendation,
 )
 
-REMOVAL, DELETION = "naopc_removal", "naopc"  # the metrics that sources are ranked by
+REMOVAL, DELETION, MASKS = "naopc_removal", "naopc", "naopc_mask"  # the metrics that sources are ranked by
+_OUTSIDE = {"delete": "deleted_outside", "mask": "masked_outside"}  # how many erased texts are unusual to the model
 _EXACT_SET = "smallest_set"  # a source that test flips has where the read-out is affine, and what it finds exact
 GIVEN = "given"  # importance of a file, which nothing tells of an altered text
 
@@ -31,8 +32,15 @@ ORDER_LINE = 0.75  # NAOPC
 POLARITY_LINE = 0.25  # share of the texts
 STABILITY_LINE = 0.5  # tau-b
 SIGNIFICANT = 0.05
+OUTSIDE_LINE = 0.1  # share of the erased texts that are unusual to the model, twice what chance gives
 ENOUGH = 30  # texts
-LINES = {"order": ORDER_LINE, "polarity": POLARITY_LINE, "stability": STABILITY_LINE, "texts": float(ENOUGH)}
+LINES = {
+    "order": ORDER_LINE,
+    "polarity": POLARITY_LINE,
+    "stability": STABILITY_LINE,
+    "outside": OUTSIDE_LINE,
+    "texts": float(ENOUGH),
+}
 
 _POLARITY = ("polarity_violation", "polarity_violation_removal")  # by removal where nothing can be deleted
 _EQUAL = 2  # decimals in which numbers are compared, before the next one decides
@@ -47,12 +55,14 @@ class _Site:
         measure: the metric that orders are compared by.
         keys: of the scores there.
         columns: those that count.
+        outside: "delete" and "mask" -> share of the erased texts that are unusual to the model, where it is known.
     """
 
     name: str
     measure: str
     keys: Sequence[Key]
     columns: ScoreColumns
+    outside: Mapping[str, float]
 
     @property
     def sources(self) -> list[str]:
@@ -71,11 +81,11 @@ class _Site:
 def recommendations(parts: Callable[[], Parts], examples: Sequence[str]) -> list[Recommendation]:
     """What may be shown at each site where orders of items were compared.
 
-    Sources are ranked by NAOPC; where two agree in it to two decimals by the share of texts that they flip with the
-    fewest items, then by polarity, then by stability, then by the order in which they were tested. The first that
-    passes every line is recommended: the interval of its NAOPC above `ORDER_LINE`, its paired difference from random
-    orders above 0 (Wilcoxon, Holm), and where they were measured the interval of its polarity violation below
-    `POLARITY_LINE` and that of its stability above `STABILITY_LINE`. Below `ENOUGH` texts nothing is.
+    Sources are ranked by NAOPC, see `_measure`; where two agree in it to two decimals by the share of texts that they
+    flip with the fewest items, then by polarity, then by stability, then by the order in which they were tested. The
+    first that passes every line is recommended: the interval of its NAOPC above `ORDER_LINE`, its paired difference
+    from random orders above 0 (Wilcoxon, Holm), and where they were measured the interval of its polarity violation
+    below `POLARITY_LINE` and that of its stability above `STABILITY_LINE`. Below `ENOUGH` texts nothing is.
 
     Args:
         parts: of the table "scores", as often as it is called.
@@ -92,19 +102,48 @@ def recommendations(parts: Callable[[], Parts], examples: Sequence[str]) -> list
 
 def _site(name: str, keys: Sequence[Key], parts: Callable[[], Parts], examples: Sequence[str]) -> _Site | None:
     """The scores of a site, with the columns that count; None where no orders were compared."""
-    metrics = {key.metric for key in keys}
-    sources = {key.source for key in keys}
-    if REMOVAL in metrics and (_EXACT_SET in sources or DELETION not in metrics):
-        measure = REMOVAL
-    elif DELETION in metrics:
-        measure = DELETION
-    else:
-        return None
-    counted = [key for key in keys if key.metric in (measure, "flip_optimal", *_POLARITY, "stability_tau")]
-    columns = ScoreColumns(counted, examples)
+    counted = (REMOVAL, DELETION, MASKS, *_OUTSIDE.values(), "flip_optimal", *_POLARITY, "stability_tau")
+    of_counted = [key for key in keys if key.metric in counted]
+    columns = ScoreColumns(of_counted, examples)
     for part in parts():
         columns.add(part)
-    return _Site(name, measure, counted, columns)
+    outside = _outside(of_counted, columns)
+    measure = _measure(keys, outside)
+    if measure is None:
+        return None
+    return _Site(name, measure, of_counted, columns, outside)
+
+
+def _outside(keys: Sequence[Key], columns: ScoreColumns) -> dict[str, float]:
+    """The share of the erased texts of all rankings but controls that are unusual to the model, by operator."""
+    outside = {}
+    for operator, metric in _OUTSIDE.items():
+        of_rankings = [key for key in keys if key.metric == metric and key.source not in CONTROLS]
+        shares = [_mean(columns.values(key)) for key in of_rankings]
+        if shares and not math.isnan(shares[0]):
+            outside[operator] = float(np.nanmean(shares))
+    return outside
+
+
+def _measure(keys: Sequence[Key], outside: Mapping[str, float]) -> str | None:
+    """The metric that orders are compared by; None where there is none.
+
+    Removal from the attention where it is exact, or alone; else masks where their texts are in distribution and
+    shortened ones are not; else deletion.
+    """
+    metrics = {key.metric for key in keys}
+    sources = {key.source for key in keys}
+    if REMOVAL in metrics and (_EXACT_SET in sources or not {DELETION, MASKS} & metrics):
+        return REMOVAL
+    if MASKS in metrics and (DELETION not in metrics or _prefers_masks(outside)):
+        return MASKS
+    return DELETION if DELETION in metrics else None
+
+
+def _prefers_masks(outside: Mapping[str, float]) -> bool:
+    """Whether masked texts are in distribution and shortened ones are not."""
+    masked, deleted = outside.get("mask", math.nan), outside.get("delete", math.nan)
+    return masked <= OUTSIDE_LINE < deleted
 
 
 def _recommendation(site: _Site) -> Recommendation:
@@ -119,7 +158,7 @@ def _recommendation(site: _Site) -> Recommendation:
     if n >= ENOUGH:
         passing = [source.source for source in candidates if not source.fails]
         shown = passing[0] if passing else None
-    return Recommendation(site.name, site.measure, shown, n, [*candidates, *controls], LINES)
+    return Recommendation(site.name, site.measure, shown, n, [*candidates, *controls], LINES, site.outside)
 
 
 def _random_order(site: _Site) -> np.ndarray | None:

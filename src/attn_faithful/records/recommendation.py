@@ -89,11 +89,13 @@ class Recommendation:
 
     Attributes:
         site: where in the model the attention is.
-        measure: the metric that orders were compared by, "naopc_removal" or "naopc".
+        measure: the metric that orders were compared by, "naopc_removal", "naopc" or "naopc_mask".
         source: what may be shown; None where nothing may, or too few texts stand behind it.
         n: texts in which the first source of the list has a number.
         sources: all that were compared, the best first; random orders are the last.
-        lines: "order", "polarity", "stability", "texts" -> the line that a source had to pass.
+        lines: "order", "polarity", "stability", "texts" -> the line that a source had to pass; "outside" -> the share
+            of erased texts up to which they are in distribution.
+        outside: "delete" and "mask" -> share of the erased texts that are unusual to the model, where it is known.
     """
 
     site: str
@@ -102,12 +104,14 @@ class Recommendation:
     n: int
     sources: Sequence[RankedSource] = ()
     lines: Mapping[str, float] = field(default_factory=dict)
+    outside: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, values: Json) -> Recommendation:
         known = known_fields(cls, values)
         sources = [RankedSource.from_json(entry) for entry in values.get("sources", ())]
-        return cls(**{**known, "sources": sources, "lines": dict(values.get("lines", {}))})
+        by_name = {name: dict(values.get(name, {})) for name in ("lines", "outside")}
+        return cls(**{**known, "sources": sources, **by_name})
 
     def as_json(self) -> dict[str, Any]:
         """The entry of "recommendation" in summary.json."""

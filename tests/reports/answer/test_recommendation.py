@@ -11,7 +11,7 @@ from attn_faithful.records.summary import RunSummary
 from attn_faithful.reports.answer.recommendation import recommendation_text, recommended
 from attn_faithful.reports.tables.recommendation import recommendation_table, recommendation_tables
 
-LINES = {"order": 0.75, "polarity": 0.25, "stability": 0.5, "texts": 30.0}
+LINES = {"order": 0.75, "polarity": 0.25, "stability": 0.5, "outside": 0.1, "texts": 30.0}
 
 
 def source(name, order, *fails, **changes):
@@ -37,8 +37,8 @@ RANDOM = source("random_ranking", 0.5)
 SECONDS = {"attention": 0.0, "attention_x_gradient": 0.0004}
 
 
-def run(*sources, shown=None, seed=0, measure="naopc_removal", n=500, seconds=SECONDS):
-    found = Recommendation("pool", measure, shown, n, sources, LINES)
+def run(*sources, shown=None, seed=0, measure="naopc_removal", n=500, seconds=SECONDS, outside=None):
+    found = Recommendation("pool", measure, shown, n, sources, LINES, outside or {})
     summary = RunSummary(recommendation=[found])
     return SimpleNamespace(summary=summary, seed=seed, noun=lambda site: "word", source_seconds=seconds)
 
@@ -139,3 +139,24 @@ def test_table():
     one, two = recommendation_tables([ranked, ranked], "SST lstm")
     assert one.title.startswith("SST lstm, seed 0, What may be shown")
     assert "\n" not in two.markdown().splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("measure", "outside", "way", "words"),
+    [
+        ("naopc", {"delete": 0.41}, "are deleted", "Caution: 41% of the texts with words deleted are unlike what"),
+        ("naopc", {"delete": 0.06}, "are deleted", ""),
+        ("naopc", {}, "are deleted", ""),
+        ("naopc_mask", {"delete": 0.41, "mask": 0.02}, "are masked", "Ranked by masks, since texts with words deleted"),
+        ("naopc_mask", {"delete": 0.41, "mask": 0.3}, "are masked", "Caution: 30% of the texts with words masked"),
+        ("naopc_mask", {"mask": 0.02}, "are masked", ""),
+        ("naopc_removal", {"delete": 0.41}, "are removed from the attention", ""),
+    ],
+)
+def test_texts_that_the_model_was_not_trained_on_are_told(measure, outside, way, words):
+    for shown in ("attention", None):
+        sources = [source("attention", 0.9, *([] if shown else ["order"]), p_best=math.nan), RANDOM]
+        said = text(run(*sources, shown=shown, measure=measure, outside=outside))
+        assert words in said
+        assert bool(words) == ("trained on" in said)
+        assert not shown or f"words {way}" in said

@@ -21,7 +21,12 @@ from attn_faithful.reports.run import ATTENTION, Run
 BEGINNING = "What may be shown"
 _SEVERAL = 2  # texts, below which nobody asks for a rule
 _SIGNIFICANT = 0.05  # of the paired tests
-_BY_REMOVAL = "naopc_removal"
+_WAYS = {  # the measure -> the orders that it compares
+    "naopc_removal": "{}s are removed from the attention",
+    "naopc": "{}s are deleted",
+    "naopc_mask": "{}s are masked",
+}
+_ERASED = {"naopc": ("delete", "deleted"), "naopc_mask": ("mask", "masked")}
 
 
 def recommendation_text(runs: Sequence[Run], site: str | None, distinct: int, unfit: bool = False) -> str:
@@ -76,17 +81,18 @@ def _name(source: str | None) -> str:
 def _of_one(found: Recommendation, noun: str, seconds: Mapping[str, float]) -> str:
     """The recommendation of one run with its evidence, and what speaks against attention."""
     if found.source is None:
-        return " ".join(["none of these.", *_refusals(found, noun)])
+        return " ".join(["none of these.", *_refusals(found, noun), *_of_texts(found, noun)])
     sentences = [f"{title_of(found.source)}.", _evidence(found, noun, seconds)]
     sentences += _as_good(found)
     sentences += _of_attention(found, noun)
+    sentences += _of_texts(found, noun)
     return " ".join(sentences)
 
 
 def _evidence(found: Recommendation, noun: str, seconds: Mapping[str, float]) -> str:
     """What speaks for the recommended source."""
     best = _entry(found, found.source)
-    way = f"{noun}s are removed from the attention" if found.measure == _BY_REMOVAL else f"{noun}s are deleted"
+    way = _WAYS[found.measure].format(noun)
     parts = [f"Its order is near the best one in which {way} (NAOPC {_with_interval(best)}{_beside_random(found)})"]
     if best.optimal.n:
         parts.append(f"in {percent(best.optimal.mean)} of the texts that it flips no fewer {noun}s would do")
@@ -123,6 +129,24 @@ def _of_attention(found: Recommendation, noun: str) -> list[str]:
             return [f"Not attention: {_why_not(source, found, noun)}."]
         if source.source == ATTENTION:
             return [f"Attention may be shown as well (NAOPC {_with_interval(source)})."]
+    return []
+
+
+def _of_texts(found: Recommendation, noun: str) -> list[str]:
+    """Whether the texts that orders were compared on are such as the model was trained on."""
+    if found.measure not in _ERASED:
+        return []
+    operator, done = _ERASED[found.measure]
+    share, line = found.outside.get(operator), found.lines.get("outside")
+    if share is None or line is None:
+        return []
+    if share > line:
+        return [
+            f"Caution: {percent(share)} of the texts with {noun}s {done} are unlike what the model was trained on, so "
+            "that an order may be good at breaking texts."
+        ]
+    if operator == "mask" and found.outside.get("delete", 0.0) > line:
+        return [f"Ranked by masks, since texts with {noun}s deleted are unlike what the model was trained on."]
     return []
 
 

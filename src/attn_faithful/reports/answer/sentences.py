@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from attn_faithful.reports.answer.cores import core_sentences
+from attn_faithful.reports.answer.erased import erased_sentences
 from attn_faithful.reports.answer.findings import completely_different, eps_of
 from attn_faithful.reports.answer.heads import heads_sentences
 from attn_faithful.reports.answer.randomisation import randomisation_sentences
@@ -111,7 +112,10 @@ def _agree(scores: Scores) -> Iterator[Sentence]:
     mean, texts = "mean ", f", over {same}{scores.over(n)}"
     if scores.single:
         mean, texts = "", ""
-    agrees = f"Attention {_agrees(tau)} with {title_of(source)}: "
+    by_masks = ""
+    if source in _LEFT_OUT and scores.run.evaluation.get("sources", {}).get("operator") == "mask":
+        by_masks = " by masks"
+    agrees = f"Attention {_agrees(tau)} with {title_of(source)}{by_masks}: "
     yield [agrees, ("agree", f"{mean}tau {number(tau, 2)}"), peers, texts, "."]
 
 
@@ -223,6 +227,7 @@ def _undefined(scores: Scores) -> Iterator[Sentence]:
         yield [f"The {which} nothing of {texts}: {reasons}."]
 
 
+_LEFT_OUT = ("leave_one_out", "signed_leave_one_out")  # sources that the setting `operator` is of
 _NO_PEERS = {"attention", "random", "uniform"}  # in no pair that is attention's yardstick
 # tau, below which attention does so
 _AGREEMENT = {-0.1: "disagrees", 0.2: "hardly agrees", 0.5: "agrees only weakly", 0.7: "agrees in part"}
@@ -243,6 +248,7 @@ SAY: tuple[Callable[[Scores], Iterator[Sentence]], ...] = (
     _agree,
     _shuffle,
     removal_sentences,
+    erased_sentences,
     _polarity,
     randomisation_sentences,
     _twins,

@@ -38,6 +38,7 @@ _OF_ATTENTION = (
     _Test("permutation", "attention_permutation", "median TVD", _CHANCE),
     _Test("adversarial", "adversarial_attention", "eps-max JSD", _CHANCE),
     _Test("erasure", "comprehensiveness", "comprehensiveness", _CHANCE),
+    _Test("erasure", "mask_comprehensiveness", "comprehensiveness, masks", _CHANCE),
     _Test("polarity", "polarity_violation", "first item not for it", (("random", "random"),)),
     _Test("stability", "stability_tau", "tau with itself", (("random", "random"),)),
     _Test("entropy", "importance_entropy", "entropy", (("saliency", title_of("saliency")), ("random", "random"))),

@@ -50,6 +50,7 @@ _CSV = [
 _WAYS = {
     "naopc_removal": "by removal from the attention",
     "naopc": "by deletion from the text",
+    "naopc_mask": "by masks in the text",
 }
 _WHY = {
     ORDER: "order too far from the best",
