@@ -111,7 +111,7 @@ def by_hand(block, row, ranking, share, draws):
     return [*lost, sum(retained) / draws, slow.soft_nc(full, without, at_zero), slow.soft_ns(full, only, at_zero)]
 
 
-@pytest.mark.parametrize(("kind", "share"), [*((kind, 0.5) for kind in MODELS), ("flat", None), ("bert", None)])
+@pytest.mark.parametrize(("kind", "share"), [*((kind, 0.5) for kind in MODELS), ("flat", None)])
 def test_numbers_equal_a_loop(kind, share):
     model, batch, site = MODELS[kind]()
     block = rereadable(model, batch, [name for name in NAMES if name != "attention"], site)
@@ -136,12 +136,12 @@ def test_numbers_equal_a_loop(kind, share):
 def test_the_share_that_is_told_is_kept():
     model, batch, _ = own(special=())
     block = rereadable(model, batch, NAMES[1:])
-    for share in (0.2, 0.5, 0.8):
-        found = run(block, replace(SETTINGS, soft_share=share, draws=30))
+    for share in (0.2, 0.8):
+        found = run(block, replace(SETTINGS, soft_share=share, draws=12))
         for name in NAMES:
             retained, _ = values(found, "soft_retained", name)
             for row, n in enumerate(LENGTHS):
-                deviation = math.sqrt(0.25 / (30 * 6 * n))  # of embeddings of 6 entries, at most
+                deviation = math.sqrt(0.25 / (12 * 6 * n))  # of embeddings of 6 entries, at most
                 assert abs(retained[f"e{row}"] - share) < 4 * deviation, (name, row)
     # the paper's scale keeps what the ranking happens to have
     found = run(block, replace(SETTINGS, soft_share=None, draws=10))

@@ -105,14 +105,6 @@ def test_the_mask_is_the_last_word_and_begins_as_words_without_a_vector_do(tmp_p
         assert all(np.array_equal(one, two) for one, two in zip(rows["input_ids"], ids, strict=True))
 
 
-def test_hierarchical_models_are_trained_with_masks(tmp_path):
-    model = {"architecture": "hierarchical", "embedding_size": 8, "hidden_size": 4}
-    made = run(masked_cells(model=model, twin=None)[0], tmp_path / "cell")
-    assert saved_config(made / "model")["masking"] == "half"
-    loaded, reader = af.load(made / "model")
-    assert reader.mask_token_id == loaded.config.vocab_size - 1
-
-
 # --- transformers models
 
 
