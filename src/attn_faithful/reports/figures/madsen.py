@@ -19,6 +19,7 @@ from attn_faithful.reports.roar import MODES, RoarCurve, roar_grids
 PAPER = "Madsen et al. 2022"
 _METRIC = "accuracy"
 _LETTERS = 40  # of a source's name
+_APART = 0.008  # of a text, so that no interval hides another
 
 
 def _panels(cells: Sequence[Cell]) -> list[Panel]:
@@ -55,13 +56,14 @@ def _draw(ax: Any, curves: Sequence[RoarCurve], *, random: RoarCurve | None, bas
     """
     if random is not None:
         _draw_random(ax, random)
-    for curve, marker, line_style in zip(curves, cycle(MARKERS), cycle(LINE_STYLES), strict=False):
+    for number, (curve, marker, line_style) in enumerate(zip(curves, cycle(MARKERS), cycle(LINE_STYLES), strict=False)):
+        beside = (number - (len(curves) - 1) / 2) * _APART
         points = curve.at(_METRIC)
         means = np.array([point.mean for point in points])  # (K,)
         ends = np.array([[point.low, point.high] for point in points]).T  # (2, K)
         errors = np.nan_to_num(np.abs(ends - means))
         ax.errorbar(
-            curve.shares,
+            np.asarray(curve.shares) + beside,
             means,
             errors,
             color=hue_of(curve.source).light,
