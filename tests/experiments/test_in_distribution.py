@@ -82,6 +82,8 @@ def test_what_is_not_asked_is_not_computed(tmp_path, monkeypatch):
     off = evaluate(tmp_path / "off", in_distribution=False)
     assert not scores(off, "masked_outside")
     assert scores(off, "mask_sufficiency")
+    soft = evaluate(tmp_path / "soft", operators=["soft"])
+    assert not scores(soft, "deleted_outside")
     assert "p_values" not in off.folder.read_table("variants").column_names
 
 

@@ -105,7 +105,10 @@ class EvaluationSettings:
     @property
     def asks_distribution(self) -> bool:
         """Whether a test asks if erased texts are in distribution."""
-        return "erasure" in self.tests and self.of("erasure").in_distribution
+        if "erasure" not in self.tests:
+            return False
+        erasure = self.of("erasure")
+        return erasure.in_distribution and bool(erasure.chosen(None))
 
     def against(self, source: str) -> EvaluationSettings:
         """The same, with one more source that attention is compared with, and that is ranked beside the others."""
