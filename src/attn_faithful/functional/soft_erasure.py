@@ -31,7 +31,7 @@ def keep_probabilities(importance: Tensor, content: Tensor, share: float | None 
         InputError: other shapes, ``content`` that is not bool, a share out of range.
 
     Reference:
-        Zhao and Aletras (2023), "Incorporating attribution importance for improving faithfulness metrics", section 3.
+        Zhao and Aletras (2023), "Incorporating attribution importance for improving faithfulness metrics".
 
     Example:
         >>> importance, content = torch.tensor([[4.0, 1.0, -2.0, 0.0]]), torch.ones(1, 4, dtype=torch.bool)
@@ -94,7 +94,7 @@ def soft_nc(p_full: Tensor, p_without: Tensor, p_zero: Tensor) -> Tensor:
         (B,), ratio, from 0, higher is more faithful; 1 loses as much as all embeddings 0. NaN where these lose nothing.
 
     Reference:
-        Zhao and Aletras (2023), section 3.
+        Zhao and Aletras (2023).
 
     Example:
         >>> soft_nc(torch.tensor([0.75]), torch.tensor([[0.5, 0.75]]), torch.tensor([0.25])).tolist()
@@ -119,7 +119,7 @@ def soft_ns(p_full: Tensor, p_only: Tensor, p_zero: Tensor) -> Tensor:
         nothing.
 
     Reference:
-        Zhao and Aletras (2023), section 3.
+        Zhao and Aletras (2023).
 
     Example:
         >>> soft_ns(torch.tensor([0.75]), torch.tensor([[0.5, 0.75]]), torch.tensor([0.25])).tolist()

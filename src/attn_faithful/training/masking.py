@@ -28,7 +28,7 @@ class Masking:
         prior: (C,) what a model should say of a text with every token masked, see `class_prior`.
 
     Reference:
-        Madsen et al. (2024), "Faithfulness measurable masked language models", section 4.1.
+        Madsen et al. (2024), "Faithfulness measurable masked language models".
 
     Example:
         >>> masking = Masking(mask_id=9, seed=0)
