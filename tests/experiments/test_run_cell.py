@@ -41,7 +41,15 @@ def test_columns(whole):
     unused |= {"attention_gradient", "attention_x_gradient", "state_saliency", "state_leave_one_out", "hidden_gradient"}
     unused |= {"raw_attention", "value_norm", "value_zeroing", "rollout", "attention_flow", "attention_relevance"}
     unused |= {"signed_input_x_gradient", "signed_integrated_gradients", "signed_leave_one_out"}
-    unused |= {"learned_heads", "random", "given", "query", "removed", "core"}  # of tests that were not asked for
+    unused |= {
+        "learned_heads",
+        "random",
+        "given",
+        "query",
+        "removed",
+        "core",
+        "p_values",
+    }  # of tests that were not asked for
     for name in ("predictions", "tokens", "variants", "history", "scores"):
         expected = [column for column in schema.columns(name) if column not in unused]
         if name in ("variants", "scores"):

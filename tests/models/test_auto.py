@@ -87,7 +87,7 @@ def test_load_checks_what_it_loads(saved, tmp_path):
     ("given", "says"),
     [
         ({"encodr": "mlp"}, r"Unknown setting 'encodr' of AttentionClassifierConfig\. Did you mean 'encoder'\?"),
-        ({"mixing": 2}, r"Unknown setting 'mixing'.*Known: activation, .*pip install -U attn-faithful"),
+        ({"blend": 2}, r"Unknown setting 'blend'.*Known: activation, .*pip install -U attn-faithful"),
         ({"mixing": 2, "attn_faithful_version": "99.0"}, r"sets mixing, .*attn_faithful 99\.0 wrote it, .*install -U"),
         ({"projection": "cubemax", "attn_faithful_version": "99.0"}, r"'cubemax'.*attn_faithful 99\.0 wrote it"),
         ({"projecton": "softmax", "attn_faithful_version": "0.0.1"}, "Did you mean 'projection'"),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from attn_faithful._checks import InputError
 
@@ -141,6 +140,8 @@ def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, 
         >>> [round(end, 3) for end in seed_interval([0.1, 0.2, 0.3])]
         [-0.048, 0.448]
     """
+    from scipy.special import stdtrit  # takes longer to load than a command that only says what is wrong
+
     known = np.asarray(values, dtype=np.float64)
     known = known[~np.isnan(known)]
     if len(known) < 2:
