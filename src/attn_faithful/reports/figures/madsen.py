@@ -11,14 +11,12 @@ import numpy as np
 from attn_faithful.records.roar import RANDOM
 from attn_faithful.reports.figures.base import Cell, Figure, Missing, Panel
 from attn_faithful.reports.figures.marks import MARKERS, beneath, corner
-from attn_faithful.reports.figures.means import LINE_STYLES
-from attn_faithful.reports.figures.style import safe
+from attn_faithful.reports.figures.means import LINE_STYLES, Line, draw_line
 from attn_faithful.reports.palette import RULE, hue_of, tint, title_of
 from attn_faithful.reports.roar import MODES, RoarCurve, roar_grids
 
 PAPER = "Madsen et al. 2022"
 _METRIC = "accuracy"
-_LETTERS = 40  # of a source's name
 _APART = 0.008  # of a text, so that no interval hides another
 
 
@@ -58,21 +56,7 @@ def _draw(ax: Any, curves: Sequence[RoarCurve], *, random: RoarCurve | None, bas
         _draw_random(ax, random)
     for number, (curve, marker, line_style) in enumerate(zip(curves, cycle(MARKERS), cycle(LINE_STYLES), strict=False)):
         beside = (number - (len(curves) - 1) / 2) * _APART
-        points = curve.at(_METRIC)
-        means = np.array([point.mean for point in points])  # (K,)
-        ends = np.array([[point.low, point.high] for point in points]).T  # (2, K)
-        errors = np.nan_to_num(np.abs(ends - means))
-        ax.errorbar(
-            np.asarray(curve.shares) + beside,
-            means,
-            errors,
-            color=hue_of(curve.source).light,
-            marker=marker,
-            linestyle=line_style,
-            markersize=4,
-            capsize=2,
-            label=safe(title_of(curve.source), _LETTERS),
-        )
+        draw_line(ax, np.asarray(curve.shares) + beside, _line(curve), marker=marker, linestyle=line_style)
     ax.plot(0, base, "D", color=hue_of("smallest").light, markersize=4, label="no masks: the base", zorder=3)
     ax.set_xlim(-0.03, 1.03)
     ax.set_xticks((0, 0.2, 0.4, 0.6, 0.8, 1), ("0", "20%", "40%", "60%", "80%", "100%"))
@@ -84,13 +68,19 @@ def _draw(ax: Any, curves: Sequence[RoarCurve], *, random: RoarCurve | None, bas
     return ax
 
 
-def _draw_random(ax: Any, random: RoarCurve) -> None:
-    points = random.at(_METRIC)
-    hue = hue_of(RANDOM).light
-    low, high = ([getattr(point, end) for point in points] for end in ("low", "high"))
-    ax.fill_between(random.shares, low, high, color=tint(hue, 0.35), linewidth=0, zorder=0)
+def _line(curve: RoarCurve) -> Line:
+    points = curve.at(_METRIC)
     means = [point.mean for point in points]
-    ax.plot(random.shares, means, color=hue, linewidth=1.2, label="random masks", zorder=1)
+    low = [point.low for point in points]
+    high = [point.high for point in points]
+    return Line(curve.source, title_of(curve.source), means, low, high)
+
+
+def _draw_random(ax: Any, random: RoarCurve) -> None:
+    line = _line(random)
+    hue = hue_of(RANDOM).light
+    ax.fill_between(random.shares, line.low, line.high, color=tint(hue, 0.35), linewidth=0, zorder=0)
+    ax.plot(random.shares, line.values, color=hue, linewidth=1.2, label="random masks", zorder=1)
 
 
 FIGURES = (

@@ -166,7 +166,7 @@ def curves(
     """
     settings = np.asarray(x, dtype=float)
     for line, marker, line_style in zip(lines, cycle(MARKERS), cycle(LINE_STYLES), strict=False):
-        _draw_line(ax, settings, line, marker=marker, linestyle=line_style)
+        draw_line(ax, settings, line, marker=marker, linestyle=line_style)
     if settings.min() < -1 or settings.max() > 10:
         ax.set_xscale("symlog", linthresh=1, linscale=1.6)
     ticks = sorted(set(settings.tolist()))
@@ -196,7 +196,7 @@ def by_depth(ax: Any, steps: Sequence[str], lines: Sequence[Line], *, lowest: fl
     apart = 0.16 / max(1, len(lines))  # so that no interval hides another
     for number, (line, marker, line_style) in enumerate(zip(lines, cycle(MARKERS), cycle(LINE_STYLES), strict=False)):
         beside = (number - (len(lines) - 1) / 2) * apart
-        _draw_line(ax, depth + beside, line, marker=marker, linestyle=line_style)
+        draw_line(ax, depth + beside, line, marker=marker, linestyle=line_style)
     ax.axhline(0, color=RULE, linewidth=0.9, zorder=0)
     ax.axhline(1, **DASHED)
     names = [safe(_last_of(step, steps)) for step in steps]
@@ -229,7 +229,7 @@ def _last_of(step: str, steps: Sequence[str]) -> str:
     return step
 
 
-def _draw_line(ax: Any, settings: np.ndarray, line: Line, **style: Any) -> None:
+def draw_line(ax: Any, settings: np.ndarray, line: Line, **style: Any) -> None:
     """The defined means of a line with their intervals."""
     means = np.asarray(line.values, dtype=float)  # (settings,)
     below = means - np.asarray(line.low, dtype=float)
