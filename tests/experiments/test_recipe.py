@@ -8,6 +8,7 @@ import pytest
 from attn_faithful._checks import InputError
 from attn_faithful.experiments.grid import expand
 from attn_faithful.experiments.recipe import load_recipe, make_recipe
+from attn_faithful.experiments.recipe_file import find_recipe
 from attn_faithful.experiments.strict_yaml import merge, read_value
 from tests.experiments.tiny import RAW, cells
 
@@ -390,3 +391,16 @@ def test_wrong_regularizers(regularizers, message):
 def test_hierarchical_models_have_regularizers():
     raw = {"model": {"architecture": "hierarchical"}, "train": {"regularizers": {"diversity": 0.5}}}
     assert make_recipe(raw, "mine").train.active_regularizers == {"diversity": 0.5}
+
+
+def test_a_folder_of_the_name_is_no_recipe(tmp_path, monkeypatch):
+    """Such as the runs of that recipe; a file of the name comes before the package's own."""
+    monkeypatch.chdir(tmp_path)
+    own = find_recipe("quickstart")
+    assert own.is_file()
+    Path("quickstart").mkdir()
+    assert find_recipe("quickstart") == own
+    Path("mine.yaml").write_text("name: mine")
+    assert find_recipe("mine.yaml") == Path("mine.yaml")
+    Path("roar").write_text("name: mine")
+    assert find_recipe("roar") == Path("roar")

@@ -32,7 +32,8 @@ def find_recipe(path: str | Path) -> Path:
     """
     path = Path(path)
     parts = path.parts[1:] if path.parts[:1] == ("recipes",) else path.parts
-    if path.exists() or not parts:
+    is_there = path.exists() and not path.is_dir()  # a folder of runs may have the name of a recipe
+    if is_there or not parts:
         return path
     packaged = RECIPES.joinpath(*parts).with_suffix(".yaml")
     return packaged if packaged.is_file() else path
