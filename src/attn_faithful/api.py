@@ -377,15 +377,12 @@ def carry_out(  # noqa: PLR0913 -- what a command may say
 
 def _run_roar(cells: Sequence[Any], output: Path, processes: Any, device: str, progress: bool, quiet: float) -> None:
     """Carry out ROAR of the cells that are done, where their recipe asks for it."""
-    from attn_faithful.experiments.roar.run_roar import all_curves, own_curves, run_curves
+    from attn_faithful.experiments.roar.run_roar import all_curves, cost_of_curve, own_curves, run_curves
     from attn_faithful.reports.progress.progress import Progress
 
     curves = all_curves(cells, output)
     if not curves:
         return
     own = own_curves(curves, processes)
-    costs = {curve.title: curve.cost for curve in own}
-    with Progress(
-        own, processes.rank, processes.world, lambda curve: costs[curve.title], shown=progress, quiet=quiet
-    ) as shown:
+    with Progress(own, processes.rank, processes.world, cost_of_curve, shown=progress, quiet=quiet) as shown:
         run_curves(curves, shown.update, processes, shown.finish, device)

@@ -163,7 +163,7 @@ class RunFolder:
         try:
             for name, table in tables.items():
                 self.write_table(name, table, shard=shard)
-            self._write_json(self.facts_of(shard).name, {"rows": rows, **facts})
+            self.write_json(self.facts_of(shard).name, {"rows": rows, **facts})
         except BaseException:  # half a part counts for nothing and takes room on a disk that may be full
             self.drop_part(shard)
             raise
@@ -296,26 +296,27 @@ class RunFolder:
     # json
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        self._write_json(SUMMARY, summary)
+        self.write_json(SUMMARY, summary)
 
     def read_summary(self) -> dict[str, Any]:
         return self.read_json(SUMMARY)
 
     def write_meta(self, meta: Mapping[str, Any]) -> None:
         """Write meta.json: from now on the run counts as done."""
-        self._write_json(META, {"schema": SCHEMA_VERSION, **meta})
+        self.write_json(META, {"schema": SCHEMA_VERSION, **meta})
 
     def read_meta(self) -> dict[str, Any]:
         return self.read_json(META)
 
     def write_learned_heads(self, weights: Mapping[str, Any]) -> None:
-        self._write_json(LEARNED_HEADS, weights)
+        self.write_json(LEARNED_HEADS, weights)
 
     def read_learned_heads(self) -> dict[str, Any] | None:
         """The weights of heads that the run fitted; None where it fitted none."""
         return self.read_json(LEARNED_HEADS) if (self.path / LEARNED_HEADS).is_file() else None
 
-    def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a file of JSON, NaN as null."""
         text = json.dumps(strict(value), indent=1, allow_nan=False, ensure_ascii=False)
         self.place(self.path / name, lambda path: path.write_text(text + "\n", encoding="utf-8"))
 

@@ -100,6 +100,13 @@ class Rows:
         """The tokens of each row."""
         return self._columns["length"]
 
+    @property
+    def content(self) -> list[np.ndarray]:
+        """Which tokens of each row are no special ones, (T,) bool each."""
+        if "special_tokens_mask" not in self.column_names:
+            return [np.ones(len(ids), dtype=bool) for ids in self._columns["input_ids"]]
+        return [~np.asarray(special, dtype=bool) for special in self._columns["special_tokens_mask"]]
+
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         return [self[i] for i in indices]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -182,22 +182,22 @@ def _curves(block: Block, operator: Operator, settings: ErasureSettings, erase: 
     for name in settings.rankings:
         top, reasons_of[name] = top_masks(block.importance(name).double(), content, counts)  # (B, K, T)
         keep += [~top, top | ~content[:, None]]
-    logits = erase(torch.cat(keep, dim=1)).double()  # (B, 1 + 2 K a ranking, C)
+    kept = torch.cat(keep, dim=1)  # (B, 1 + 2 K a ranking, T)
+    logits = erase(kept).double()  # (B, 1 + 2 K a ranking, C)
     predicted = block.encoded.logits.argmax(-1).to(logits.device)  # (B,)
     index = predicted[:, None, None].expand(-1, logits.shape[1], 1)
     target = probabilities(logits).gather(2, index)[..., 0]  # (B, 1 + 2 K a ranking)
     full = target[:, 0]
     parts = target[:, 1:].split(counts.shape[1], dim=1)  # (B, K) each: without and with the top items of each ranking
-    p_values = _p_values(block, operator, torch.cat(keep[1:], dim=1))  # (B, 2 K a ranking)
+    p_values = _p_values(block, operator, kept[:, 1:])  # (B, 2 K a ranking)
     curves = {}
     for place, (name, reasons) in enumerate(reasons_of.items()):
         without, only = parts[2 * place : 2 * place + 2]
-        curve = _curve(full, without, only, reasons)
+        of_ranking = None
         if p_values is not None:
             width = 2 * counts.shape[1]
             of_ranking = p_values[:, place * width : (place + 1) * width]
-            curve = replace(curve, p_values=nan_where(curve.reasons, of_ranking))
-        curves[name] = curve
+        curves[name] = _curve(full, without, only, of_ranking, reasons)
     return curves
 
 
@@ -215,6 +215,7 @@ def _curve(
     full: Tensor,
     without: Tensor,
     only: Tensor,
+    p_values: Tensor | None,
     reasons: Sequence[str | None],
 ) -> Curve:
     """One ranking's curve, from the target's probability for the full text (B,) and for its parts (B, K)."""
@@ -222,7 +223,9 @@ def _curve(
     reasons = or_else(reasons, first_reasons({NAN_PROBABILITIES: has_nan}))
     lost_without = nan_where(reasons, comprehensiveness(full, without))
     lost_alone = nan_where(reasons, sufficiency(full, only))
-    return Curve(lost_without, lost_alone, None, reasons)
+    if p_values is not None:
+        p_values = nan_where(reasons, p_values)
+    return Curve(lost_without, lost_alone, p_values, reasons)
 
 
 EVALUATORS.register("erasure")(

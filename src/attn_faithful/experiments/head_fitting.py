@@ -151,10 +151,12 @@ def learn_heads(
     Raises:
         InputError: the model has no layers, or too few texts.
     """
-    found: list[FoundText] = []
-    for block in planned(evaluated.model, rows)[processes.rank :: processes.world]:
-        found += of_readable(block, lambda each: _found(evaluated, rows, settings, each))
-    in_order = sorted(processes.all_gather(found), key=lambda text: text[0])
+
+    def of_block(block: Block) -> list[FoundText]:
+        return of_readable(block, lambda each: _found(evaluated, rows, settings, each))
+
+    found = processes.over_blocks(planned(evaluated.model, rows), of_block)
+    in_order = sorted(found, key=lambda text: text[0])
     fit = fit_heads([attention for _, attention, _ in in_order], [importance for _, _, importance in in_order])
     n_layers = len(evaluated.model.probe.heads)
     return LearnedHeads(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attn_faithful._checks import InputError
 from attn_faithful.data.rows import Rows
+from attn_faithful.models.blocks import Block
 from attn_faithful.models.inference import Collate, Outputs, run_share
 from attn_faithful.store import LOCK, RunFolder
+
+Found = TypeVar("Found")
 
 SEEN = 60.0  # seconds after which a file of another machine shows in a shared folder: those that NFS keeps a listing
 
@@ -83,6 +86,18 @@ class ProcessGroup:
         if self.gather is None:
             return values
         return list(chain.from_iterable(self.gather(values)))
+
+    def over_blocks(self, blocks: Sequence[Block], found: Callable[[Block], list[Found]]) -> list[Found]:
+        """What blocks give, each process a share of them; all get that of all.
+
+        Args:
+            blocks: of `models.inference.planned`.
+            found: ``found(block)`` is what one gives.
+        """
+        own: list[Found] = []
+        for block in blocks[self.rank :: self.world]:
+            own += found(block)
+        return self.all_gather(own)
 
     def run_over(self, model: Any, rows: Rows, collate: Collate) -> Outputs:
         """As `models.inference.run_over`, each process a share of the examples; all get the outputs of all."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attn_faithful.evaluators.erasure_operators import OPERATORS
 from attn_faithful.experiments.collecting import Key, Parts, ScoreColumns, keys_of
 from attn_faithful.functional.summaries import holm, paired, summarize, wilson
 from attn_faithful.records.recommendation import (
@@ -23,7 +24,8 @@ from attn_faithful.records.recommendation import (
 )
 
 REMOVAL, DELETION, MASKS = "naopc_removal", "naopc", "naopc_mask"  # the metrics that sources are ranked by
-_OUTSIDE = {"delete": "deleted_outside", "mask": "masked_outside"}  # how many erased texts are unusual to the model
+# operator -> the metric of how many erased texts are unusual to the model
+_OUTSIDE = {operator.name: operator.outside.name for operator in OPERATORS.values()}
 _EXACT_SET = "smallest_set"  # a source that test flips has where the read-out is affine, and what it finds exact
 GIVEN = "given"  # importance of a file, which nothing tells of an altered text
 
@@ -102,16 +104,16 @@ def recommendations(parts: Callable[[], Parts], examples: Sequence[str]) -> list
 
 def _site(name: str, keys: Sequence[Key], parts: Callable[[], Parts], examples: Sequence[str]) -> _Site | None:
     """The scores of a site, with the columns that count; None where no orders were compared."""
+    metrics = {key.metric for key in keys}
+    if not metrics & {REMOVAL, DELETION, MASKS}:
+        return None
     counted = (REMOVAL, DELETION, MASKS, *_OUTSIDE.values(), "flip_optimal", *_POLARITY, "stability_tau")
     of_counted = [key for key in keys if key.metric in counted]
     columns = ScoreColumns(of_counted, examples)
     for part in parts():
         columns.add(part)
     outside = _outside(of_counted, columns)
-    measure = _measure(keys, outside)
-    if measure is None:
-        return None
-    return _Site(name, measure, of_counted, columns, outside)
+    return _Site(name, _measure(keys, outside), of_counted, columns, outside)
 
 
 def _outside(keys: Sequence[Key], columns: ScoreColumns) -> dict[str, float]:
@@ -125,8 +127,8 @@ def _outside(keys: Sequence[Key], columns: ScoreColumns) -> dict[str, float]:
     return outside
 
 
-def _measure(keys: Sequence[Key], outside: Mapping[str, float]) -> str | None:
-    """The metric that orders are compared by; None where there is none.
+def _measure(keys: Sequence[Key], outside: Mapping[str, float]) -> str:
+    """The metric that orders are compared by, of those that were measured.
 
     Removal from the attention where it is exact, or alone; else masks where their texts are in distribution and
     shortened ones are not; else deletion.
@@ -137,7 +139,7 @@ def _measure(keys: Sequence[Key], outside: Mapping[str, float]) -> str | None:
         return REMOVAL
     if MASKS in metrics and (DELETION not in metrics or _prefers_masks(outside)):
         return MASKS
-    return DELETION if DELETION in metrics else None
+    return DELETION
 
 
 def _prefers_masks(outside: Mapping[str, float]) -> bool:

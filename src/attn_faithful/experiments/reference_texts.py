@@ -42,10 +42,12 @@ def fit_reference(evaluated: EvaluatedModel, rows: Rows, seed: int, processes: P
         if mask is None:
             return Reference(None, CANNOT_MASK)
         rows = _half_masked(rows, Masking(mask, seed))
-    found: Found = []
-    for block in planned(evaluated.model, rows)[processes.rank :: processes.world]:
-        found += of_readable(block, lambda each: _activations(evaluated, rows, each))
-    in_order = sorted(processes.all_gather(found), key=lambda text: text[0])
+
+    def of_block(block: Block) -> Found:
+        return of_readable(block, lambda each: _activations(evaluated, rows, each))
+
+    found = processes.over_blocks(planned(evaluated.model, rows), of_block)
+    in_order = sorted(found, key=lambda text: text[0])
     return _reference([layers for _, layers in in_order])
 
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class OverSeeds:
+class SeedMean:
     """Numbers of several seeds with the interval of their mean.
 
     Attributes:
@@ -36,7 +36,7 @@ class OverSeeds:
     high: float
 
     @classmethod
-    def of(cls, values: Array) -> OverSeeds:
+    def of(cls, values: Array) -> SeedMean:
         known = values[~np.isnan(values)]
         mean = float(known.mean()) if len(known) else math.nan
         low, high = seed_interval(known.tolist())
@@ -61,21 +61,21 @@ class RoarCurve:
     by_metric: Mapping[str, Array]
     random: Mapping[str, Array]
 
-    def at(self, metric: str) -> list[OverSeeds]:
+    def at(self, metric: str) -> list[SeedMean]:
         """A metric at each share."""
-        return [OverSeeds.of(column) for column in self.by_metric[metric].T]
+        return [SeedMean.of(column) for column in self.by_metric[metric].T]
 
     def is_costless(self, metric: str) -> bool:
         """Whether for a seed masks along this source cost no performance, up to all tokens."""
         lost = self.by_metric[metric] - self.by_metric[metric][:, -1:]  # (seeds, K)
         return bool((np.trapezoid(lost, self.shares, axis=1) <= 0).any())
 
-    def racu(self, metric: str) -> OverSeeds:
+    def racu(self, metric: str) -> SeedMean:
         """The area between this curve and that of random masks, each seed with its own, see `functional.roar.racu`."""
         values = []
         for own, random in zip(self.by_metric[metric], self.random[metric], strict=True):
             values.append(racu(self.shares, random, own))
-        return OverSeeds.of(np.asarray(values))
+        return SeedMean.of(np.asarray(values))
 
 
 @dataclass(frozen=True)
@@ -165,5 +165,5 @@ def roar_records(group: SeedRuns) -> list[dict[str, Any]]:
     return records
 
 
-def _as_record(number: OverSeeds) -> dict[str, Any]:
+def _as_record(number: SeedMean) -> dict[str, Any]:
     return {"by_seed": number.values.tolist(), "mean": number.mean, "low": number.low, "high": number.high}

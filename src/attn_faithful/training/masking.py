@@ -66,14 +66,14 @@ class Masking:
     def of_rows(self, rows: Any) -> Any:
         """An encoded data set in which every text has masks, the same at every call."""
         masked = []
-        for ids, content in zip(rows["input_ids"], _content_of(rows), strict=True):
+        for ids, content in zip(rows["input_ids"], rows.content, strict=True):
             masked.append(self._masked(np.asarray(ids), content, _SELECTION))
         return rows.with_columns(input_ids=masked)
 
     def all_of_rows(self, rows: Any) -> Any:
         """An encoded data set in which every content token of every text is masked."""
         masked = []
-        for ids, content in zip(rows["input_ids"], _content_of(rows), strict=True):
+        for ids, content in zip(rows["input_ids"], rows.content, strict=True):
             masked.append(np.where(content, self.mask_id, ids))
         return rows.with_columns(input_ids=masked)
 
@@ -121,13 +121,6 @@ def class_prior(labels: Any, classes: int, weights: Sequence[float] | None = Non
         return (positive / (positive + len(labels) - labels.sum(0))).tolist()
     counts = np.bincount(labels, minlength=classes) * factors
     return (counts / counts.sum()).tolist()
-
-
-def _content_of(rows: Any) -> list[np.ndarray]:
-    """Which tokens of each text are no special ones, (T,) bool each."""
-    if "special_tokens_mask" not in rows.column_names:
-        return [np.ones(len(ids), dtype=bool) for ids in rows["input_ids"]]
-    return [~np.asarray(special, dtype=bool) for special in rows["special_tokens_mask"]]
 
 
 def _like(values: np.ndarray, ids: Tensor) -> Tensor:

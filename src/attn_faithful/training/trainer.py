@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +113,8 @@ class AttentionTrainer(Trainer):
         output = super().evaluation_loop(dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
         if self.masking is None:
             return output
-        rows = {
-            "masked": self.masking.of_rows(self.eval_dataset),
-            "all_masked": self.masking.all_of_rows(self.eval_dataset),
-        }
         of_rows = {}
-        for name, masked in rows.items():
+        for name, masked in self._masked_selection.items():
             loader = self.get_eval_dataloader(masked)
             prefix = f"{metric_key_prefix}_{name}"
             of_rows[name] = super().evaluation_loop(loader, *args, metric_key_prefix=prefix, **kwargs)
@@ -131,6 +128,14 @@ class AttentionTrainer(Trainer):
         output.metrics[f"{metric_key_prefix}_prior_gap"] = gap
         output.metrics[f"{metric_key_prefix}_selection"] = score + missed
         return output
+
+    @cached_property
+    def _masked_selection(self) -> dict[str, Any]:
+        """The texts that the epoch is chosen by with some tokens masked, and with all; made once."""
+        return {
+            "masked": self.masking.of_rows(self.eval_dataset),
+            "all_masked": self.masking.all_of_rows(self.eval_dataset),
+        }
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Adam with L2 on every parameter but the attention's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -45,12 +46,10 @@ class ModelImportance:
     @torch.inference_mode(False)
     def of(self, source: str, tokens: Tokens) -> Array:
         """Importance by a source of all content tokens of a split (N,), NaN where it is undefined."""
-        found: list[Found] = []
         blocks = planned(self.evaluated.model, tokens.rows)
-        for block in blocks[self.processes.rank :: self.processes.world]:
-            found += self._found(source, tokens, block)
+        found = self.processes.over_blocks(blocks, partial(self._found, source, tokens))
         importance = np.full(int(tokens.bounds[-1]), np.nan)  # (N,)
-        for places, values in self.processes.all_gather(found):
+        for places, values in found:
             for place in places:
                 start, end = tokens.bounds[place : place + 2]
                 importance[start:end] = values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ from attn_faithful.experiments.threads import threads_for, weights_of
 from attn_faithful.experiments.trained_models import TrainedModel
 from attn_faithful.models.architectures import load_model
 from attn_faithful.records.roar import ALL, PLAIN, RECURSIVE, RoarPoint
-from attn_faithful.store import RunFolder, strict
+from attn_faithful.store import RunFolder
 from attn_faithful.training.metrics import classification_metrics
 from attn_faithful.training.numeric_settings import recipe_precision
 
@@ -191,7 +190,7 @@ class CurveRun:
 
     def _write(self, step: _Step, masks: Masks, trained: TrainedModel) -> None:
         """Measure a model on the masked test texts, and write the record of its point."""
-        test = self.texts.rows(masks)["test"]
+        test = self.texts.rows_of("test", masks)
         outputs = self.processes.run_over(trained.model, test, collator(test))
         labels = np.asarray(test.labels)
         flags = masks.by_split["test"]
@@ -208,8 +207,7 @@ class CurveRun:
             versions=versions(),
         )
         if self.processes.main:
-            text = json.dumps(strict(point.as_json()), indent=1, allow_nan=False)
-            self.folder.place(step.file(self.folder), lambda path: path.write_text(text + "\n", encoding="utf-8"))
+            self.folder.write_json(step.file(self.folder).name, point.as_json())
         self.processes.wait(step.name)
 
     # what only points that are not made yet need

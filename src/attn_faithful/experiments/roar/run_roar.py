@@ -28,7 +28,12 @@ def all_curves(cells: Sequence[Cell], output: Path) -> list[Curve]:
 
 def own_curves(curves: Sequence[Curve], processes: ProcessGroup) -> list[Curve]:
     """The curves that this process works on, in its order."""
-    return mine(curves, processes, lambda curve: curve.cost)
+    return mine(curves, processes, cost_of_curve)
+
+
+def cost_of_curve(curve: Curve) -> float:
+    """How long a curve takes, in relation to others."""
+    return curve.cost
 
 
 def run_curves(

@@ -44,9 +44,7 @@ class Tokens:
         ids = rows["input_ids"]
         if not isinstance(ids, Ragged):  # a split without any token
             ids = Ragged(np.zeros(0, dtype=np.int64), np.zeros(len(rows) + 1, dtype=np.int64))
-        content = np.ones(len(ids.values), dtype=bool)
-        if "special_tokens_mask" in rows.column_names:
-            content = ~np.concatenate([np.zeros(0), *rows["special_tokens_mask"]]).astype(bool)
+        content = np.concatenate([np.zeros(0, dtype=bool), *rows.content])
         before = np.concatenate([[0], np.cumsum(content)])  # content tokens before each token
         return cls(rows, ids, content, before[ids.bounds])
 
@@ -139,7 +137,8 @@ class RoarTexts:
 
     def rows(self, masks: Masks) -> dict[str, Rows]:
         """The texts of all splits with masks."""
-        masked = {}
-        for split, tokens in self.splits.items():
-            masked[split] = tokens.with_masks(masks.by_split[split], self.mask_token)
-        return masked
+        return {split: self.rows_of(split, masks) for split in self.splits}
+
+    def rows_of(self, split: str, masks: Masks) -> Rows:
+        """The texts of a split with masks."""
+        return self.splits[split].with_masks(masks.by_split[split], self.mask_token)
