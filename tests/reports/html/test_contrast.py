@@ -10,7 +10,7 @@ from attn_faithful.reports.palette import HUES, INK, OTHER, between
 
 SEEN, READ = 1.12, 4.5  # ratios: of a patch that stands out from its ground; of text (WCAG 2, level AA)
 STYLES = (TEMPLATES / "page.css.j2").read_text(encoding="utf-8")
-SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+SCRIPT = (TEMPLATES / "heat.js").read_text(encoding="utf-8")
 
 
 def channels(colour):

@@ -67,7 +67,7 @@ def page(run: Run, figures: Mapping[str, Path] | None = None, *, budget: int = B
         "images": images.shown,
         "left_out": images.left_out,
         "notes": _notes(run),
-        **look(environment, styles=["page.css.j2"], scripts=["page.js"]),
+        **look(environment, styles=["page.css.j2"], scripts=["elements.js", "list.js", "heat.js", "page.js"]),
     }
     template = environment.get_template("page.html.j2")
     empty = template.render(facts, data=Markup("{}"), sample=None, several=False)
