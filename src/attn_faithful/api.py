@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from attn_faithful._checks import InputError, MissingSourceError, mapping, names
+from attn_faithful._checks import InputError, MissingSourceError, add_note, mapping, names, notes_of
 from attn_faithful.experiments.spellings import Spelling, names_and_settings, warn_of_old
 from attn_faithful.loading import model_and_tokenizer
 from attn_faithful.schema import MARKS
@@ -17,6 +17,7 @@ from attn_faithful.schema import MARKS
 if TYPE_CHECKING:
     from attn_faithful.reports.explanation import Explanation
     from attn_faithful.reports.groups import Group
+    from attn_faithful.reports.recipe_result import RecipeResult
     from attn_faithful.reports.result import Result
 
 Tests = Mapping[str, Mapping[str, Any]] | Sequence[str] | str | None
@@ -298,7 +299,7 @@ def run_recipe(
     data_dir: str | Path | None = None,
     threads: int | None = None,
     progress: bool = True,
-) -> list[dict[str, Any]]:
+) -> RecipeResult:
     """Carry out a recipe, as ``attn-faithful run`` does, and return its records.
 
     Args:
@@ -310,21 +311,28 @@ def run_recipe(
         threads, progress: see :func:`evaluate_attention`.
 
     Returns:
-        one record a group of cells that differ in nothing but the seed; see `attn_faithful.reports.groups.Group`, and
-        of its key ``roar``, empty where the recipe has none, `attn_faithful.reports.roar.roar_records`.
+        a list with one record a group of cells that differ in nothing but the seed; see
+        `attn_faithful.reports.groups.Group`, and of its key ``roar``, empty where the recipe has none,
+        `attn_faithful.reports.roar.roar_records`. A notebook shows its answers and tables; ``results``, ``figures``
+        and ``tables()`` are the rest, see `attn_faithful.reports.recipe_result.RecipeResult`.
     """
     from attn_faithful.experiments.recipe import load_recipe, make_recipe
     from attn_faithful.experiments.threads import asked_for
     from attn_faithful.reports.progress.progress import QUIET
-    from attn_faithful.reports.roar import roar_records
+    from attn_faithful.reports.recipe_result import RecipeResult
 
     if isinstance(recipe, Mapping):
         checked = make_recipe(recipe, "recipe", overrides, smoke)
     else:
         checked = load_recipe(recipe, overrides, smoke)
-    with asked_for(threads):
-        groups, _ = carry_out(checked, output, data_dir, progress=progress, quiet=QUIET)
-    return [{**group.as_record(), "roar": roar_records(group)} for group in groups]
+    try:
+        with asked_for(threads):
+            groups, _ = carry_out(checked, output, data_dir, progress=progress, quiet=QUIET)
+    except KeyboardInterrupt as error:
+        if not notes_of(error):
+            add_note(error, "Finished cells and whole epochs are kept; the same call goes on from there.")
+        raise
+    return RecipeResult(groups, checked.on_disk())
 
 
 def carry_out(  # noqa: PLR0913 -- what a command may say

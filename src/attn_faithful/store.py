@@ -81,6 +81,10 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
+    def __repr__(self) -> str:
+        state = "done" if self.done else "not finished"
+        return f"RunFolder({str(self.path)!r}, {state})"
+
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.answer.answer import answers
@@ -69,7 +70,7 @@ class Report:
     def _repr_html_(self) -> str:
         parts = [f"<p>{escape(line)}</p>" for line in self.lines]
         for page in self.pages:
-            parts.append(f'<p><a href="{escape(str(page))}">{escape(page.name)}</a></p>')
+            parts.append(f'<p><a href="{escape(_address(page))}">{escape(page.name)}</a></p>')
         for name, paths in self.figures.items():
             for path in paths:
                 if path.is_file():
@@ -264,6 +265,15 @@ def _tables_of(made: Report, name: str) -> list[Path]:
         if name in re.split(r"/|-\d+$", table):
             paths.append(path)
     return paths
+
+
+def _address(path: Path) -> str:
+    """Of a file in a notebook, whose server has addresses from the notebook's folder on."""
+    here = Path.cwd()
+    target = path.resolve()
+    if target.is_relative_to(here):
+        return quote(target.relative_to(here).as_posix())
+    return target.as_uri()
 
 
 def _link(made: Report, path: Path) -> str:

@@ -20,7 +20,7 @@ from attn_faithful.reports.tables.flip_facts import tables_of_flips
 from attn_faithful.reports.tables.headlines import headline_table
 from attn_faithful.reports.tables.randomisation import tables_of_randomisation
 from attn_faithful.reports.tables.recommendation import recommendation_tables
-from attn_faithful.reports.tables.table import Table
+from attn_faithful.reports.tables.table import Table, Tables
 from attn_faithful.store import strict
 
 
@@ -85,15 +85,13 @@ class Result(Run):
         """
         return heatmap(Examples(self), range(len(self.ids))[i])
 
-    def tables(self) -> list[Table]:
-        """All tables, those that the command line prints with ``--full``."""
-        of_tests = tables_of_tests(self.records, self.metrics, self.label_names)
-        return [
-            *of_tests,
-            *tables_of_flips(self.summary.facts),
-            *tables_of_randomisation(self.records),
-            *recommendation_tables([self]),
-        ]
+    def tables(self) -> Tables:
+        """All tables, those that the command line prints with ``--full``; they show themselves."""
+        tables = Tables(tables_of_tests(self.records, self.metrics, self.label_names))
+        tables += tables_of_flips(self.summary.facts)
+        tables += tables_of_randomisation(self.records)
+        tables += recommendation_tables([self])
+        return tables
 
     @property
     def answer(self) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,18 @@ from attn_faithful.reports.tables.layout import TableLayout
 
 _LONG = 60  # letters of a name, from which its column is set in several lines
 _WIDE = r"p{0.4\linewidth}"
+
+# a notebook's table: its ground and ink are the notebook's, which may be light or dark
+_FRAME = Markup(
+    '<div style="overflow-x:auto;margin:.4em 0 1em"><table style="border-collapse:collapse">'
+    '<caption style="caption-side:top;text-align:left;font-weight:bold;color:inherit;padding:0 0 4px">{}</caption>'
+    "<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>{}"
+)
+_HEAD = '<th scope="col" style="text-align:{};vertical-align:bottom;padding:2px 10px">{}</th>'
+_CELL = '<td style="text-align:{};vertical-align:top;padding:2px 10px">{}</td>'
+_ROW = "<tr>{}</tr>"
+_NOTE = '<p style="opacity:.8;font-size:.9em;margin:0 0 .3em;max-width:60em">{}</p>'
+_BEST = Markup("<b>{}</b>")
 
 
 @dataclass
@@ -58,12 +71,33 @@ class Table:
 
     def html(self) -> Markup:
         """The table for a notebook; whatever a cell holds is text and no markup."""
-        head = _joined("<th>{}</th>", self.head)
-        cells = [_joined("<td>{}</td>", row) for row in self.rows]
-        rows = _joined("<tr>{}</tr>", cells)
-        notes = _joined("<p>{}</p>", self.notes)
-        frame = Markup("<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}")
-        return frame.format(self.title, head, rows, notes)
+        rows, notes = Markup(""), Markup("")
+        for i, row in enumerate(self.rows):
+            rows += Markup(_ROW).format(self._html_cells(i, row))
+        for note in self.notes:
+            notes += Markup(_NOTE).format(note)
+        return _FRAME.format(self.title, self._html_head(), rows, notes)
+
+    def _html_head(self) -> Markup:
+        cells = [Markup(_HEAD).format(self._html_side(i), head) for i, head in enumerate(self.head)]
+        return Markup("").join(cells)
+
+    def _html_cells(self, i: int, row: list[str]) -> Markup:
+        cells = Markup("")
+        for j, cell in enumerate(row):
+            shown = _BEST.format(cell) if (i, j) in self.best else cell
+            cells += Markup(_CELL).format(self._html_side(j), shown)
+        return cells
+
+    def _html_side(self, column: int) -> str:
+        """Names stand at the left; numbers at the right, so that their points stand under one another."""
+        return "left" if column < self.names else "right"
+
+    def _repr_html_(self) -> str:
+        return str(self.html())
+
+    def __repr__(self) -> str:
+        return as_text(self.rich())
 
     def latex(self) -> str:
         """The table in LaTeX, for the package booktabs; whatever a cell holds is text and no markup."""
@@ -110,9 +144,24 @@ class Table:
         return rows
 
 
-def _joined(frame: str, parts: Iterable[str]) -> Markup:
-    """Every part escaped in its frame, in a row."""
-    return Markup("").join(Markup(frame).format(part) for part in parts)
+class Tables(list[Table]):
+    """Some tables in the order of reading, which show themselves."""
+
+    def _repr_html_(self) -> str:
+        return str(Markup("").join(table.html() for table in self))
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(repr, self))
+
+
+def as_text(layout: Any) -> str:
+    """What a terminal of the present width shows, without colours."""
+    from rich.console import Console
+
+    text = io.StringIO()
+    width = shutil.get_terminal_size().columns
+    Console(file=text, width=width, color_system=None).print(layout)
+    return text.getvalue().rstrip("\n")
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
