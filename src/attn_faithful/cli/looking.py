@@ -87,5 +87,6 @@ def ls(given: argparse.Namespace) -> None:
 def report(given: argparse.Namespace) -> None:
     from attn_faithful.reports.report import report
 
-    for line in str(report(given.run, given.output, pages=not given.no_pages)).splitlines():
+    made = report(given.run, given.output, pages=not given.no_pages, appendix=given.appendix)
+    for line in str(made).splitlines():
         say(line)

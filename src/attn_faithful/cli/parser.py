@@ -184,6 +184,7 @@ def _add_report(commands: Any) -> None:
     parser.add_argument("run", nargs="+", help="run folders, or folders of runs")
     parser.add_argument("--output", metavar="DIR", help="folder of the report (default: the folder report in RUN)")
     parser.add_argument("--no-pages", action="store_true", help="write tables and figures only")
+    parser.add_argument("--appendix", action="store_true", help="also write the method appendix of a paper (LaTeX)")
 
 
 def _add_ls(commands: Any) -> None:

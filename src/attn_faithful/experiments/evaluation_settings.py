@@ -102,6 +102,10 @@ class EvaluationSettings:
         """The settings of one test."""
         return build(EVALUATORS[test].settings, self.test_settings.get(test, {}), f"settings: {test}")
 
+    def in_full(self) -> dict[str, dict[str, Any]]:
+        """All settings of each test that runs, by the test's name."""
+        return {test: asdict(self.of(test)) for test in self.tests}
+
     @property
     def asks_distribution(self) -> bool:
         """Whether a test asks if erased texts are in distribution."""

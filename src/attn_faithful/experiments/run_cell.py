@@ -216,6 +216,7 @@ class CellRun:
             parameters=sum(p.numel() for p in new_model(data.config).parameters()),
             failed=writer.failed,
             source_seconds=writer.source_seconds,
+            test_settings=self.cell.recipe.evaluation.in_full(),
         )
 
 

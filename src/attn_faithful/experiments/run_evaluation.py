@@ -181,6 +181,7 @@ class EvaluationRun:
             weights=weights_of_origin(task.origin),
             split=task.split,
             evaluation=task.settings.on_disk(),
+            test_settings=task.settings.in_full(),
             precision=dict(task.precision or {}),
             source_file=task.source_file,
             label_names=task.texts.label_names,

@@ -145,6 +145,7 @@ class RunMeta:
         source_file: importance that was computed elsewhere.
         failed: example -> why it could not be measured.
         source_seconds: source of importance -> seconds a text, beside the forward that predicts.
+        test_settings: test that ran -> all its settings, those that nobody gave too.
     """
 
     axes: dict[str, str]
@@ -170,6 +171,7 @@ class RunMeta:
     source_file: str | None = None
     failed: dict[str, str] = field(default_factory=dict)
     source_seconds: dict[str, float] = field(default_factory=dict)
+    test_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, values: Json) -> RunMeta:
@@ -186,4 +188,6 @@ class RunMeta:
             entry["failed"] = self.failed
         if self.source_seconds:
             entry["source_seconds"] = self.source_seconds
+        if self.test_settings:
+            entry["test_settings"] = self.test_settings
         return entry

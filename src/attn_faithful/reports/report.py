@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.answer.answer import answers
+from attn_faithful.reports.appendix.appendix import FOLDER as APPENDIX
+from attn_faithful.reports.appendix.appendix import appendix as appendix_of
 from attn_faithful.reports.escaping import markdown
 from attn_faithful.reports.figures import FIGURES, Cell, Missing, cells, write
 from attn_faithful.reports.figures.display import figure_html
@@ -41,6 +43,7 @@ class Report:
         figures: name -> its pages as png; svg lies beside each.
         pages: one a run, to open in a browser.
         left_out: what is not there, and why.
+        appendix: the files of the method appendix, the document first; none where it was not asked for.
     """
 
     path: Path
@@ -49,6 +52,7 @@ class Report:
     figures: dict[str, list[Path]] = field(default_factory=dict)
     pages: list[Path] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    appendix: list[Path] = field(default_factory=list)
 
     def reasons(self) -> list[tuple[str, str]]:
         """What was left out, with what has the same reason told together."""
@@ -65,6 +69,8 @@ class Report:
         lines.append(f"Report: {self.path / TEXT} ({counts})")
         for page in self.pages[:3]:
             lines.append(f"Page: {page}")
+        for file in self.appendix[:1]:
+            lines.append(f"Appendix: {file}, and the same in Markdown")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -89,6 +95,7 @@ def report(
     *,
     recipe: Mapping[str, Any] | None = None,
     pages: bool = True,
+    appendix: bool = False,
 ) -> Report:
     """Write the tables, figures and pages of finished runs.
 
@@ -98,6 +105,7 @@ def report(
         recipe: with ``expected`` and ``claim``, for the table beside the paper's numbers; None for what the recipe's
             own run left beside its cells.
         pages: whether each run gets its page.
+        appendix: whether to write the method appendix of a paper, one for all runs.
 
     Returns:
         what was written, and what was left out and why.
@@ -118,6 +126,8 @@ def report(
         made.figures = _write_figures(building / "figures", models, left_out)
         if pages:
             made.pages = _write_pages(building, search.runs, made.figures)
+        if appendix:
+            made.appendix = appendix_of(search.runs).write(building / APPENDIX)
         (building / TEXT).write_text(_text(made, models, search.runs), encoding="utf-8")
         files = files_in(building)
         index = {"files": files, "runs": [str(run.path) for run in search.runs], "left_out": made.left_out}
@@ -194,6 +204,9 @@ def _text(made: Report, models: Sequence[Cell], runs: Sequence[Run]) -> str:
     parts += _paper_parts(made, runs)
     tables = [f"- {name}: {_links(made, path, 'md', 'tex', 'csv')}" for name, path in made.tables.items()]
     parts += ["## Tables", "\n".join(tables)]
+    if made.appendix:
+        files = [f"- [{file.name}]({_link(made, file)})" for file in made.appendix]
+        parts += ["## Method appendix", "\n".join(files)]
     folders = [f"- {markdown(_run_title(run))}: {markdown(str(run.path))}" for run in runs]
     parts += ["## Runs", "\n".join(folders)]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -306,4 +319,5 @@ def _moved(made: Report, target: Path) -> Report:
         figures={name: list(map(moved, paths)) for name, paths in made.figures.items()},
         pages=list(map(moved, made.pages)),
         left_out=made.left_out,
+        appendix=list(map(moved, made.appendix)),
     )

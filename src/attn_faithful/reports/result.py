@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from attn_faithful.records.scores import ALL, COLUMNS
 from attn_faithful.reports.answer.answer import Answer, answer
+from attn_faithful.reports.appendix.appendix import Appendix, appendix
 from attn_faithful.reports.examples import Examples
 from attn_faithful.reports.figures.display import Figures
 from attn_faithful.reports.groups import SeedRuns
@@ -114,6 +115,10 @@ class Result(Run):
             output: where to; None for the folder "report" in the run folder.
         """
         return report([self.path], output)
+
+    def appendix(self) -> Appendix:
+        """The method appendix for a paper: tests, definitions, settings, numbers and works cited; shows itself."""
+        return appendix([self])
 
     def __repr__(self) -> str:
         return f"Result({str(self.path)!r})\n{self.answer}"
