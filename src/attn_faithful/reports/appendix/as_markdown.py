@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attn_faithful.reports.appendix.bibliography import work
+from attn_faithful.reports.appendix.bibliography import line, short
 from attn_faithful.reports.appendix.document import Cited, Grid, Line, Maths, Name, Part, Section, cited
 from attn_faithful.reports.escaping import markdown
 
@@ -20,7 +20,7 @@ def as_markdown(title: str, sections: Sequence[Section]) -> str:
             else:
                 parts.append(_line(block.line))
     parts.append("## References")
-    references = [f"- {markdown(work(key).line())}" for key in sorted(cited(sections))]
+    references = [f"- {markdown(line(key))}" for key in sorted(cited(sections))]
     parts.append("\n".join(references))
     return "\n\n".join(parts) + "\n"
 
@@ -36,15 +36,15 @@ def _row(cells: object) -> str:
     return "| " + " | ".join(cells) + " |"  # type: ignore[arg-type]
 
 
-def _line(line: Line) -> str:
-    return "".join(map(_part, line))
+def _line(parts: Line) -> str:
+    return "".join(map(_part, parts))
 
 
 def _part(part: Part) -> str:
     if isinstance(part, Maths):
         return f"${part.tex}$"
     if isinstance(part, Cited):
-        names = [work(key).short for key in part.keys]
+        names = [short(key) for key in part.keys]
         return f"({markdown('; '.join(names))})"
     if isinstance(part, Name):
         return markdown(part.text)
