@@ -1,4 +1,4 @@
-.PHONY: check test smoke bench
+.PHONY: check test smoke bench docs
 
 check:
 	ruff check .
@@ -22,3 +22,6 @@ smoke:
 bench:
 	python benchmarks/bench.py
 	python benchmarks/publish.py
+
+docs:
+	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --quiet --strict
