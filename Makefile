@@ -1,4 +1,4 @@
-.PHONY: check test smoke bench docs
+.PHONY: check test smoke bench docs dist
 
 check:
 	ruff check .
@@ -25,3 +25,9 @@ bench:
 
 docs:
 	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --quiet --strict
+
+dist:
+	rm -rf dist
+	python -m build --quiet
+	twine check --strict dist/*
+	python .ci/check_dist.py
