@@ -63,6 +63,7 @@ def test_a_recipe_shows_answers_and_tables(trained):
     assert len(trained) <= FEW
     html = trained._repr_html_()
     for shown, each in zip(trained.answers, trained, strict=True):
+        assert f"<b>{shown.short}</b></summary>" in html.replace("&#34;", '"')
         assert str(shown.html()) in html
         assert each["axes"]["encoder"] in html
     assert html.count("<table") == len(trained.short_tables()) > 1

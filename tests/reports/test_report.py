@@ -381,10 +381,12 @@ def test_a_result_is_the_view_of_its_run():
 
 
 def test_figures_as_html(monkeypatch):
-    from attn_faithful.reports.figures import display
-
-    monkeypatch.setattr(display.Figures, "__getitem__", lambda self, name: b"png")
-    html = Result(LSTM).figures._repr_html_()
+    monkeypatch.setattr("attn_faithful.reports.figures.png", lambda *drawn: b"png")
+    figures = Result(LSTM).figures
+    assert "tau_histograms" in repr(figures["tau_histograms"])
+    assert figures["tau_histograms"] == b"png"
+    html = figures._repr_html_()
+    assert figures["tau_histograms"]._repr_html_() in html
     assert html.count("<figure>") == 13
     assert 'src="data:image/png;base64,cG5n"' in html
     assert "Not drawn" in html

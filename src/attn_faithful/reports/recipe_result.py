@@ -19,7 +19,10 @@ from attn_faithful.reports.roar import roar_records
 from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
 from attn_faithful.reports.tables.table import Tables
 
-FEW = 4  # models, up to which each has its whole answer; of more each has one line
+FEW = 4  # models, up to which each has its whole answer at the prompt; of more each has one line
+_FOLDED = Markup(
+    '<details style="margin:.3em 0"><summary><b>{}</b></summary><div style="margin-left:1em">{}</div></details>'
+)
 
 
 class RecipeResult(list[dict[str, Any]]):
@@ -72,15 +75,18 @@ class RecipeResult(list[dict[str, Any]]):
         return report([result.path for result in self.results], output)
 
     def _repr_html_(self) -> str:
-        parts = []
-        for each in self.answers:
-            shown = each.html() if len(self.groups) <= FEW else Markup("<p>{}</p>").format(each.short)
-            parts.append(shown)
+        parts = self._html_of_answers()
         parts += [table.html() for table in self.short_tables()]
         parts.append(
             Markup("<p>All tables: <code>tables()</code>; of each run: <code>results</code>; <code>figures</code>.</p>")
         )
         return str(Markup("").join(parts))
+
+    def _html_of_answers(self) -> list[Markup]:
+        """The answer of one model; of several each below its line, to be opened."""
+        if len(self.answers) == 1:
+            return [self.answers[0].html()]
+        return [_FOLDED.format(each.short, each.html()) for each in self.answers]
 
     def __repr__(self) -> str:
         every = [str(each) if len(self.groups) <= FEW else each.short for each in self.answers]

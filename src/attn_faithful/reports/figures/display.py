@@ -13,7 +13,29 @@ from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.run import Run
 
 
-class Figures(Mapping[str, bytes]):
+class Picture(bytes):
+    """A figure as png; a notebook shows it, with how to read it.
+
+    Args:
+        png: its bytes.
+        figure: what it shows.
+    """
+
+    figure: Any
+
+    def __new__(cls, png: bytes, figure: Any) -> Picture:
+        picture = super().__new__(cls, png)
+        picture.figure = figure
+        return picture
+
+    def __repr__(self) -> str:
+        return f"Picture({self.figure.name!r}, png of {len(self):,} bytes)"
+
+    def _repr_html_(self) -> str:
+        return figure_html(self.figure, self)
+
+
+class Figures(Mapping[str, Picture]):
     """The figures of some runs: name -> png; in a notebook all of them, with how to read each.
 
     Args:
@@ -56,10 +78,11 @@ class Figures(Mapping[str, bytes]):
         with style(letters(self.cells)):
             return draw(FIGURES[name], panels, common_title(self.cells))
 
-    def __getitem__(self, name: str) -> bytes:
+    def __getitem__(self, name: str) -> Picture:
         from attn_faithful.reports.figures import FIGURES, png
 
-        return png(FIGURES[name], self._panels[0][name], self.cells)
+        figure = FIGURES[name]
+        return Picture(png(figure, self._panels[0][name], self.cells), figure)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._panels[0])
@@ -73,7 +96,7 @@ class Figures(Mapping[str, bytes]):
     def _repr_html_(self) -> str:
         from attn_faithful.reports.figures import FIGURES
 
-        parts = [figure_html(FIGURES[name], self[name]) for name in self]
+        parts = [picture._repr_html_() for picture in self.values()]
         if self.missing:
             parts += ["<p>Not drawn:</p>", "<ul>"]
             for name, why in self.missing.items():

@@ -159,14 +159,15 @@ class Notebook:
         if state.cells is not None:
             parts.insert(0, state.count)
         behind = "  ".join(filter(None, parts))
-        self.bar.total = total
         self.bar.set_description_str(visible(state.title), refresh=False)
         self.bar.set_postfix_str(visible(behind), refresh=False)
+        if total != self.bar.total:
+            self.bar.reset(total)  # a widget takes its length from nothing else
         self.bar.n = done
         self.bar.refresh()
 
     def say(self, line: str) -> None:
-        _write(line)
+        print(visible(line), flush=True)  # what a notebook has on standard error looks like an alarm
 
     def close(self) -> None:
         if self.bar is not None:

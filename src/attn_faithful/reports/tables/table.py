@@ -16,6 +16,7 @@ from attn_faithful.reports.escaping import latex, markdown, preamble
 from attn_faithful.reports.tables.layout import TableLayout
 
 _LONG = 60  # letters of a name, from which its column is set in several lines
+_WHOLE = 32  # letters of a number with its interval, up to which it stays on one line
 _WIDE = r"p{0.4\linewidth}"
 
 # a notebook's table: its ground and ink are the notebook's, which may be light or dark
@@ -25,7 +26,7 @@ _FRAME = Markup(
     "<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>{}"
 )
 _HEAD = '<th scope="col" style="text-align:{};vertical-align:bottom;padding:2px 10px">{}</th>'
-_CELL = '<td style="text-align:{};vertical-align:top;padding:2px 10px">{}</td>'
+_CELL = '<td style="text-align:{};white-space:{};vertical-align:top;padding:2px 10px">{}</td>'
 _ROW = "<tr>{}</tr>"
 _NOTE = '<p style="opacity:.8;font-size:.9em;margin:0 0 .3em;max-width:60em">{}</p>'
 _BEST = Markup("<b>{}</b>")
@@ -86,7 +87,8 @@ class Table:
         cells = Markup("")
         for j, cell in enumerate(row):
             shown = _BEST.format(cell) if (i, j) in self.best else cell
-            cells += Markup(_CELL).format(self._html_side(j), shown)
+            wrapping = "normal" if j < self.names or len(cell) > _WHOLE else "nowrap"
+            cells += Markup(_CELL).format(self._html_side(j), wrapping, shown)
         return cells
 
     def _html_side(self, column: int) -> str:
@@ -160,7 +162,7 @@ def as_text(layout: Any) -> str:
 
     text = io.StringIO()
     width = shutil.get_terminal_size().columns
-    Console(file=text, width=width, color_system=None).print(layout)
+    Console(file=text, width=width, color_system=None, force_jupyter=False).print(layout)
     return text.getvalue().rstrip("\n")
 
 
