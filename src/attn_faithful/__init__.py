@@ -22,6 +22,7 @@ _PUBLIC = {
     "InputError": "_checks",
     "Result": "reports.result",
     "RunFolder": "store",
+    "compare": "reports.compare.comparison",
     "evaluate_attention": "api",
     "explain": "api",
     "install_metrics": "hub",

@@ -58,6 +58,17 @@ def explain(given: argparse.Namespace) -> None:
     check_device(given.device, names.DEVICES)
 
 
+def compare(given: argparse.Namespace) -> None:
+    """Check the flags of ``compare``."""
+    if len(given.run) > 2:
+        raise InputError(
+            f"Expected two runs, or one with twins, but got {len(given.run)}; compare two at a time, or take "
+            "attn-faithful report for tables of all."
+        )
+    if given.output is not None and Path(given.output).is_dir():
+        raise InputError(f"--output: expected the name of a file, but {given.output} is a folder; name a file in it.")
+
+
 def train(given: argparse.Namespace) -> None:
     """Check the flags of ``train``."""
     if given.model is not None:

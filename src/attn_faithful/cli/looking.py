@@ -1,4 +1,4 @@
-"""What commands print, and the commands that show what is there: ``ls``, ``report``."""
+"""What commands print, and the commands that show what is there: ``ls``, ``report``, ``compare``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from attn_faithful.cli.flags import listed
 from attn_faithful.reports.characters import visible
 
 FULL = "All tables: the same command with --full, or attn-faithful report RUN (page, tables, figures)."
+COMPARE = "Two of them over the same texts side by side: attn-faithful compare RUN RUN --html."
 _MANY = 4  # models, above which each has one line and not its whole answer
 _WIDTH = 160  # of a file or a pipe, which have none of their own, unless COLUMNS says another
 
@@ -81,7 +83,10 @@ def ls(given: argparse.Namespace) -> None:
     from attn_faithful.reports.tables.listings import runs_table
     from attn_faithful.store import find_runs
 
-    show([runs_table(find_runs(given.folder))])
+    folders = find_runs(given.folder)
+    show([runs_table(folders)])
+    if len(folders) > 1:
+        say(COMPARE)
 
 
 def report(given: argparse.Namespace) -> None:
@@ -90,3 +95,23 @@ def report(given: argparse.Namespace) -> None:
     made = report(given.run, given.output, pages=not given.no_pages, appendix=given.appendix)
     for line in str(made).splitlines():
         say(line)
+
+
+def compare(given: argparse.Namespace) -> None:
+    from attn_faithful.reports.compare.comparison import compare
+
+    names = listed(given.names) if given.names else None
+    compared = compare(*given.run, twin=given.twin, names=names)
+    page = None
+    if given.output is not None or given.html:
+        default = compared.first.run.path.parent / compared.file_name
+        page = compared.save(given.output or default)
+    say(*compared.lines)
+    print()
+    show(compared.tables(given.full))
+    if not given.full:
+        say("Numbers of other sources of importance too: the same command with --full.")
+    if page is None:
+        say("Every text with both attentions: the same command with --html.")
+    else:
+        say(f"Page: {page}")

@@ -10,7 +10,7 @@ import attn_faithful.cli.early as early
 from attn_faithful.cli.benching import bench
 from attn_faithful.cli.checking import check
 from attn_faithful.cli.evaluating import evaluate, explain
-from attn_faithful.cli.looking import ls, report
+from attn_faithful.cli.looking import compare, ls, report
 from attn_faithful.cli.sharing import install_metrics, push
 from attn_faithful.cli.stopping import BENCHING, EVALUATING, TRAINING
 from attn_faithful.cli.training import attefa, run, train
@@ -62,6 +62,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         _add_explain,
         _add_bench,
         _add_report,
+        _add_compare,
         _add_ls,
         _add_check,
         _add_install_metrics,
@@ -185,6 +186,18 @@ def _add_report(commands: Any) -> None:
     parser.add_argument("--output", metavar="DIR", help="folder of the report (default: the folder report in RUN)")
     parser.add_argument("--no-pages", action="store_true", help="write tables and figures only")
     parser.add_argument("--appendix", action="store_true", help="also write the method appendix of a paper (LaTeX)")
+
+
+def _add_compare(commands: Any) -> None:
+    parser = commands.add_parser("compare", help="show two models over the same texts side by side")
+    parser.set_defaults(command=compare, early=early.compare)
+    parser.add_argument("run", nargs="+", help="two run folders; or one with twins: its base and a twin")
+    add = parser.add_argument
+    add("--twin", metavar="NAME", help="of one run: which of its twins, such as attefa-10 (default: the first)")
+    add("--names", metavar="A,B", help="what to call the models (default: what tells their runs apart)")
+    add("--html", action="store_true", help="also write the page with every text, beside the first run")
+    add("--output", metavar="FILE", help="write the page to this file")
+    add("--full", action="store_true", help="print the numbers of all sources of importance")
 
 
 def _add_ls(commands: Any) -> None:

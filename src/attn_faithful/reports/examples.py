@@ -118,15 +118,21 @@ class Examples:
 
     def joined(self, i: int) -> list[bool]:
         """Of each item whether no blank stands between it and the one before."""
-        row, n = self._row.get(self.run.ids[i]), len(self.words(i))
-        if row is None or "offsets" not in self._tokens:
-            return [False] * n
-        offsets = self._tokens.lists("offsets")[row]  # start and end of each item in turn
-        if offsets is None or len(offsets) != 2 * n or not n:
-            return [False] * n
-        starts, ends = offsets[2::2], offsets[1:-1:2]  # of each item but the first, and the end of the one before
-        joined = starts <= ends
+        spans = self.spans(i)
+        if spans is None or not len(spans):
+            return [False] * len(self.words(i))
+        joined = spans[1:, 0] <= spans[:-1, 1]  # (items - 1,)
         return [False, *joined.tolist()]
+
+    def spans(self, i: int) -> np.ndarray | None:
+        """Start and end of each item in the text (items, 2); None where the run does not hold one an item."""
+        row = self._row.get(self.run.ids[i])
+        if row is None or "offsets" not in self._tokens:
+            return None
+        offsets = self._tokens.lists("offsets")[row]  # start and end of each item in turn
+        if offsets is None or len(offsets) != 2 * len(self.words(i)):
+            return None
+        return offsets.reshape(-1, 2).astype(int)
 
     def text(self, i: int) -> str:
         """The items in a row, with one blank where there was any."""
@@ -172,10 +178,21 @@ class Examples:
         if kind.outlined:
             places = stored.astype(int)
             return Line(kind, None, places.tolist(), self.note(kind, i))
-        values = one_an_item(self._of_one_head(kind, row, stored), len(self.words(i)))
+        values = self.values(kind, i)
         if values is None or np.isnan(values).all():
             return None
         return Line(kind, values, None, self.note(kind, i))
+
+    def values(self, kind: Kind, i: int) -> np.ndarray | None:
+        """The numbers of a kind that weighs items, one an item of a text; None where this text has none."""
+        lists, rows = self.stored(kind)
+        row = rows.get(self.run.ids[i])
+        if row is None:
+            return None
+        stored = lists[row]
+        if stored is None:
+            return None
+        return one_an_item(self._of_one_head(kind, row, stored), len(self.words(i)))
 
     def _of_one_head(self, kind: Kind, row: int, stored: np.ndarray) -> np.ndarray:
         """The weights of the one head that was changed, of a line of one head; else all that is stored."""

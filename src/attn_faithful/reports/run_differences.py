@@ -96,6 +96,22 @@ def differences(meta: RunMeta) -> dict[str, Any]:
     return facts
 
 
+def differing(first: RunMeta, second: RunMeta) -> list[tuple[str, str, str]]:
+    """What two runs differ in beside their texts: dotted name, and the value of each in short words.
+
+    Args:
+        first, second: meta.json of each.
+    """
+    facts = [differences(first), differences(second)]
+    found = []
+    for fact in _shown(facts):
+        one, other = _labels([known.get(fact) for known in facts], fact)
+        found.append((fact, one, other))
+    if first.seed != second.seed:
+        found.append(("seed", str(first.seed), str(second.seed)))
+    return found
+
+
 def comparable(meta: RunMeta) -> str:
     """What must agree for two models' numbers to stand beside each other: data, split, how they were tested."""
     evaluation = meta.evaluation or (meta.recipe or {}).get("evaluation") or {}

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,19 +51,41 @@ def pack(sites: Sequence[Examples], budget: int, seed: int) -> Packed:
     packed_sites = [_Site(examples) for examples in sites]
     heads = [site.head for site in packed_sites]
     data: dict[str, Any] = {"labels": run.label_names, "sites": heads, "examples": []}
+    contents = [f"{name} {sites[-1].text(i)}" for i, name in enumerate(run.ids)]
+    rest = " and the columns of all sites." if len(sites) > 1 else "."
+    return fitted(data, contents, lambda i: _example(packed_sites, i), budget, seed, rest)
+
+
+def fitted(
+    data: dict[str, Any],
+    contents: Sequence[str],
+    entry: Callable[[int], list[Any]],
+    budget: int,
+    seed: int,
+    rest: str = ".",
+) -> Packed:
+    """As many texts as fit, in the order of the data.
+
+    Args:
+        data: what holds for all texts; its key "examples" is filled.
+        contents: of each text, by which it is chosen where not all fit.
+        entry: place of a text -> what the page holds of it.
+        budget: bytes.
+        seed: of the sample.
+        rest: how the note on the sample ends.
+    """
     remaining = budget - len(embedded(data).encode())
     entries: dict[int, list[Any]] = {}
-    for i in _order(sites[-1], seed):
-        entry = _example(packed_sites, i)
-        remaining -= len(embedded(entry).encode()) + 1
+    for i in _order(contents, seed):
+        packed = entry(i)
+        remaining -= len(embedded(packed).encode()) + 1
         if remaining < 0:
             break
-        entries[i] = entry
+        entries[i] = packed
     data["examples"] = [entries[i] for i in sorted(entries)]
-    n_packed, n = len(entries), len(run.ids)
+    n_packed, n = len(entries), len(contents)
     if n_packed == n:
         return Packed(data, None)
-    rest = " and the columns of all sites." if len(sites) > 1 else "."
     sample = (
         f"{counted(n_packed, 'text')} of {n:,} stand here, chosen by a hash of their content (seed {seed}): the "
         f"others would take this file past its limit. Numbers above are over all {n:,}{rest}"
@@ -114,48 +136,65 @@ def _kind_head(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _order(examples: Examples, seed: int) -> list[int]:
+def _order(contents: Sequence[str], seed: int) -> list[int]:
     """All texts in the order in which they are taken: that of a hash of seed and content."""
     hashes = []
-    for i, name in enumerate(examples.run.ids):
-        content = f"{seed} {name} {examples.text(i)}"
-        hashes.append(hashlib.sha256(content.encode("utf-8", "replace")).digest())
+    for content in contents:
+        seeded = f"{seed} {content}"
+        hashes.append(hashlib.sha256(seeded.encode("utf-8", "replace")).digest())
     return sorted(range(len(hashes)), key=hashes.__getitem__)
 
 
 def _example(sites: Sequence[_Site], i: int) -> list[Any]:
     """[place, id, query, gold, predicted, probability of that, [[text, cells, lines, on its heads] a site]]."""
     examples = sites[0].examples
-    gold, predicted, probability = _prediction(examples, i)
-    rounded = round(probability, 4) if math.isfinite(probability) else None
-    by_site = list(_by_site(sites, i))
-    return [i, examples.run.ids[i], examples.query(i), gold, predicted, rounded, by_site]
-
-
-def _prediction(examples: Examples, i: int) -> tuple[Any, Any, float]:
-    """Gold and predicted class, or classes of multi-label data, and the probability of what is predicted."""
     run = examples.run
-    probabilities, label = run.probabilities[i], run.labels[i]  # (C,)
-    if isinstance(label, list):
-        return _multi_label_prediction(probabilities, label)
-    gold = -1 if label is None else int(label)
-    return gold, int(run.predicted[i]), float(probabilities.max(initial=-math.inf))
+    gold = packed_label(run.labels[i])
+    predicted, certainty = packed_prediction(run.probabilities[i], isinstance(run.labels[i], list))
+    by_site = list(_by_site(sites, i))
+    return [i, run.ids[i], examples.query(i), gold, predicted, certainty, by_site]
 
 
-def _multi_label_prediction(probabilities: np.ndarray, label: Sequence[int]) -> tuple[Any, list[int], float]:
-    """Gold and predicted classes, and the probability of the least certain of all decisions."""
-    is_known = min(label, default=-1) >= 0
-    gold = np.flatnonzero(label).tolist() if is_known else -1
+def packed_label(label: Any) -> Any:
+    """The gold class, or the classes of multi-label data; -1 where unknown."""
+    if not isinstance(label, list):
+        return -1 if label is None else int(label)
+    if min(label, default=-1) < 0:
+        return -1
+    return np.flatnonzero(label).tolist()
+
+
+def packed_prediction(probabilities: np.ndarray, multi_label: bool) -> tuple[Any, float | None]:
+    """What is predicted: a class and its probability, or classes and that of the least certain of all decisions.
+
+    Args:
+        probabilities: (C,).
+        multi_label: whether each class is decided for by itself.
+
+    Returns:
+        -1 and None where the text could not be read.
+
+    Example:
+        >>> packed_prediction(np.array([0.2, 0.8]), False), packed_prediction(np.array([0.2, 0.7]), True)
+        ((1, 0.8), ([1], 0.7))
+    """
     chosen = probabilities >= 0.5  # (C,)
-    certainty = np.where(chosen, probabilities, 1 - probabilities)
-    return gold, np.flatnonzero(chosen).tolist(), float(certainty.min(initial=math.inf))
+    certainty = float(probabilities.max(initial=-math.inf))
+    if multi_label:
+        certainty = float(np.where(chosen, probabilities, 1 - probabilities).min(initial=math.inf))
+    rounded = round(certainty, 4) if math.isfinite(certainty) else None
+    if multi_label:
+        return np.flatnonzero(chosen).tolist(), rounded
+    if rounded is None:
+        return -1, None
+    return int(probabilities.argmax()), rounded
 
 
 def _by_site(sites: Sequence[_Site], i: int) -> Iterator[list[Any]]:
     """[text, cells, lines, what is known of its heads] of each site; 0 for a text that is that of the first site."""
     first: str | None = None
     for site in sites:
-        text = _text(site.examples, i)
+        text = packed_text(site.examples.words(i), site.examples.joined(i))
         cells = [column[i] for column in site.cells]
         lines = [kind[i] for kind in site.lines]
         yield [0 if text == first else text, cells, lines, site.examples.about_heads(i)]
@@ -163,11 +202,11 @@ def _by_site(sites: Sequence[_Site], i: int) -> Iterator[list[Any]]:
             first = text
 
 
-def _text(examples: Examples, i: int) -> str:
+def packed_text(words: Sequence[str], joined: Sequence[bool]) -> str:
     """All items in one string, each with what stands before it."""
     pieces = []
-    for word, joined in zip(examples.words(i), examples.joined(i), strict=True):
-        pieces.append(NO_BLANK if joined else BLANK)
+    for word, is_joined in zip(words, joined, strict=True):
+        pieces.append(NO_BLANK if is_joined else BLANK)
         pieces.append(word.replace(BLANK, " ").replace(NO_BLANK, " "))
     return "".join(pieces)
 
@@ -192,7 +231,7 @@ class _Lines:
             return self._single(i)
         if not self.lists.there[row] or math.isnan(self.largest[row]):
             return 0
-        return self._entry(self.bytes[start:end], self.largest[row], self.examples.note(self.kind, i))
+        return packed_line(self.bytes[start:end], self.largest[row], self.examples.note(self.kind, i))
 
     def _single(self, i: int) -> list[Any] | int:
         """The entry of a line that names items, or whose stored list is not one number an item."""
@@ -203,12 +242,13 @@ class _Lines:
             return [line.places, line.note]
         starts = np.array([0, len(line.values)])
         packed, largest = quantized(line.values, starts, self.kind.signed)
-        return self._entry(packed, largest[0], line.note)
+        return packed_line(packed, largest[0], line.note)
 
-    @staticmethod
-    def _entry(packed: np.ndarray, largest: float, note: str) -> list[Any]:
-        weights = base64.b64encode(packed.tobytes()).decode()
-        return [weights, float(f"{largest:.4g}"), note]
+
+def packed_line(packed: np.ndarray, largest: float, note: str) -> list[Any]:
+    """A line of a text, of what `quantized` gives."""
+    weights = base64.b64encode(packed.tobytes()).decode()
+    return [weights, float(f"{largest:.4g}"), note]
 
 
 def quantized(flat: np.ndarray, starts: np.ndarray, signed: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -104,12 +104,12 @@ def shown_means(records: Iterable[ScoreRecord], metrics: Mapping[str, MetricFact
     means = {}
     for record in records:
         metric = metrics.get(record.metric)
-        if metric is not None and metric.shown and record.group == ALL and _of_model(record.source):
+        if metric is not None and metric.shown and record.group == ALL and of_model(record.source):
             means[record.metric, record.source] = record.mean
     return means
 
 
-def _of_model(source: str) -> bool:
+def of_model(source: str) -> bool:
     """Whether a source is no control, and of two sources one is attention."""
     if any(control in source for control in CONTROLS):
         return False
