@@ -1,5 +1,6 @@
 """Settings of every test: one thread, no network, no progress bars."""
 
+import gc
 import os
 import re
 import sys
@@ -27,6 +28,15 @@ def pytest_collection_modifyitems(items):
     The very first makes what another one of its folder would wait for, too.
     """
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def pytest_collection_finish():
+    """What collecting the tests loaded stays until the end: no garbage collection goes through it again.
+
+    Every training asks for one (accelerate's ``free_memory``), which takes longer than the training itself here.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)  # below the durations
