@@ -92,8 +92,11 @@ class Table:
         return cells
 
     def _html_side(self, column: int) -> str:
-        """Names stand at the left; numbers at the right, so that their points stand under one another."""
-        return "left" if column < self.names else "right"
+        """Names and long text stand at the left; numbers at the right, their points under one another."""
+        longest = max((len(row[column]) for row in self.rows), default=0)
+        if column < self.names or longest > _WHOLE:
+            return "left"
+        return "right"
 
     def _repr_html_(self) -> str:
         return str(self.html())
