@@ -10,6 +10,7 @@ import attn_faithful.cli.early as early
 from attn_faithful.cli.benching import bench
 from attn_faithful.cli.checking import check
 from attn_faithful.cli.evaluating import evaluate, explain
+from attn_faithful.cli.examples import PROGRAM, epilog
 from attn_faithful.cli.looking import compare, ls, report
 from attn_faithful.cli.sharing import install_metrics, push
 from attn_faithful.cli.stopping import BENCHING, EVALUATING, TRAINING
@@ -47,9 +48,16 @@ class _OldFlag(argparse.Action):
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command and its flags."""
+    return whole_parser().parse_args(argv)
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of every command."""
     parser = _Parser(
-        prog="attn-faithful",
+        prog=PROGRAM,
         description="May this model's attention be shown as an explanation of its predictions?",
+        epilog=epilog(""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.set_defaults(early=lambda given: None, loads=(), threads=None, kept=None)
@@ -69,14 +77,26 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         _add_push,
     ):
         add(commands)
-    return parser.parse_args(argv)
+    return parser
+
+
+def _command(commands: Any, name: str, does: str) -> argparse.ArgumentParser:
+    """The parser of a command, whose help says what it does first and ends with two examples."""
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=does,
+        description=f"{does[0].upper()}{does[1:]}.",
+        epilog=epilog(name),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return made
 
 
 # commands that train
 
 
 def _add_run(commands: Any) -> None:
-    parser = commands.add_parser("run", help="carry out a recipe and print its tables")
+    parser = _command(commands, "run", "carry out a recipe and print its tables")
     parser.set_defaults(kept=TRAINING, command=run, early=early.run, loads=_TRAINS)
     parser.add_argument("recipe", help="a YAML file, or quickstart, papers/meister_2021 and so on")
     _training_flags(parser)
@@ -84,7 +104,7 @@ def _add_run(commands: Any) -> None:
 
 
 def _add_train(commands: Any) -> None:
-    parser = commands.add_parser("train", help="train classifiers without twins, or fine-tune a transformers model")
+    parser = _command(commands, "train", "train classifiers without twins, or fine-tune a transformers model")
     parser.set_defaults(kept=TRAINING, command=train, early=early.train, loads=_TRAINS)
     _training_flags(parser)
     _model_flags(parser)
@@ -93,7 +113,7 @@ def _add_train(commands: Any) -> None:
 
 
 def _add_attefa(commands: Any) -> None:
-    parser = commands.add_parser("attefa", help="train a classifier and its adversarial twins, report AtteFa")
+    parser = _command(commands, "attefa", "train a classifier and its adversarial twins, report AtteFa")
     parser.set_defaults(kept=TRAINING, command=attefa, early=early.attefa, loads=_TRAINS)
     _training_flags(parser)
     _model_flags(parser)
@@ -109,7 +129,7 @@ def _add_attefa(commands: Any) -> None:
 
 
 def _add_check(commands: Any) -> None:
-    parser = commands.add_parser("check", help="list the faults of a recipe or a data set, before any work")
+    parser = _command(commands, "check", "list the faults of a recipe or a data set, before any work")
     parser.set_defaults(command=check, early=early.check, loads=_TRAINS)
     parser.add_argument("what", help="a recipe (.yaml), or a data set: a Hub id, a folder, a file, mock-1 ...")
     parser.add_argument("--model", metavar="MODEL", help="a trained model that is to be tested on the data set")
@@ -123,7 +143,7 @@ def _add_check(commands: Any) -> None:
 
 
 def _add_evaluate(commands: Any) -> None:
-    parser = commands.add_parser("evaluate", help="run the tests on a trained model and a data set")
+    parser = _command(commands, "evaluate", "run the tests on a trained model and a data set")
     parser.set_defaults(kept=EVALUATING, command=evaluate, early=early.evaluate, loads=_EVALUATES)
     parser.add_argument("model", help="a folder or a Hub id")
     parser.add_argument("--data", required=True, help=_DATA)
@@ -148,7 +168,7 @@ def _add_evaluate(commands: Any) -> None:
 
 
 def _add_explain(commands: Any) -> None:
-    parser = commands.add_parser("explain", help="show the attention of one text, and what stands against it")
+    parser = _command(commands, "explain", "show the attention of one text, and what stands against it")
     parser.set_defaults(command=explain, early=early.explain, loads=_EVALUATES)
     parser.add_argument("model", help="a folder or a Hub id")
     parser.add_argument("text", nargs="+", help="one text, or several in quotes")
@@ -158,7 +178,7 @@ def _add_explain(commands: Any) -> None:
 
 
 def _add_bench(commands: Any) -> None:
-    parser = commands.add_parser("bench", help="measure tests and explanations on models whose truth is known")
+    parser = _command(commands, "bench", "measure tests and explanations on models whose truth is known")
     parser.set_defaults(kept=BENCHING, command=bench, early=early.bench, loads=_BENCHES)
     parser.add_argument(
         "set", nargs="?", help="a folder or a Hub id (default: the one below --output, made if need be)"
@@ -180,7 +200,7 @@ def _add_bench(commands: Any) -> None:
 
 
 def _add_report(commands: Any) -> None:
-    parser = commands.add_parser("report", help="write the tables, figures and pages of finished runs")
+    parser = _command(commands, "report", "write the tables, figures and pages of finished runs")
     parser.set_defaults(command=report)
     parser.add_argument("run", nargs="+", help="run folders, or folders of runs")
     parser.add_argument("--output", metavar="DIR", help="folder of the report (default: the folder report in RUN)")
@@ -189,7 +209,7 @@ def _add_report(commands: Any) -> None:
 
 
 def _add_compare(commands: Any) -> None:
-    parser = commands.add_parser("compare", help="show two models over the same texts side by side")
+    parser = _command(commands, "compare", "show two models over the same texts side by side")
     parser.set_defaults(command=compare, early=early.compare)
     parser.add_argument("run", nargs="+", help="two run folders; or one with twins: its base and a twin")
     add = parser.add_argument
@@ -201,13 +221,13 @@ def _add_compare(commands: Any) -> None:
 
 
 def _add_ls(commands: Any) -> None:
-    parser = commands.add_parser("ls", help="list finished runs")
+    parser = _command(commands, "ls", "list finished runs")
     parser.set_defaults(command=ls)
     parser.add_argument("folder", nargs="*", default=["runs"], help="folders of runs (default: runs)")
 
 
 def _add_push(commands: Any) -> None:
-    parser = commands.add_parser("push", help="put a model, a metric, a run, a report or a set of bench on the Hub")
+    parser = _command(commands, "push", "put a model, a metric, a run, a report or a set of bench on the Hub")
     parser.set_defaults(command=push)
     parser.add_argument("kind", choices=["model", "metric", "data", "report", "bench", "leaderboard"])
     parser.add_argument(
@@ -223,9 +243,7 @@ def _add_push(commands: Any) -> None:
 
 
 def _add_install_metrics(commands: Any) -> None:
-    parser = commands.add_parser(
-        "install-metrics", help='make evaluate.load("attefa") work from any folder, offline too'
-    )
+    parser = _command(commands, "install-metrics", 'make evaluate.load("attefa") work from any folder, offline too')
     parser.set_defaults(command=install_metrics)
     parser.add_argument("metric", nargs="*", help="names (default: all)")
 
