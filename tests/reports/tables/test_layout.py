@@ -72,7 +72,7 @@ def read_blocks(lines, table):
     side = min(max(map(len, table.head)), cell_len(lines[start]) // 3)
     found = {joined(head): "" for head in table.head}
     for block in "\n".join(lines[start + 1 : end]).split(lines[start]):
-        head, rest, places = "", "", iter(table.head)
+        head, rest, places = "", "", iter([table.head[place] for place in table.rich().order])
         for line in block.strip("\n").split("\n"):
             if not rest and line[:side].strip():  # the head before is complete: another begins
                 head = rest = joined(next(places))
@@ -163,7 +163,8 @@ def test_odd_tables_are_whole(table, width):
 def test_ascii_has_the_same_tables(every_kind, width):
     for table in every_kind:
         text = printed(table, width, "ascii")
-        plain = Table(table.title, table.head, [[c.replace("±", "+-") for c in row] for row in table.rows])
+        rows = [[cell.replace("±", "+-") for cell in row] for row in table.rows]
+        plain = Table(table.title, table.head, rows, named=table.names, first=table.first)
         check(plain, text, width)
 
 
@@ -173,6 +174,26 @@ def test_what_fits_is_one_grid_and_else_names_are_repeated():
     assert wide.count("┏") == 1
     assert narrow.count("┏") > 1
     assert narrow.count("encoder") == narrow.count("┏"), "each part names its rows"
+
+
+def test_columns_that_matter_come_first_where_not_all_fit():
+    table = attefa_table([record(), record("mlp")])
+    wide, narrow = printed(table, 160), printed(table, 80)
+    assert wide.index("Base F1") < wide.index("AtteFa ")
+    first, second, *_ = narrow.split("┏")[1:]
+    assert all(head in first for head in ("AtteFa", "95%", "Collapsed"))
+    assert "0.810" not in first, "the base's F1"
+    assert "0.810" in second
+    best = replace(table, best={(1, table.head.index("AtteFa"))})
+    raw = io.StringIO()
+    Console(file=raw, width=80, force_terminal=True, color_system="standard").print(best.rich())
+    (marked,) = re.findall("\x1b\\[1m([^\x1b]*)", raw.getvalue().split("┡")[1])
+    assert marked.strip() == table.rows[1][table.head.index("AtteFa")]
+
+
+def test_columns_that_matter_are_columns(every_kind):
+    for table in every_kind:
+        assert set(table.first) <= set(table.head), table.name
 
 
 def test_rows_that_names_do_not_tell_apart_stand_by_themselves():

@@ -121,7 +121,8 @@ class _MetricTable:
         title = f"{metric.title}: {metric.meaning} ({metric.test}, {metric.paper})"
         best = _best_rows(self.candidates, metric.direction)
         marks = {(row, head.index("Mean")) for row in best}
-        return Table(title, head, self.rows, self._notes(bool(best)), metric.name, marks, self._data())
+        first = ("Mean", "95%", "n", "undefined")
+        return Table(title, head, self.rows, self._notes(bool(best)), metric.name, marks, self._data(), first=first)
 
     def _add(self, data: str, site: str, source: str) -> None:
         """The rows of one data set, site and source."""

@@ -106,7 +106,8 @@ def _table(records: Sequence[ScoreRecord], metrics: Metrics, label_names: Sequen
     head = ["metric", "source", "All", "95%", *classes, *bracketed, "n", "undefined", "faithful"]
     used = _used(records, metrics)
     notes = [*_meanings(used), _how_to_read(bracketed), *reasons.notes]
-    return Table(_lead(title, used[0]), head, rows, notes, used[0].test)
+    first = ("All", "95%", "n", "undefined", *bracketed)
+    return Table(_lead(title, used[0]), head, rows, notes, used[0].test, first=first)
 
 
 def _spread(record: ScoreRecord) -> str:

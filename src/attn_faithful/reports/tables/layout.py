@@ -1,6 +1,7 @@
 """A table in any width of a terminal: names never go, numbers are never cut or wrapped.
 
-As a grid where it fits; else in parts below one another, each with the names; else a block a row, a line a cell.
+As a grid where it fits; else in parts below one another, each with the names and the columns that matter most in the
+first; else a block a row, a line a cell.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class TableLayout:
         title, head, rows, notes: of the table.
         best: (row, column) of the cells that are marked.
         names: how many columns, from the left, are names.
+        first: heads of the columns that come first where not all fit side by side; () for the order as it is.
     """
 
     title: str
@@ -75,6 +77,13 @@ class TableLayout:
     notes: Sequence[str]
     best: set[tuple[int, int]]
     names: int
+    first: Sequence[str] = ()
+
+    @property
+    def order(self) -> list[int]:
+        """The places of the columns where not all fit side by side: names, those that matter most, the others."""
+        important = [place for head in self.first for place, own in enumerate(self.head) if own == head]
+        return list(dict.fromkeys([*range(self.names), *important, *range(len(self.head))]))
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich.text import Text
@@ -87,13 +96,17 @@ class TableLayout:
         for i, head in enumerate(self.head):
             cells = [shown(row[i]) for row in self.rows]
             columns.append(Column(shown(head), cells, i < self.names))
-        parts = _parts(columns, options.max_width)
+        best = self.best
+        if _fit(columns, range(len(columns)), options.max_width) is None:
+            columns = [columns[place] for place in self.order]
+            best = {(row, self.order.index(place)) for row, place in best}
+        parts = _parts(columns, options.max_width, even=not self.first)
         if parts is None:
             line = "-" if options.ascii_only else "\u2500"
-            yield from _blocks(columns, options.max_width, self.best, line)
+            yield from _blocks(columns, options.max_width, best, line)
         else:
             for part in parts:
-                yield _grid(columns, part, self.best)
+                yield _grid(columns, part, best)
         for note in self.notes:
             yield Text(shown(note), style="dim")
 
@@ -101,8 +114,14 @@ class TableLayout:
 Part = dict[int, int]  # the columns of a grid, each with its width
 
 
-def _parts(columns: Sequence[Column], width: int) -> list[Part] | None:
-    """The grids that show all columns; None where no grid is narrow enough, or its names would not tell rows apart."""
+def _parts(columns: Sequence[Column], width: int, even: bool) -> list[Part] | None:
+    """The grids that show all columns; None where no grid is narrow enough, or its names would not tell rows apart.
+
+    Args:
+        columns: in the order in which they are shown.
+        width: of the terminal.
+        even: whether the grids get about the same width; else each holds as many columns as fit.
+    """
     one_grid = _fit(columns, range(len(columns)), width)
     if one_grid is not None:
         return [one_grid]
@@ -120,7 +139,7 @@ def _parts(columns: Sequence[Column], width: int) -> list[Part] | None:
     if groups is None:
         return None
     narrow = width
-    while narrow > 1:  # parts of about the same width
+    while even and narrow > 1:
         narrower = _groups(columns, names, others, narrow - 1)
         if narrower is None or len(narrower) > len(groups):
             break

@@ -17,6 +17,7 @@ from attn_faithful.reports.tables.sources import shown
 from attn_faithful.reports.tables.table import Table
 
 ALL_PAIRS = 8  # models of one data set, above which each is compared with the best alone
+_FIRST = ("Difference", "95%", "p (Holm)", "n")
 _CSV = ["data", "metric", "site", "source", "first", "second", "mean", "low", "high", "effect", "p", "p_holm", "n"]
 
 
@@ -130,7 +131,7 @@ def _table(metric: MetricFacts, pairs: Sequence[Pair]) -> Table:
     site = ["site"] if several else []
     head = ["data", *site, "source", "first", "second", "Difference", "95%", "Effect", "p", "p (Holm)", "n"]
     title, name = f"{metric.title}: models in pairs", f"{metric.name}-paired"
-    return Table(title, head, rows, _notes(metric, pairs), name, data=(_CSV, data))
+    return Table(title, head, rows, _notes(metric, pairs), name, data=(_CSV, data), first=_FIRST)
 
 
 def _notes(metric: MetricFacts, pairs: Sequence[Pair]) -> list[str]:

@@ -42,6 +42,7 @@ class Table:
         best: (row, column) of the cells that are marked.
         data: head and rows for CSV where these hold more than the shown rows: unrounded numbers.
         named: how many columns, from the left, are names; None for those whose head begins with a small letter.
+        first: heads of the columns that a narrow terminal shows first.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Table:
     best: set[tuple[int, int]] = field(default_factory=set)
     data: tuple[list[str], list[list[Any]]] | None = None
     named: int | None = None
+    first: tuple[str, ...] = ()
 
     @property
     def names(self) -> int:
@@ -139,7 +141,7 @@ class Table:
 
     def rich(self) -> TableLayout:
         """The table for a terminal of any width."""
-        return TableLayout(self.title, self.head, self.rows, self.notes, self.best, self.names)
+        return TableLayout(self.title, self.head, self.rows, self.notes, self.best, self.names, self.first)
 
     def _marked(self, escape: Callable[[str], str], mark: str) -> list[list[str]]:
         """The cells escaped, the best ones in a mark."""

@@ -46,7 +46,8 @@ def attefa_table(groups: Sequence[Group], title: str = "AtteFa") -> Table | None
     if not rows:
         return None
     head = [*axes, "twin", "Base F1", "Twin F1", "TVD", "const. TVD", "JSD", "AtteFa", "95%", "Collapsed", "N"]
-    return Table(title, head, rows, _attefa_notes(groups) + select_notes(groups), "attefa")
+    notes = _attefa_notes(groups) + select_notes(groups)
+    return Table(title, head, rows, notes, "attefa", first=("AtteFa", "95%", "Collapsed", "N"))
 
 
 def _attefa_cells(group: Group, twins: TwinGroup) -> list[str]:
@@ -103,7 +104,8 @@ def constrained_table(groups: Sequence[Group]) -> Table | None:
     if not rows:
         return None
     head = [*axes, "max TVD", "Twin F1", "TVD on test", "JSD", "JSD at TVD", "Collapsed"]
-    return Table("Constrained twins: the largest JSD found at a limited TVD", head, rows, notes, "constrained_twins")
+    title = "Constrained twins: the largest JSD found at a limited TVD"
+    return Table(title, head, rows, notes, "constrained_twins", first=("JSD at TVD", "TVD on test", "Collapsed"))
 
 
 def seeds_table(groups: Sequence[Group]) -> Table | None:
