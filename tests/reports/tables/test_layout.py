@@ -187,7 +187,7 @@ def test_columns_that_matter_come_first_where_not_all_fit():
     best = replace(table, best={(1, table.head.index("AtteFa"))})
     raw = io.StringIO()
     Console(file=raw, width=80, force_terminal=True, color_system="standard").print(best.rich())
-    (marked,) = re.findall("\x1b\\[1m([^\x1b]*)", raw.getvalue().split("┡")[1])
+    (marked,) = re.findall("\x1b\\[1m([^\x1b]*)", raw.getvalue().split("┡")[1].split("└")[0])
     assert marked.strip() == table.rows[1][table.head.index("AtteFa")]
 
 
