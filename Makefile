@@ -25,6 +25,7 @@ bench:
 
 docs:
 	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --quiet --strict
+	ATTN_FAITHFUL_SITE=site pytest -q -n 0 --durations=0 --durations-min=20 tests/site
 
 dist:
 	rm -rf dist

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>\.\./[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
+_EMPTY_HEADING = re.compile(r"<th([^>]*)></th>")
 _INTO_DOCS = re.compile(r"\]\(docs/")
 _log = get_plugin_logger(__name__)
 
@@ -48,6 +49,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return markdown
     folder = Path(path).parent
     return _LINK.sub(lambda link: _mended(link, folder), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """An empty corner of a table is no heading."""
+    return _EMPTY_HEADING.sub(r"<td\1></td>", html)
 
 
 def _mended(link: re.Match[str], folder: Path) -> str:

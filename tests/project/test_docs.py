@@ -8,7 +8,7 @@ import pytest
 from attn_faithful.names import SOURCES, TESTS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PACKAGE = ROOT / "src" / "attn_faithful"
 CODE = re.compile(r"`((?:src/attn_faithful/|tests/|benchmarks/|recipes/)?[\w/]+\.py|[\w/]+/)`")
 LINK = re.compile(r"\]\((?!http|#)([^)#]+)")
@@ -29,7 +29,7 @@ def test_named_files_exist(page):
 
 @pytest.mark.parametrize("names", [TESTS, SOURCES], ids=["tests", "sources"])
 def test_every_test_and_source_is_documented(names):
-    page = (ROOT / "docs" / "tests.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tests" / "index.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(\w+)`", page))
     undocumented = set(names) - documented - {"attention", "given"}  # attention is what is tested; given is a file's
     assert not undocumented
