@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attn_faithful.reports.compare.words import Items, common_words, same_text
+from attn_faithful.reports.compare.words import Items, common_words, read_alike, same_text
 from tests.reference.common_words import groups
 
 TEXT = "Not bad, naïve café; Ünïcode 好电影 😀! not bad"
@@ -87,3 +87,11 @@ def test_no_words():
 def test_same_text(words, same):
     first = Items(["good", "film"], np.array([[0, 4], [5, 9]]))
     assert same_text(first, Items(words, np.array([[0, 4], [5, 9]][: len(words)]))) == same
+
+
+def test_blanks_are_read_by_nobody():
+    sentence = Items(["good film"], np.array([[0, 9]]))
+    words = Items(["good", "film"], np.array([[0, 4], [5, 9]]))
+    assert read_alike(sentence, words)
+    assert common_words(sentence, words).words == ["good film"]
+    assert not read_alike(sentence, Items(["good"], np.array([[0, 4]])))

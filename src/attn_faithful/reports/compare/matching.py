@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from attn_faithful._checks import InputError
 from attn_faithful.reports.compare.side import Side
-from attn_faithful.reports.compare.words import Items, same_text
+from attn_faithful.reports.compare.words import Items, read_alike, same_text
 from attn_faithful.reports.numbers import counted
 
 
@@ -93,7 +91,7 @@ def match(first: Side, second: Side) -> Matched:
             n_other_query += 1
         else:
             pairs.append((i, j))
-            n_further += not _covers_the_same(one, other)
+            n_further += not read_alike(one, other)
     if not pairs:
         raise InputError(_nothing(first, second, n_same_id))
     labels = [first.run.labels[i] for i, _ in pairs]
@@ -133,19 +131,6 @@ def _in_order(label: object, order: Sequence[int]) -> object:
     if isinstance(label, int) and 0 <= label < len(order):
         return order.index(label)
     return label
-
-
-def _covers_the_same(first: Items, second: Items) -> bool:
-    return np.array_equal(_covered(first), _covered(second))
-
-
-def _covered(items: Items) -> np.ndarray:
-    """The places of a text that some item stands on (characters,)."""
-    length = int(items.spans.max(initial=0))
-    change = np.zeros(length + 1, dtype=int)
-    np.add.at(change, items.spans[:, 0].astype(int), 1)
-    np.add.at(change, items.spans[:, 1].astype(int), -1)
-    return np.flatnonzero(np.cumsum(change) > 0)
 
 
 def _nothing(first: Side, second: Side, n_same_id: int) -> str:

@@ -76,6 +76,20 @@ def same_text(first: Items, second: Items) -> bool:
     return bool(shared) and all(one[place] == other[place] for place in shared)
 
 
+def read_alike(first: Items, second: Items) -> bool:
+    """Whether both read the same part of a text, blanks aside."""
+    return first.same_as(second) or _read(first) == _read(second)
+
+
+def _read(items: Items) -> set[int]:
+    """The places of a text that some item stands on and where no blank is."""
+    blanks = {place for place, character in _characters(items).items() if character.isspace()}
+    places: set[int] = set()
+    for start, end in items.spans.tolist():
+        places.update(range(start, end))
+    return places - blanks
+
+
 def _characters(items: Items) -> dict[int, str]:
     """Place in the text -> the character there, of the items that stand there as they are."""
     found: dict[int, str] = {}
