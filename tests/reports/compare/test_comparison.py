@@ -152,6 +152,32 @@ def test_a_base_and_its_twin():
     assert compare(LSTM, twin=list(Run(LSTM).twins)[-1]).second.twin == list(Run(LSTM).twins)[-1]
 
 
+def test_the_twin_that_is_asked_for(tmp_path):
+    """Of two twins, one of which says the same of every text and attends to the first word alone."""
+
+    def with_another(columns):
+        of_twin = [row for row, test in enumerate(columns["test"]) if test == "attefa"]
+        for row in of_twin:
+            weights = columns["attention"][row]
+            other = {
+                "variant": "other-9",
+                "probabilities": [0.25, 0.75],
+                "attention": [1.0, *([0.0] * (len(weights) - 1))],
+            }
+            for name, values in columns.items():
+                values.append(other.get(name, values[row]))
+
+    folder = changed(tmp_path / "twins", "variants", with_another, cell=LSTM)
+    summary = json.loads((folder / "summary.json").read_text())
+    twins = summary["twins"]
+    edit(folder / "summary.json", twins={"other-9": next(iter(twins.values())), **twins})
+    other, first = compare(folder, twin="other-9"), compare(folder, twin=next(iter(twins)))
+    assert other.texts.probabilities[1].tolist() == [[0.25, 0.75]] * 10
+    assert other.texts.entropies()[1].tolist() == [0.0] * 10
+    assert first.texts.prediction_tvd.tolist() == compare(LSTM).texts.prediction_tvd.tolist()
+    assert compare(folder).second.name == "twin other-9", "the first of the summary"
+
+
 def test_classes_in_another_order(tmp_path):
     def turned(columns):
         columns["label"] = [1 - label for label in columns["label"]]

@@ -51,6 +51,10 @@ def test_every_text_with_both_attentions(compared, html):
         for which, side in enumerate((compared.first, compared.second)):
             stored = side.examples.values(side.attention, place)
             assert weights(example[9][which]) == pytest.approx(stored, abs=max(stored) / 254)
+        shares = compared.texts.shares[place]
+        packed, largest, _ = example[9][2]
+        apart = [(byte - 127) / 127 * largest for byte in base64.b64decode(packed)]
+        assert apart == pytest.approx(shares.first - shares.second, abs=largest / 127)
         assert example[7] == pytest.approx([each.values[place] for each in compared.distances[:3]], abs=1e-4)
         numbers = [
             values[place] for each in compared.differences for values in (each.numbers.first, each.numbers.second)
