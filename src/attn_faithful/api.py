@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -345,6 +346,7 @@ def carry_out(  # noqa: PLR0913 -- what a command may say
     progress: bool = True,
     quiet: float = 0.0,
     device: str = "auto",
+    kept: str | None = None,
 ) -> tuple[list[Group], bool]:
     """Run the cells of a recipe that was read already, and leave in them what the paper expects.
 
@@ -357,6 +359,7 @@ def carry_out(  # noqa: PLR0913 -- what a command may say
         progress: whether it is shown.
         quiet: seconds in which it is not.
         device: where models are trained: "auto" (CUDA where it is), "cpu" or "cuda".
+        kept: of a command, what it says of long work, see `reports.progress.progress.Advice`.
 
     Returns:
         a group of runs over seeds for each record of :func:`run_recipe`, and whether this is the process that shows
@@ -373,9 +376,10 @@ def carry_out(  # noqa: PLR0913 -- what a command may say
     with process_group(world, parallel) as processes:
         cells = expand(recipe, data_dir, only)
         own_cells = mine(cells, processes, cost)
-        with Progress(own_cells, processes.rank, processes.world, cost, shown=progress, quiet=quiet) as shown:
+        show = partial(Progress, rank=processes.rank, world=processes.world, shown=progress, quiet=quiet, kept=kept)
+        with show(own_cells, cost=cost) as shown:
             folders = run_cells(cells, Path(output), shown.update, processes, shown.skip, shown.finish, device)
-        _run_roar(cells, Path(output), processes, device, progress, quiet)
+        _run_roar(cells, Path(output), processes, device, show)
         if processes.main:
             for folder in folders:
                 write_recipe(folder, recipe.on_disk())
@@ -383,14 +387,13 @@ def carry_out(  # noqa: PLR0913 -- what a command may say
         return groups, processes.main
 
 
-def _run_roar(cells: Sequence[Any], output: Path, processes: Any, device: str, progress: bool, quiet: float) -> None:
-    """Carry out ROAR of the cells that are done, where their recipe asks for it."""
+def _run_roar(cells: Sequence[Any], output: Path, processes: Any, device: str, show: Callable[..., Any]) -> None:
+    """Carry out ROAR of the cells that are done, where their recipe asks for it; ``show`` makes its progress."""
     from attn_faithful.experiments.roar.run_roar import all_curves, cost_of_curve, own_curves, run_curves
-    from attn_faithful.reports.progress.progress import Progress
 
     curves = all_curves(cells, output)
     if not curves:
         return
     own = own_curves(curves, processes)
-    with Progress(own, processes.rank, processes.world, cost_of_curve, shown=progress, quiet=quiet) as shown:
+    with show(own, cost=cost_of_curve) as shown:
         run_curves(curves, shown.update, processes, shown.finish, device)

@@ -71,6 +71,41 @@ def test_the_rest_takes_as_long_as_its_share(clock):
     assert watch.left(0.5) == pytest.approx(20)
 
 
+# --- how long, how to stop, how to go on
+
+KEPT = "the same command goes on from the last whole epoch."
+
+
+def test_long_work_says_once_how_to_stop_it_and_go_on(capsys, clock):
+    cells = [cell("lstm"), cell("mlp")]
+    with Progress(cells, kept=KEPT) as shown:
+        carry_out(shown, cells, clock, [20.0, 20.0])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1] == f"About 3 min in all. Ctrl-C stops it; {KEPT}"
+    assert lines[2].endswith("about 2 min left"), "the advice comes with the first estimate"
+    assert sum("Ctrl-C" in line for line in lines) == 1
+
+
+def test_texts_that_take_long_say_it_too(capsys, clock):
+    with Counter("mlp on reviews", kept=KEPT) as counter:
+        for done in range(4):
+            counter.update(done, 40)
+            clock.time += 2
+    assert capsys.readouterr().err.splitlines() == [
+        "mlp on reviews: text 0/40",
+        f"About 1 min in all. Ctrl-C stops it; {KEPT}",
+        "mlp on reviews: text 1/40  about 1 min left",
+    ]
+
+
+@pytest.mark.parametrize(("seconds", "kept", "rank"), [(2.0, KEPT, 0), (20.0, None, 0), (20.0, KEPT, 1)])
+def test_short_work_calls_from_python_and_other_processes_say_no_such_thing(capsys, clock, seconds, kept, rank):
+    cells = [cell("lstm"), cell("mlp")]
+    with Progress(cells, rank=rank, world=2, kept=kept) as shown:
+        carry_out(shown, cells, clock, [seconds, seconds])
+    assert "Ctrl-C" not in capsys.readouterr().err
+
+
 # --- a log
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.looking import complain, say, show
+from attn_faithful.cli.stopping import BENCHING
 
 FOLDER = "bench"  # below --output
 _ROWS = 12  # of a table, unless --full asks for all
@@ -54,7 +55,7 @@ def _set(given: argparse.Namespace, output: Path, processes: Any) -> Any:
 def _counter(title: str, processes: Any) -> Any:
     from attn_faithful.reports.progress.progress import Counter
 
-    return Counter(title, processes.rank, processes.world, unit="model")
+    return Counter(title, processes.rank, processes.world, unit="model", kept=BENCHING)
 
 
 def _run(given: argparse.Namespace, measuring: Any, processes: Any) -> None:

@@ -49,7 +49,8 @@ def _run(task: Any, given: argparse.Namespace, processes: Any) -> None:
     from attn_faithful.experiments.run_evaluation import evaluate_task
     from attn_faithful.reports.progress.progress import Counter
 
-    with Counter(f"{task.name} on {task.texts.name}", processes.rank, processes.world) as counter:
+    title = f"{task.name} on {task.texts.name}"
+    with Counter(title, processes.rank, processes.world, kept=given.kept) as counter:
         folder = evaluate_task(
             task,
             Path(given.output) / given.name,

@@ -40,7 +40,7 @@ def fine_tune(given: argparse.Namespace) -> None:
     with process_group(given.processes, given.parallel) as processes:
         tuning = FineTuning.of(given.model, recipe.data, settings, given.device)
         cells = {seed: _Titled(f"{tuning.title}, seed {seed}") for seed in own_seeds(recipe.seeds, processes)}
-        with Progress(list(cells.values()), processes.rank, processes.world) as progress:
+        with Progress(list(cells.values()), processes.rank, processes.world, kept=given.kept) as progress:
 
             def on_progress(seed: int, *facts: Any) -> None:
                 if processes.main or not processes.together:
@@ -111,7 +111,7 @@ def stock_attefa(given: argparse.Namespace) -> None:
         )
     warnings.simplefilter("ignore", UndefinedTextWarning)  # told by _show_twins, of finished runs too
     cell = _Titled(f"{model.config.model_type} on {given.data}")
-    with Progress([cell]) as progress:
+    with Progress([cell], kept=given.kept) as progress:
         folder = train_twins(
             ModelInput(model, tokenizer, origin=given.model),
             DataInput(recipe.data),

@@ -86,7 +86,7 @@ def _carry_out(
     from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
 
     groups, main = carry_out(
-        recipe, given.output, data_dir, chosen, given.processes, given.parallel, device=given.device
+        recipe, given.output, data_dir, chosen, given.processes, given.parallel, device=given.device, kept=given.kept
     )
     if not main:
         return

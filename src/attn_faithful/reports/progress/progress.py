@@ -11,6 +11,7 @@ from attn_faithful.reports.progress.remaining import Stopwatch, duration
 
 EPOCH_SHARE = "epoch_share"  # among the metrics: how much of the epoch under way is done
 TESTS = "tests"  # the stage that counts texts
+ADVISED = 60.0  # seconds of work, from which on a command says how to stop it and how to go on
 QUIET = 3.0  # seconds of a call from Python in which nothing is shown
 _NUMBERS = {"eval_f1": "F1", "eval_tvd": "TVD", "eval_jsd": "JSD"}
 
@@ -43,6 +44,24 @@ class RemainingTime:
         return f"about {duration(seconds)} left", is_news
 
 
+class Advice:
+    """What a command says once, as soon as long work is foreseen: how long it takes, how to stop it and go on.
+
+    Args:
+        kept: what the same command then does, as a sentence; "" to say nothing.
+    """
+
+    def __init__(self, kept: str) -> None:
+        self.kept = kept
+
+    def line(self, seconds: float | None, taken: float) -> str:
+        """The sentence where it is time for it, else ""."""
+        if not self.kept or seconds is None or seconds + taken < ADVISED:
+            return ""
+        kept, self.kept = self.kept, ""
+        return f"About {duration(seconds + taken)} in all. Ctrl-C stops it; {kept}"
+
+
 class Progress:
     """Shows cells, stages and epochs.
 
@@ -52,6 +71,7 @@ class Progress:
         cost: ``cost(cell)``, how long cells take in relation to one another; None for all the same.
         shown: whether anything is.
         quiet: seconds in which nothing is shown.
+        kept: of a command, see `Advice`.
     """
 
     def __init__(
@@ -62,6 +82,7 @@ class Progress:
         cost: Callable[[Any], float] | None = None,
         shown: bool = True,
         quiet: float = 0.0,
+        kept: str | None = None,
     ) -> None:
         self.cells = list(cells)
         self.costs = [1.0] * len(self.cells)
@@ -71,6 +92,7 @@ class Progress:
         self.done: set[int] = set()
         self.run_watch, self.stage_watch = Stopwatch(), Stopwatch()
         self.remaining = RemainingTime()
+        self.advice = Advice(kept or "" if rank == 0 else "")
         self.current: tuple[int, str] | None = None  # place of the cell, stage
         self.shares: dict[int, float] = {}  # place of a cell -> how much of it is done
         self.skipped: dict[str, list[str]] = {}  # reason -> titles of cells
@@ -109,6 +131,9 @@ class Progress:
         self.shares[place] = max(self.shares.get(place, 0.0), share)
         seconds_left = self._seconds_left(cell, stage, stage_share)
         words, is_news = self.remaining.words(seconds_left, self.run_watch.taken)
+        advice = self.advice.line(seconds_left, self.run_watch.taken)
+        if advice:
+            self.display.say(advice)
         numbers = []
         for name, title in _NUMBERS.items():
             if name in metrics:
@@ -178,15 +203,24 @@ class Counter:
         shown: whether anything is.
         quiet: seconds in which nothing is shown.
         unit: what is counted in the place of texts.
+        kept: of a command, see `Advice`.
     """
 
     def __init__(
-        self, title: str, rank: int = 0, world: int = 1, shown: bool = True, quiet: float = 0.0, unit: str = "text"
+        self,
+        title: str,
+        rank: int = 0,
+        world: int = 1,
+        shown: bool = True,
+        quiet: float = 0.0,
+        unit: str = "text",
+        kept: str | None = None,
     ) -> None:
         self.title = title
         self.unit = unit
         self.display = _display(0, 1, shown and rank == 0, quiet)
         self.watch, self.remaining = Stopwatch(), RemainingTime()
+        self.advice = Advice(kept or "" if rank == 0 else "")
         self.begun = False
 
     def __enter__(self) -> Counter:
@@ -201,5 +235,9 @@ class Counter:
         if not self.begun:
             self.begun = True
             self.watch.begin(share)
-        words, is_news = self.remaining.words(self.watch.left(share), self.watch.taken)
+        seconds_left = self.watch.left(share)
+        words, is_news = self.remaining.words(seconds_left, self.watch.taken)
+        advice = self.advice.line(seconds_left, self.watch.taken)
+        if advice:
+            self.display.say(advice)
         self.display.show(State(f"{self.title}:", self.unit, done, total, remaining=words), is_news)
