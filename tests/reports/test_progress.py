@@ -93,8 +93,8 @@ def test_texts_that_take_long_say_it_too(capsys, clock):
             clock.time += 2
     assert capsys.readouterr().err.splitlines() == [
         "mlp on reviews: text 0/40",
-        f"About 1 min in all. Ctrl-C stops it; {KEPT}",
         "mlp on reviews: text 1/40  about 1 min left",
+        f"About 1 min in all. Ctrl-C stops it; {KEPT}",  # once there is more to go by
     ]
 
 

@@ -12,6 +12,7 @@ from attn_faithful.reports.progress.remaining import Stopwatch, duration
 EPOCH_SHARE = "epoch_share"  # among the metrics: how much of the epoch under way is done
 TESTS = "tests"  # the stage that counts texts
 ADVISED = 60.0  # seconds of work, from which on a command says how to stop it and how to go on
+_SURE = 5.0  # seconds of work, below which an estimate is too rough to be said once and for all
 QUIET = 3.0  # seconds of a call from Python in which nothing is shown
 _NUMBERS = {"eval_f1": "F1", "eval_tvd": "TVD", "eval_jsd": "JSD"}
 
@@ -56,7 +57,7 @@ class Advice:
 
     def line(self, seconds: float | None, taken: float) -> str:
         """The sentence where it is time for it, else ""."""
-        if not self.kept or seconds is None or seconds + taken < ADVISED:
+        if not self.kept or seconds is None or taken < _SURE or seconds + taken < ADVISED:
             return ""
         kept, self.kept = self.kept, ""
         return f"About {duration(seconds + taken)} in all. Ctrl-C stops it; {kept}"
