@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 from attn_faithful.records.json_values import NAN, Json, known_fields, numbers_defined
@@ -68,3 +69,17 @@ class LearnedHeads:
             f"learned_heads: weights fitted to leave-one-out on {self.texts} texts ({self.fitted_on}); on texts left "
             f"out tau {self.tau:.2f}, R2 {self.r_squared:.2f}."
         )
+
+    def __repr__(self) -> str:
+        return f"LearnedHeads({len(self.weights)} layers)\n{self.summary}"
+
+    def _repr_html_(self) -> str:
+        """A notebook's table: a row a layer, a column a head, the weights as numbers."""
+        most = max(map(len, self.weights), default=0)
+        heads = "".join(f'<th scope="col">head {head}</th>' for head in range(most))
+        rows = []
+        for layer, weights in enumerate(self.weights):
+            cells = "".join(f"<td>{weight:+.2g}</td>" for weight in weights)
+            rows.append(f'<tr><th scope="row">layer {layer}</th>{cells}</tr>')
+        table = f"<table><thead><tr><td></td>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        return f'<p>{escape(self.summary)}</p><div style="overflow-x:auto">{table}</div>'

@@ -19,6 +19,7 @@ from attn_faithful.reports.run import Run
 from attn_faithful.reports.tables.by_test import tables_of_tests
 from attn_faithful.reports.tables.flip_facts import tables_of_flips
 from attn_faithful.reports.tables.headlines import headline_table
+from attn_faithful.reports.tables.learned_heads import learned_heads_table
 from attn_faithful.reports.tables.randomisation import tables_of_randomisation
 from attn_faithful.reports.tables.recommendation import recommendation_tables
 from attn_faithful.reports.tables.table import Table, Tables
@@ -92,6 +93,9 @@ class Result(Run):
         tables += tables_of_flips(self.summary.facts)
         tables += tables_of_randomisation(self.records)
         tables += recommendation_tables([self])
+        learned = learned_heads_table([SeedRuns(self.axes, [self])])
+        if learned is not None:
+            tables.append(learned)
         return tables
 
     @property
