@@ -15,6 +15,7 @@ for _name, _value in {
     "HF_EVALUATE_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "NUMBA_DISABLE_JIT": "1",  # which SHAP uses: compiling takes longer than explaining two texts
 }.items():
     os.environ.setdefault(_name, _value)
 

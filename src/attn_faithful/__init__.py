@@ -32,12 +32,16 @@ _PUBLIC = {
     "wrap": "loading",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+_PARTS = ("explanations",)  # parts of the package that are public as they are
+
+__all__ = ["__version__", *_PUBLIC, *_PARTS]
 
 _auto.register_when_loaded()
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f"attn_faithful.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'attn_faithful' has no attribute {name!r}")
     value = getattr(import_module(f"attn_faithful.{_PUBLIC[name]}"), name)

@@ -16,6 +16,7 @@ from attn_faithful.loading import model_and_tokenizer
 from attn_faithful.schema import MARKS
 
 if TYPE_CHECKING:
+    from attn_faithful.explanations.base import Explanations
     from attn_faithful.reports.explanation import Explanation
     from attn_faithful.reports.groups import Group
     from attn_faithful.reports.recipe_result import RecipeResult
@@ -40,7 +41,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     output: str | Path = "runs/evaluate",
     split: str | None = None,
     settings: Mapping[str, Any] | None = None,
-    source_file: str | Path | None = None,
+    source_file: str | Path | Explanations | None = None,
     fit_data: Any = None,
     fit_texts: int | None = None,
     name: str | None = None,
@@ -66,7 +67,8 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         split: None takes "test" where there is one.
         settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}``; its key
             ``test_settings`` holds settings of tests, whichever are run.
-        source_file: importance computed elsewhere, by example and token; attention is compared with it too.
+        source_file: importance computed elsewhere, a file, or what a function of `attn_faithful.explanations` gives,
+            which is kept in the folder "explanations" of `output`.
         fit_data: texts that the weights of the source "learned_heads" are fitted on, as `data` takes them; None for the
             training split of `data`.
         fit_texts: on how many of them, at most; None for 300.
@@ -104,6 +106,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     from attn_faithful.experiments.inputs import ModelInput
     from attn_faithful.experiments.run_evaluation import evaluate_task
     from attn_faithful.experiments.threads import asked_for
+    from attn_faithful.explanations.base import kept_file
     from attn_faithful.models.devices import on_device
     from attn_faithful.models.entry import in_order
     from attn_faithful.reports.progress.progress import QUIET, Counter
@@ -119,7 +122,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     data_input = replace(
         data_input,
         split=split,
-        source_file=None if source_file is None else str(source_file),
+        source_file=kept_file(source_file, Path(output) / "explanations"),
         fit=None if fit_data is None else _data_input(fit_data, _without(columns, "source", "limit", *MARKS)),
         fit_texts=fit_texts,
     )

@@ -10,7 +10,9 @@ import attn_faithful.functional as functional
 
 KERNELS = [f"{functional.__name__}.{module.name}" for module in pkgutil.iter_modules(functional.__path__)]
 LIGHT = ["_checks", "_digests", "_registry", "_seeds", "records.bench", "schema", "store"]
-OTHERS = [*LIGHT, "api", "hub", "hub.upload", "loading"]
+EXPLANATIONS = ["alignment", "base", "captum", "ferret", "readings", "shap", "targets"]
+OTHERS = [*LIGHT, "api", "data.span_scores", "hub", "hub.upload", "loading"]
+OTHERS += [f"explanations.{name}" for name in EXPLANATIONS]
 
 
 @pytest.mark.parametrize("name", [*KERNELS, *(f"attn_faithful.{name}" for name in OTHERS)])

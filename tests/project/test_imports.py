@@ -28,6 +28,7 @@ TESTS = {"functional", "models", *SMALL}
 ALLOWED = {
     "_checks": set(),
     "_digests": {"_checks"},
+    "_exports": {"_checks"},
     "_garbage": set(),
     "_registry": {"_checks"},
     "_seeds": set(),
@@ -45,7 +46,7 @@ ALLOWED = {
     "evaluators": TESTS,
     "training": TESTS,
     # of functional the statistics alone, see below
-    "reports": {"store", "bench_results", "records", "schema", "_atomic", "_checks", "functional"},
+    "reports": {"store", "bench_results", "records", "schema", "_atomic", "_checks", "_exports", "functional"},
     "bench_files": {"records", "_checks", "_digests"},
     "bench_results": {"records", "_checks"},
     "hub": {"_checks", *BENCH_FILES, "records"},
@@ -66,7 +67,8 @@ ALLOWED = {
     },
     "_auto": {"models", "data"},  # once transformers is loaded
     "loading": {"", "data", *TESTS},
-    "api": {"", "loading", "experiments", "reports", "data", *TESTS},
+    "explanations": {"loading", "experiments", "data", "_atomic", "_checks"},
+    "api": {"", "loading", "experiments", "explanations", "reports", "data", *TESTS},
     "cli": {"", "api", "bench", "loading", "data", "experiments", "reports", "hub", "store", *BENCH_FILES, *SMALL},
     "metrics": {"functional", "_checks"},
     "evaluate_modules": {"functional", "metrics"},

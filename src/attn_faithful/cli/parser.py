@@ -157,7 +157,7 @@ def _add_evaluate(commands: Any) -> None:
     add("--dtype", default="float32", help="of a transformers model's blocks: float32 (default), bfloat16, float16")
     add("--target", help="class that importance is about: predicted (default), gold or a class's name")
     add("--controls", metavar="NAME,NAME", help="null attention beside the model's: uniform, random (default: both)")
-    add("--source-file", metavar="FILE", help="importance computed elsewhere, by example and token")
+    add("--source-file", metavar="FILE", help="importance computed elsewhere, such as af.explanations.from_shap saves")
     add("--fit-data", metavar="DATA", help="texts to fit learned_heads on (default: the training split of --data)")
     add("--fit-texts", type=int, metavar="N", help="on how many of them (default: 300)")
     add("--name", default="evaluate", help="folder below --output (default: evaluate)")

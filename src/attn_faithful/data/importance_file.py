@@ -34,8 +34,27 @@ def read_importance(
     Raises:
         InputError: a column is missing, an id stands twice or is unknown, or tokens do not fit; the example is named.
     """
-    rows = read_file(Path(path))
-    column = _score_column(path, rows.column_names, column)
+    return importance_of(read_file(Path(path)), path, examples, tokens, column)
+
+
+def importance_of(
+    rows: Any,
+    path: str | Path,
+    examples: Sequence[str],
+    tokens: Sequence[Sequence[str]],
+    column: str | None = None,
+) -> tuple[list[list[float]], int]:
+    """The same of the rows of a file, see :func:`read_importance`.
+
+    Args:
+        rows: a datasets.Dataset.
+        path: of the file, for messages.
+        examples, tokens, column: as there.
+    """
+    column = score_column(path, rows.column_names, column)
+    if "example" not in rows.column_names:
+        listed = ", ".join(rows.column_names)
+        raise InputError(f"Expected a column 'example' in {path}, but its columns are {listed}.")
     table = rows.with_format(None)[:]
     file = _ImportanceFile(
         path=path,
@@ -57,10 +76,15 @@ def read_importance(
     return [scores[example] for example in examples], len(unknown)
 
 
-def _score_column(path: str | Path, names: Sequence[str], column: str | None) -> str:
+def score_column(path: str | Path, names: Sequence[str], column: str | None = None) -> str:
+    """The column of the scores: the one that is asked for, or the one with a usual name.
+
+    Args:
+        path: of the file, for messages.
+        names: of its columns.
+        column: that is asked for.
+    """
     listed = ", ".join(names)
-    if "example" not in names:
-        raise InputError(f"Expected a column 'example' in {path}, but its columns are {listed}.")
     if column is not None:
         return check_choice(f"column of {path}", column, names)
     usual = [name for name in SCORES if name in names]

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from attn_faithful._checks import InputError
-from attn_faithful.data.importance_file import read_importance
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.source_file import read_source_file
 from attn_faithful.data.unknown_tokens import unknown_notes
 from attn_faithful.experiments.block_rows import RowBuilder
 from attn_faithful.experiments.data_facts import data_facts
@@ -146,14 +146,12 @@ class EvaluationRun:
         return Rows.of(encoded.remove_columns(columns))
 
     def _file_importance(self, items: ShownItems) -> tuple[Any, list[str]]:
-        """Importance from the source file, and a note of the examples that it lacks."""
+        """Importance from the source file, and notes of what it lacks."""
         path = self.task.source_file
         if path is None:
             return None, []
-        words = [items.words(place).strings for place in range(len(self.rows))]
-        importance, n_missing = read_importance(path, self.rows.examples, words)
-        notes = [f"{n_missing} examples are not in {path}."] if n_missing else []
-        return importance, notes
+        given = read_source_file(path, items.for_source_file())
+        return given.values, given.notes
 
     def summary(self) -> RunSummary:
         """The scores that were written, summed up, and how well the model predicts."""

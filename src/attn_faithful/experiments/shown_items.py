@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_faithful.data.rows import Rows
+from attn_faithful.data.source_file import SourceItems
 from attn_faithful.data.token_spans import in_pieces, span_finder
 from attn_faithful.data.tokenized import tokenize
 from attn_faithful.data.words import Span, shown_spans
@@ -27,6 +28,13 @@ class ItemTexts(NamedTuple):
 
     strings: list[str]
     offsets: list[int] | None
+
+    @property
+    def spans(self) -> list[Span] | None:
+        """(start, end) of each item; None where that is not known."""
+        if self.offsets is None:
+            return None
+        return list(zip(self.offsets[::2], self.offsets[1::2], strict=True))
 
 
 class ShownItems:
@@ -135,6 +143,16 @@ class ShownItems:
         if "word_ids" in self.rows.column_names:
             return self._joined(tokens, place, "word_ids", "")
         return tokens
+
+    def for_source_file(self) -> SourceItems:
+        """What importance from a file is joined to: the words of all examples, or their content tokens."""
+        found = [self.words(place) for place in range(len(self.rows))]
+        return SourceItems(
+            examples=list(self.rows.examples),
+            texts=self.texts,
+            tokens=[items.strings for items in found],
+            spans=[items.spans for items in found],
+        )
 
     def _joined(
         self,

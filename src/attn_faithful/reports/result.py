@@ -11,6 +11,7 @@ from attn_faithful.records.scores import ALL, COLUMNS
 from attn_faithful.reports.answer.answer import Answer, answer
 from attn_faithful.reports.appendix.appendix import Appendix, appendix
 from attn_faithful.reports.examples import Examples
+from attn_faithful.reports.explained_texts import explained_texts
 from attn_faithful.reports.figures.display import Figures
 from attn_faithful.reports.groups import SeedRuns
 from attn_faithful.reports.html.heatmap import Heatmap, heatmap
@@ -111,6 +112,31 @@ class Result(Run):
     def figures(self) -> Figures:
         """The papers' figures of this run: name -> png; a notebook shows them all."""
         return Figures([self])
+
+    def to_captum(self, source: str = "attention") -> list[Any]:
+        """Records for ``captum.attr.visualization.visualize_text``, one a text, see `_exports.to_captum`.
+
+        Args:
+            source: "attention", or a source of importance that the run computed.
+
+        Raises:
+            InputError: the run has no such source, or judges several labels of a text.
+        """
+        from attn_faithful._exports import to_captum
+
+        return to_captum(explained_texts(self, source), self.label_names)
+
+    def to_inseq(self, source: str = "attention") -> Any:
+        """A ``FeatureAttributionOutput`` of inseq, whose target is the predicted class, see `to_captum`."""
+        from attn_faithful._exports import to_inseq
+
+        return to_inseq(explained_texts(self, source), self.label_names, source, self.title)
+
+    def to_shap(self, source: str = "attention") -> Any:
+        """A ``shap.Explanation`` whose features are the words of the texts, see `to_captum`."""
+        from attn_faithful._exports import to_shap
+
+        return to_shap(explained_texts(self, source))
 
     def report(self, output: str | Path | None = None) -> Report:
         """Write tables, figures and a page to browse; a notebook shows what was written.

@@ -58,6 +58,11 @@ class SiteColumns:
         first: Any = next(iter(self._columns.values()), ())
         return len(first)
 
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return list(self._columns)
+
     def values(self, name: str) -> list[Any]:
         """The values of a column, an entry a row; None where the table lacks it."""
         if name not in self._columns:

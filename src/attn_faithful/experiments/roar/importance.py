@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
 from attn_faithful.attributions.base import Request, attribute
-from attn_faithful.data.importance_file import read_importance
+from attn_faithful.data.source_file import SourceItems, read_source_file
 from attn_faithful.experiments.block_rows import RowBuilder
 from attn_faithful.experiments.evaluated_model import EvaluatedModel
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
@@ -85,29 +86,39 @@ def file_importance(path: str, data: Prepared, splits: Mapping[str, Tokens]) -> 
     """Importance from a file of all content tokens of all splits, (N,) each.
 
     Raises:
-        InputError: ids that stand in several splits, a text without importance, or what `read_importance` refuses.
+        InputError: ids that stand in several splits, a text without importance, or what `read_source_file` refuses.
     """
-    examples: list[str] = []
-    words: list[Sequence[str]] = []
+    all_items: list[SourceItems] = []
     for split, tokens in splits.items():
         items = RowBuilder.of(data.tokenizer, data.texts.splits[split], tokens.rows).items
-        examples += list(tokens.rows.examples)
-        words += [items.words(place).strings for place in range(len(tokens.rows))]
+        all_items.append(items.for_source_file())
+    joined = _joined(all_items)
+    examples = joined.examples
     if len(set(examples)) < len(examples):
         twice = next(example for example in examples if examples.count(example) > 1)
         raise InputError(
             f"Expected an id of its own for each text of {', '.join(splits)}, by which {path} names it, but {twice!r} "
             "stands twice; give the data set ids that differ."
         )
-    lists, n_missing = read_importance(path, examples, words)
-    if n_missing:
+    given = read_source_file(path, joined)
+    if given.n_missing:
         raise InputError(
-            f"Expected importance of all {len(examples)} texts of {', '.join(splits)} in {path}, but {n_missing} are "
-            "missing: models are trained anew on all of them."
+            f"Expected importance of all {len(examples)} texts of {', '.join(splits)} in {path}, but "
+            f"{given.n_missing} are missing: models are trained anew on all of them."
         )
-    by_example = dict(zip(examples, lists, strict=True))
+    by_example = dict(zip(examples, given.values, strict=True))
     importance = {}
     for split, tokens in splits.items():
         of_split = [np.asarray(by_example[example], dtype=np.float64) for example in tokens.rows.examples]
         importance[split] = np.concatenate([np.zeros(0), *of_split])
     return importance
+
+
+def _joined(splits: Sequence[SourceItems]) -> SourceItems:
+    """The items of several splits as those of one."""
+    return SourceItems(
+        examples=list(chain.from_iterable(split.examples for split in splits)),
+        texts=list(chain.from_iterable(split.texts for split in splits)),
+        tokens=list(chain.from_iterable(split.tokens for split in splits)),
+        spans=list(chain.from_iterable(split.spans for split in splits)),
+    )
