@@ -98,6 +98,12 @@ def test_an_unknown_token_is_what_stands_between_its_neighbours():
     assert find_spans("xyz w a", ["[UNK]", "[UNK]", "[UNK]", "a"])[:3] == [(0, 5)] * 3  # which is which is not known
 
 
+def test_an_unknown_token_may_be_a_blank_and_no_token_begins_inside_a_character():
+    assert find_spans("a\nb", ["a", "<unk>", "b"])[2] == (2, 3)
+    spans = find_spans("\ufb01n isn", ["[UNK]", "i", "##s", "##n"])  # folded, the ligature holds an "i"
+    assert spans == [(0, 2), (3, 4), (4, 5), (5, 6)]
+
+
 def test_lower_case_tokens_do_not_land_inside_other_words():
     text = "Mother, the other The"
     assert find_spans(text, ["the", "other"]) == [(8, 11), (12, 17)]

@@ -27,7 +27,7 @@ class _Strictness:
 
     Attributes:
         gaps: text between two tokens that no token stands for; the token behind it then begins a word.
-        inside: whether the token behind an unknown one may begin inside a word.
+        inside: whether the token behind an unknown one may begin inside a word, and at once.
     """
 
     gaps: bool
@@ -163,15 +163,19 @@ class _Search:
                 return end
             if not self.strictness.gaps:
                 return None
-        start = text.text.find(read, end + behind_unknown)
+        # an unknown token may be a blank, which is not among the characters that are compared
+        start = text.text.find(read, end if self.strictness.inside else end + behind_unknown)
         while start >= 0:
-            if self.strictness.inside or continues or self._begins_word(text.starts[start]):
+            if self.strictness.inside or continues or self._begins_word(text, start):
                 return start
             start = text.text.find(read, start + 1)
         return None
 
-    def _begins_word(self, place: int) -> bool:
-        """Whether a word may begin at a character of the raw text."""
+    def _begins_word(self, text: Aligned, start: int) -> bool:
+        """Whether a word may begin at a place of the text as it is read."""
+        place = text.starts[start]
+        if start and text.starts[start - 1] == place:  # inside a character
+            return False
         character = self.raw[place]
         if place == 0 or unicodedata.category(character) == "Lo":
             return True
