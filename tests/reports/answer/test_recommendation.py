@@ -47,6 +47,22 @@ def text(*runs, distinct=500, unfit=False):
     return recommendation_text(runs, "pool", distinct, unfit)
 
 
+def test_given_importance_is_spoken_of_whichever_is_the_best():
+    given = source("given", 0.8)
+    told = text(run(PRODUCT, given, ATTENTION, RANDOM, shown="attention_x_gradient"))
+    assert "The given importance may be shown as well (NAOPC 0.80, 0.79 to 0.81). Not attention: " in told
+    poor = source("given", 0.2, "order")
+    told = text(run(PRODUCT, ATTENTION, poor, RANDOM, shown="attention_x_gradient"))
+    assert told.endswith(
+        " Not the given importance: its order is too far from the best one (NAOPC 0.20, 0.19 to 0.21, not above 0.75)."
+    )
+    told = text(run(source("saliency", 0.6, "order"), ATTENTION, poor, RANDOM))
+    assert " The given importance: its order is too far from the best one (NAOPC 0.20, " in told
+    assert text(run(given, ATTENTION, RANDOM, shown="given")).startswith(
+        "What may be shown: given importance. Its order"
+    )
+
+
 def test_another_source_than_attention():
     assert text(run(PRODUCT, ATTENTION, RANDOM, shown="attention_x_gradient")) == (
         "What may be shown: attention x gradient. Its order is near the best one in which words are removed "

@@ -26,6 +26,8 @@ _WAYS = {  # the measure -> the orders that it compares
     "naopc": "{}s are deleted",
     "naopc_mask": "{}s are masked",
 }
+# sources that readers ask about, whichever is the best -> how a sentence names them
+_ASKED = {ATTENTION: "attention", "given": "the given importance"}
 _ERASED = {"naopc": ("delete", "deleted"), "naopc_mask": ("mask", "masked")}
 
 
@@ -79,12 +81,12 @@ def _name(source: str | None) -> str:
 
 
 def _of_one(found: Recommendation, noun: str, seconds: Mapping[str, float]) -> str:
-    """The recommendation of one run with its evidence, and what speaks against attention."""
+    """The recommendation of one run with its evidence, and what speaks against attention and given importance."""
     if found.source is None:
         return " ".join(["none of these.", *_refusals(found, noun), *_of_texts(found, noun)])
     sentences = [f"{title_of(found.source)}.", _evidence(found, noun, seconds)]
     sentences += _as_good(found)
-    sentences += _of_attention(found, noun)
+    sentences += _of_asked(found, noun)
     sentences += _of_texts(found, noun)
     return " ".join(sentences)
 
@@ -120,16 +122,22 @@ def _as_good(found: Recommendation) -> list[str]:
     return [f"Not shown to be worse: {', '.join(names)}."]
 
 
-def _of_attention(found: Recommendation, noun: str) -> list[str]:
-    """What is to be said of attention where another source is recommended."""
-    if found.source == ATTENTION:
-        return []
+def _of_asked(found: Recommendation, noun: str) -> list[str]:
+    """What is to be said of attention, and of given importance, where another source is recommended."""
+    sentences = []
     for source in found.sources:
-        if source.source == ATTENTION and source.fails:
-            return [f"Not attention: {_why_not(source, found, noun)}."]
-        if source.source == ATTENTION:
-            return [f"Attention may be shown as well (NAOPC {_with_interval(source)})."]
-    return []
+        name = _ASKED.get(source.source)
+        if name is None or source.source == found.source:
+            continue
+        if source.fails:
+            sentences.append(f"Not {name}: {_why_not(source, found, noun)}.")
+        else:
+            sentences.append(f"{_capital(name)} may be shown as well (NAOPC {_with_interval(source)}).")
+    return sentences
+
+
+def _capital(name: str) -> str:
+    return name[0].upper() + name[1:]
 
 
 def _of_texts(found: Recommendation, noun: str) -> list[str]:
@@ -151,14 +159,14 @@ def _of_texts(found: Recommendation, noun: str) -> list[str]:
 
 
 def _refusals(found: Recommendation, noun: str) -> list[str]:
-    """Why the best source and attention may not be shown."""
+    """Why the best source, attention and given importance may not be shown."""
     sentences = []
     best = found.sources[0]
     if best.fails:
         sentences.append(f"The best of them, {title_of(best.source)}: {_why_not(best, found, noun)}.")
     for source in found.sources[1:]:
-        if source.source == ATTENTION and source.fails:
-            sentences.append(f"Attention: {_why_not(source, found, noun)}.")
+        if source.source in _ASKED and source.fails:
+            sentences.append(f"{_capital(_ASKED[source.source])}: {_why_not(source, found, noun)}.")
     return sentences
 
 
