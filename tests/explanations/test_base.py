@@ -4,16 +4,21 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import attn_faithful as af
 from attn_faithful._checks import InputError
 from attn_faithful.data.tokenizer import train_tokenizer
 from attn_faithful.explanations import Explanations, ScoredText
+from attn_faithful.explanations.alignment import find_spans
 from attn_faithful.explanations.base import kept_file
 from attn_faithful.models.pooled import AttentionClassifier, AttentionClassifierConfig
 from tests.data.pieces import Slow
+from tests.explanations.test_alignment import KINDS
+from tests.explanations.test_alignment import TEXTS as TEXTS_OF_ALL_KINDS
 from tests.explanations.tiny import TEXTS
+from tests.reference.span_scores import laid_scores
 
 ONE = ScoredText("bad film", ("bad", "film"), ((0, 3), (4, 8)), (1.0, math.nan), "positive")
 TWO = ScoredText("caf\u00e9 \U0001f642", ("caf\u00e9", "\U0001f642"), ((0, 4), (5, 6)), (0.5, -0.25))
@@ -76,6 +81,23 @@ def test_words_of_other_models(bert):
     assert (tokens.words, tokens.scores) == (("movie", "s"), (31.0, 32.0))
     with pytest.raises(InputError, match="Did you mean 'token'"):
         found.words(*bert, units="tokens")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_tokenization_lands_on_the_words_that_hold_its_characters(bert, kind):
+    """The words' scores are those of a slow reference, and with what is of no word they add up to the tokens'."""
+    tokenizer = KINDS[kind]()
+    scored = []
+    for number, text in enumerate(TEXTS_OF_ALL_KINDS):
+        tokens = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
+        scores = np.random.default_rng(number).normal(size=len(tokens))
+        spans = find_spans(text, tokens, tokenizer)
+        scored.append(ScoredText(text, tuple(tokens), tuple(spans), tuple(scores.tolist())))
+    for one, words in zip(scored, Explanations("any", tuple(scored)).words(*bert), strict=True):
+        expected, lost = laid_scores(one.spans, one.scores, words.spans)
+        np.testing.assert_allclose(words.scores, [math.nan if v is None else float(v) for v in expected], atol=1e-12)
+        assert sum(filter(math.isfinite, words.scores)) + float(lost) == pytest.approx(sum(one.scores))
+        assert "".join(words.words) == "".join("".join(words.words).split())
 
 
 def test_a_tokenizer_without_offsets_is_refused(bert):

@@ -72,7 +72,8 @@ def _rows(explanation: Any) -> list[tuple[list[str], np.ndarray, Any]]:
         raise InputError("Expected a shap.Explanation of texts, but its `data` is empty.")
     if isinstance(data[0], str):
         data, values, base = [data], [values], [base]
-    if isinstance(data[0], str) or not hasattr(data[0], "__len__") or not isinstance(data[0][0], str):
+    first = data[0]
+    if isinstance(first, str) or not hasattr(first, "__len__") or not all(isinstance(piece, str) for piece in first):
         raise InputError(
             f"Expected a shap.Explanation of texts, but its `data` holds {data[0]!r:.60}; explain texts with the "
             "masker shap.maskers.Text."
