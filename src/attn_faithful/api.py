@@ -67,8 +67,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         split: None takes "test" where there is one.
         settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}``; its key
             ``test_settings`` holds settings of tests, whichever are run.
-        source_file: importance computed elsewhere, a file, or what a function of `attn_faithful.explanations` gives,
-            which is kept in the folder "explanations" of `output`.
+        source_file: importance computed elsewhere: a file, or what `attn_faithful.explanations` gives, kept in `output`.
         fit_data: texts that the weights of the source "learned_heads" are fitted on, as `data` takes them; None for the
             training split of `data`.
         fit_texts: on how many of them, at most; None for 300.
@@ -118,9 +117,8 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
     tokenizer, data = in_order(model, tokenizer, data)
     evaluation = _evaluation(tests, settings)
     model, tokenizer, origin = model_and_tokenizer(model, tokenizer, device)
-    data_input = _data_input(data, columns)
     data_input = replace(
-        data_input,
+        _data_input(data, columns),
         split=split,
         source_file=kept_file(source_file, Path(output) / "explanations"),
         fit=None if fit_data is None else _data_input(fit_data, _without(columns, "source", "limit", *MARKS)),
