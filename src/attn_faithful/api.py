@@ -67,7 +67,7 @@ def evaluate_attention(  # noqa: PLR0913 -- what a notebook may say, by keyword
         split: None takes "test" where there is one.
         settings: keys of the recipe's part ``evaluation``, such as ``{"controls": [], "seed": 3}``; its key
             ``test_settings`` holds settings of tests, whichever are run.
-        source_file: importance computed elsewhere: a file, or what `attn_faithful.explanations` gives, kept in `output`.
+        source_file: importance of another tool: a file, or what `attn_faithful.explanations` gives (kept in `output`).
         fit_data: texts that the weights of the source "learned_heads" are fitted on, as `data` takes them; None for the
             training split of `data`.
         fit_texts: on how many of them, at most; None for 300.
