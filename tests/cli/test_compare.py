@@ -40,6 +40,13 @@ def test_page_beside_the_first_run(capsys, wide, tmp_path):
     )
 
 
+def test_a_list_of_runs_says_how_to_compare_them(capsys, wide, tmp_path):
+    assert main(["ls", str(LSTM), str(MLP)]) == 0
+    assert "attn-faithful compare RUN RUN --html" in capsys.readouterr().out.splitlines()[-1]
+    assert main(["ls", str(LSTM)]) == 0
+    assert "side by side" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

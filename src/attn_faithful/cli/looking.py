@@ -95,6 +95,8 @@ def report(given: argparse.Namespace) -> None:
     made = report(given.run, given.output, pages=not given.no_pages, appendix=given.appendix)
     for line in str(made).splitlines():
         say(line)
+    if len(made.pages) > 1:
+        say(COMPARE)
 
 
 def compare(given: argparse.Namespace) -> None:

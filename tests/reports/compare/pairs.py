@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from attn_faithful.reports.run import Run
 from attn_faithful.store import RunFolder
-from tests.reports.altered import CELLS, LSTM, MLP, copied
+from tests.reports.altered import MLP, copied
 from tests.reports.made import made
-
-__all__ = ["CELLS", "LSTM", "MLP", "changed", "copied", "in_pieces"]
 
 
 def changed(path, table, change, cell=MLP):

@@ -17,8 +17,8 @@ from attn_faithful.reports.run import Run
 from tests.reference.common_words import entropy, groups, shares
 from tests.reference.divergences import jsd, tvd
 from tests.reference.paired import holm_by_definition, p_by_signs
-from tests.reports.altered import edit
-from tests.reports.compare.pairs import CELLS, LSTM, MLP, changed, copied, in_pieces
+from tests.reports.altered import CELLS, LSTM, MLP, copied, edit
+from tests.reports.compare.pairs import changed, in_pieces
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +189,23 @@ def test_classes_in_another_order(tmp_path):
     assert found.matched.other_label == 0
     assert found.texts.prediction_tvd.tolist() == plain.texts.prediction_tvd.tolist()
     assert found.texts.right()[1].tolist() == plain.texts.right()[1].tolist()
+
+
+def test_labels_that_only_one_run_knows(tmp_path):
+    def unknown(columns):
+        columns["label"] = [-1] * len(columns["label"])
+
+    def others(columns):
+        columns["label"][0] = 1 - columns["label"][0]
+
+    bare = changed(tmp_path / "bare", "predictions", unknown, cell=LSTM)
+    found = compare(bare, MLP)
+    assert found.matched.labels == Run(MLP).labels
+    assert found.notes == []
+    assert "accuracy" not in {each.numbers.metric.name for each in compare(bare, bare).differences}
+    assert compare(LSTM, changed(tmp_path / "other", "predictions", others)).notes == [
+        "1 text has another label in B; that of A stands here."
+    ]
 
 
 def test_texts_that_only_one_has_are_counted(tmp_path):

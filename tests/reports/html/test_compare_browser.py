@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from attn_faithful.reports.compare.comparison import compare
-from tests.reports.compare.pairs import LSTM, MLP, made_with_metrics
+from tests.reports.altered import LSTM, MLP
+from tests.reports.compare.pairs import made_with_metrics
 from tests.reports.html.test_page_browser import column, eventually, rows, title
 from tests.reports.made import MARKUP, long_texts
 

@@ -12,7 +12,8 @@ from attn_faithful._checks import InputError
 from attn_faithful.reports.compare.comparison import Comparison, compare
 from attn_faithful.reports.html.compare import comparison_page
 from attn_faithful.reports.html.page import BUDGET
-from tests.reports.compare.pairs import LSTM, MLP, in_pieces, made_with_metrics
+from tests.reports.altered import LSTM, MLP
+from tests.reports.compare.pairs import in_pieces, made_with_metrics
 from tests.reports.made import ARABIC, MARKUP, long_texts
 
 

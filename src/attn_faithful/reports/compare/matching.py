@@ -17,7 +17,8 @@ class Matched:
 
     Attributes:
         first, second: place of each matched text in the data of the first and of the second run.
-        labels: the gold label of each, as an index of the first run's classes; a list of 0 and 1 for multi-label data.
+        labels: the gold label of each, as an index of the first run's classes (a list of 0 and 1 for multi-label data),
+            of the second run where the first does not know it.
         order: place of each of the first run's classes among the second's.
         only_first, only_second: texts whose id the other run does not have.
         other_text: ids that stand for another text in the other run, or for one that was not read there.
@@ -59,7 +60,8 @@ class Matched:
                 "compared over the words that both read."
             )
         if self.other_label:
-            notes.append(f"{counted(self.other_label, 'text')} have another label in B; that of A stands here.")
+            verb = "has" if self.other_label == 1 else "have"
+            notes.append(f"{counted(self.other_label, 'text')} {verb} another label in B; that of A stands here.")
         return notes
 
 
@@ -94,9 +96,12 @@ def match(first: Side, second: Side) -> Matched:
             n_further += not read_alike(one, other)
     if not pairs:
         raise InputError(_nothing(first, second, n_same_id))
-    labels = [first.run.labels[i] for i, _ in pairs]
-    others = [_in_order(second.run.labels[j], order) for _, j in pairs]
-    n_other_label = sum(one != other for one, other in zip(labels, others, strict=True))
+    labels: list[object] = []
+    n_other_label = 0
+    for i, j in pairs:
+        label, other = first.run.labels[i], _in_order(second.run.labels[j], order)
+        labels.append(label if _is_known(label) else other)
+        n_other_label += _is_known(label) and _is_known(other) and label != other
     return Matched(
         first=[i for i, _ in pairs],
         second=[j for _, j in pairs],
@@ -131,6 +136,13 @@ def _in_order(label: object, order: Sequence[int]) -> object:
     if isinstance(label, int) and 0 <= label < len(order):
         return order.index(label)
     return label
+
+
+def _is_known(label: object) -> bool:
+    """Whether a gold label is there."""
+    if isinstance(label, list):
+        return min(label, default=-1) >= 0
+    return isinstance(label, int) and label >= 0
 
 
 def _nothing(first: Side, second: Side, n_same_id: int) -> str:

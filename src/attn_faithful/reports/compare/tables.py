@@ -37,7 +37,7 @@ def difference_table(found: Sequence[Difference], title: str = "Differences, A -
         if each.test.n:
             rows.append(difference_row(each))
             undefined.add(each.reasons)
-    head = ["metric", "source", "A", "B", "A - B", "95%", "Effect", "p", "p (Holm)", "n", "undefined", "Faithful"]
+    head = ["metric", "source", "A", "B", "A - B", "p (Holm)", "95%", "n", "undefined", "Effect", "p", "Faithful"]
     n_tests = corrected or sum(each.test.n > 0 for each in found)
     notes = [_READING.format(n=n_tests), _DIRECTION, *undefined.notes]
     n_left_out = len(found) - len(rows)
@@ -51,9 +51,10 @@ def difference_row(each: Difference) -> list[str]:
     test, metric = each.test, each.numbers.metric
     source = each.numbers.source
     means = [number(each.first), number(each.second), number(test.mean)]
-    tests = [interval(test.low, test.high), number(test.effect, 2), p_value(test.p), p_value(each.p_holm)]
+    first_of_all = [metric.title, shown(source) or "-", *means, p_value(each.p_holm), interval(test.low, test.high)]
     direction = speaks(source, metric) if source else "-"
-    return [metric.title, shown(source) or "-", *means, *tests, str(test.n), str(each.n_undefined), direction]
+    tests = [number(test.effect, 2), p_value(test.p), direction]
+    return [*first_of_all, str(test.n), str(each.n_undefined), *tests]
 
 
 def _unrounded_row(each: Difference) -> list[Any]:
