@@ -165,13 +165,10 @@ class Examples:
 
     def line(self, kind: Kind, i: int) -> Line | None:
         """One line; None where this text has none."""
-        lists, rows = self.stored(kind)
-        row = rows.get(self.run.ids[i])
-        if row is None:
+        found = self._row_of(kind, i)
+        if found is None:
             return None
-        stored = lists[row]
-        if stored is None:
-            return None
+        _, stored = found
         if kind.key == PLANTED:
             places = np.flatnonzero(stored > 0)
             return Line(kind, None, places.tolist(), self.note(kind, i))
@@ -185,6 +182,13 @@ class Examples:
 
     def values(self, kind: Kind, i: int) -> np.ndarray | None:
         """The numbers of a kind that weighs items, one an item of a text; None where this text has none."""
+        found = self._row_of(kind, i)
+        if found is None:
+            return None
+        return one_an_item(self._of_one_head(kind, *found), len(self.words(i)))
+
+    def _row_of(self, kind: Kind, i: int) -> tuple[int, np.ndarray] | None:
+        """The row that a kind of a text is read from, and the list there; None where this text has none."""
         lists, rows = self.stored(kind)
         row = rows.get(self.run.ids[i])
         if row is None:
@@ -192,7 +196,7 @@ class Examples:
         stored = lists[row]
         if stored is None:
             return None
-        return one_an_item(self._of_one_head(kind, row, stored), len(self.words(i)))
+        return row, stored
 
     def _of_one_head(self, kind: Kind, row: int, stored: np.ndarray) -> np.ndarray:
         """The weights of the one head that was changed, of a line of one head; else all that is stored."""
