@@ -10,6 +10,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, joined, listed, numbers, set_flags
+from attn_faithful.cli.foreseeing import foresee_tests
 from attn_faithful.cli.looking import FULL, complain, say, show_answers, show_recommendations
 from attn_faithful.schema import MARKS
 
@@ -49,11 +50,13 @@ def _run(task: Any, given: argparse.Namespace, processes: Any) -> None:
     from attn_faithful.experiments.run_evaluation import evaluate_task
     from attn_faithful.reports.progress.progress import Counter
 
+    output = Path(given.output) / given.name
+    kept = foresee_tests(task, output, given)
     title = f"{task.name} on {task.texts.name}"
-    with Counter(title, processes.rank, processes.world, kept=given.kept) as counter:
+    with Counter(title, processes.rank, processes.world, kept=kept) as counter:
         folder = evaluate_task(
             task,
-            Path(given.output) / given.name,
+            output,
             chunk_size=given.chunk_size,
             processes=processes,
             on_progress=counter.update,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_faithful.cli.flags import listed, numbers, pair, recipe_overrides, set_flags
+from attn_faithful.cli.foreseeing import foresee_training
 from attn_faithful.cli.looking import FULL, say, show_answers, show_recommendations
 from attn_faithful.cli.stock_training import fine_tune, stock_attefa
 
@@ -85,8 +86,9 @@ def _carry_out(
     from attn_faithful.api import carry_out
     from attn_faithful.reports.tables.catalogue import recipe_tables, short_tables
 
+    kept = foresee_training(recipe, given, chosen, data_dir)
     groups, main = carry_out(
-        recipe, given.output, data_dir, chosen, given.processes, given.parallel, device=given.device, kept=given.kept
+        recipe, given.output, data_dir, chosen, given.processes, given.parallel, device=given.device, kept=kept
     )
     if not main:
         return
