@@ -53,7 +53,7 @@ def test_training_and_tests_are_foreseen_once_and_change_nothing(capsys, monkeyp
     monkeypatch.setattr(foreseeing, "_in_a_terminal", lambda given: False)
     untold = train(data, tmp_path / "untold")
     bases = [json.loads((folder / "summary.json").read_text(encoding="utf-8"))["base"] for folder in (told, untold)]
-    assert [{**base, "seconds": 0} for base in bases][0] == {**bases[1], "seconds": 0}
+    assert {**bases[0], "seconds": 0} == {**bases[1], "seconds": 0}
     capsys.readouterr()
 
     monkeypatch.setattr(foreseeing, "_in_a_terminal", lambda given: True)
