@@ -1,4 +1,4 @@
-"""Writes the tables of build/bench.json into docs/benchmarks.md and README, each between its marks.
+"""Writes the tables of build/bench.json into docs/benchmarks.md, each between its marks.
 
 python benchmarks/publish.py
 
@@ -17,7 +17,7 @@ from typing import Any
 from tables import sections
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "docs" / "benchmarks.md", ROOT / "README.md")
+PAGE = ROOT / "docs" / "benchmarks.md"
 PLACE = re.compile(r"(<!-- (?P<name>[\w ]+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
 
 
@@ -57,9 +57,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("build/bench.json"), help="what bench.py wrote")
     results = json.loads(parser.parse_args().results.read_text())
     texts = {**sections(results), "machines": machines(results)}
-    for page in PAGES:
-        old = page.read_text(encoding="utf-8")
-        page.write_text(filled(old, texts), encoding="utf-8")
+    old = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(filled(old, texts), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables of what was measured, in Markdown: those of docs/benchmarks.md and of README, by the name of their place."""
+"""Tables of what was measured, in Markdown: those of docs/benchmarks.md, by the name of their place."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from records import Record, cell_text, markdown, megabytes, of_floor, ratio_text
 CAPTUM = ("Captum", "Captum, batched")
 SPOKEN = {"loop": "the loop", "Captum": "Captum", "interpreto": "interpreto", "authors": "the authors' way"}
 SLOWER = 0.95  # a ratio below it is told as slower
-SHOWN = ("SST", "Yelp")  # lengths of MiniLM in README
-# stages of own models in README
-OF_README = (
+SHOWN = ("SST", "Yelp")  # lengths of MiniLM in the short table
+# stages of own models in the short table
+IN_SHORT = (
     ("training step", "BiLSTM"),
     ("gradients", "MLP"),
     ("leave-one-out", "MLP"),
@@ -166,7 +166,7 @@ def slower(results: dict[str, Any], most: int | None = None) -> str:
 
 
 def speed(results: dict[str, Any]) -> str:
-    """README's table: MiniLM at two lengths, own models at the longer one, and what loses."""
+    """The short table: MiniLM at two lengths, own models at the longer one, and what loses."""
     parts = [speed_of_minilm(results["minilm"]), speed_of_own(results["own"])]
     parts.append("Slower than a peer, the worst first: " + slower(results, most=8))
     return "\n\n".join(parts)
@@ -194,7 +194,7 @@ def speed_of_own(records: Sequence[Record]) -> str:
     longest = max(record["length"] for record in records)
     known = {(record["stage"], record["model"]): record for record in records if record["length"] == longest}
     rows = []
-    for stage, model in OF_README:
+    for stage, model in IN_SHORT:
         record = known.get((stage, model), {"skipped": "-"})
         if "seconds" in record:
             ratios = [ratio_text(*ratio_to(record, peer)) for peer in ("loop", "authors")]

@@ -12,6 +12,7 @@ from attn_faithful._checks import InputError
 from attn_faithful.evaluators.adversarial import METRICS, AdversarialSettings, run
 from attn_faithful.evaluators.adversarial_search import SearchSettings
 from attn_faithful.evaluators.null_controls import controlled
+from attn_faithful.experiments.strict_settings import build
 from attn_faithful.functional.divergences import jsd, kl, tvd
 from attn_faithful.functional.flip_distance import flip_distance
 from tests.evaluators.blocks import random_block, values
@@ -25,6 +26,11 @@ def variants(found, name):
     table = found.variants
     rows = [i for i, variant in enumerate(table["variant"]) if variant.startswith(name)]
     return [{column: held[i] for column, held in table.items()} for i in rows]
+
+
+@pytest.mark.parametrize("bins", [[], [1, 4, 16]])
+def test_bins_are_a_list_in_yaml(bins):
+    assert build(AdversarialSettings, {"bins": bins}, "settings").effort.bins == tuple(bins)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

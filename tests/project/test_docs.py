@@ -14,13 +14,15 @@ CODE = re.compile(r"`((?:src/attn_faithful/|tests/|benchmarks/|recipes/)?[\w/]+\
 LINK = re.compile(r"\]\((?!http|#)([^)#]+)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
     links = LINK.findall(page.read_text(encoding="utf-8"))
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
-@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "design.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "design.md"], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_named_files_exist(page):
     named = CODE.findall(page.read_text(encoding="utf-8"))
     assert named

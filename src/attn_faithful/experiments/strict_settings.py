@@ -78,6 +78,8 @@ def _field_value(cls: Any, key: str, value: Any, where: str) -> Any:
     if inner is None:
         if isinstance(value, str) and _lists_names(hint):
             value = [value]  # one name is a list of one
+        if isinstance(value, list) and get_origin(hint) is tuple:
+            value = tuple(value)  # YAML has lists alone
         return typed(hint, value, f"{where}: {key}")
     if value is None and type(None) in get_args(hint):
         return None
