@@ -3,10 +3,11 @@ r"""An appendix as LaTeX for pdflatex: sections to \input, and a document around
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from attn_faithful.reports.appendix.document import Cited, Grid, Line, Maths, Name, Part, Section, cited
 from attn_faithful.reports.escaping import latex, plain, preamble
+from attn_faithful.reports.tables.table import latex_row
 
 PACKAGES = ("amsmath", "array", "booktabs", "longtable")
 SECTIONS, BIBLIOGRAPHY = "sections", "references"  # names of the files beside the document, without endings
@@ -60,11 +61,11 @@ def _grid(grid: Grid) -> Iterator[str]:
     yield r"{\footnotesize\setlength{\tabcolsep}{3pt}\setlength{\LTpre}{2pt}\setlength{\LTpost}{4pt}"
     yield rf"\begin{{longtable}}[l]{{@{{}}{columns}@{{}}}}"
     yield r"\toprule"
-    yield _row(map(latex, grid.head))
+    yield latex_row(map(latex, grid.head))
     yield r"\midrule\endhead"
     yield r"\bottomrule\endlastfoot"
     for row in grid.rows:
-        yield _row(map(_line, row))
+        yield latex_row(map(_line, row))
     yield r"\end{longtable}}"
 
 
@@ -72,14 +73,6 @@ def _column(width: float | None) -> str:
     if width is None:
         return "r"
     return rf">{{\raggedright\arraybackslash}}p{{{width}\linewidth}}"
-
-
-def _row(cells: Iterable[str]) -> str:
-    r"""A row; what follows ``\\`` and begins with "[" or "*" would be taken for its argument."""
-    row = " & ".join(cells) + r" \\"
-    if row[0] in "[*":
-        return "{}" + row
-    return row
 
 
 def _line(line: Line) -> str:

@@ -114,9 +114,9 @@ class Table:
             rf"\caption{{{latex(self.title)}}}",
             rf"\begin{{tabular}}{{{self._latex_columns()}}}",
             r"\toprule",
-            _latex_row(map(latex, self.head)),
+            latex_row(map(latex, self.head)),
             r"\midrule",
-            *map(_latex_row, self._marked(latex, r"\textbf{{{}}}")),
+            *map(latex_row, self._marked(latex, r"\textbf{{{}}}")),
             r"\bottomrule",
             r"\end{tabular}",
             *(rf"\par\smallskip{{\footnotesize {latex(note)}\par}}" for note in self.notes),
@@ -175,7 +175,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _latex_row(cells: Iterable[str]) -> str:
+def latex_row(cells: Iterable[str]) -> str:
     r"""A row; what follows ``\\`` or a rule and begins with "[" or "*" would be taken for its argument."""
     row = " & ".join(cells) + r" \\"
     if row[0] in "[*":
