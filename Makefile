@@ -24,7 +24,7 @@ bench:
 	python benchmarks/publish.py
 
 docs:
-	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict
 	ATTN_FAITHFUL_SITE=site pytest -q -n 0 --durations=0 --durations-min=20 tests/site
 
 dist:

@@ -14,15 +14,18 @@ function reach_what_scrolls() {
   });
 }
 
-// the button beside a block of code is no place of its own
-function ungroup_buttons() {
-  document.querySelectorAll(".md-code__nav").forEach((buttons) => buttons.setAttribute("role", "none"));
+// the button beside a block of code, and the parts of a table of contents, are no places of their own
+function fewer_landmarks() {
+  document.querySelectorAll(".md-code__nav, .md-nav--secondary .md-nav").forEach((part) => {
+    part.setAttribute("role", "none");
+    part.removeAttribute("aria-label");
+  });
 }
 
 function mend() {
   name_search();
   reach_what_scrolls();
-  ungroup_buttons();
+  fewer_landmarks();
 }
 
 new MutationObserver(mend).observe(document.body, { childList: true, subtree: true });
