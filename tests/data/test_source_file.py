@@ -10,7 +10,7 @@ from attn_faithful.data.source_file import SourceItems, read_source_file
 
 ITEMS = SourceItems(
     examples=["a", "b", "c"],
-    texts=["good film", "bad", "good film"],
+    texts=["good film", "bad", "good film\n "],
     tokens=[["good", "film"], ["bad"], ["good", "film"]],
     spans=[[(0, 4), (5, 9)], [(0, 3)], [(0, 4), (5, 9)]],
 )

@@ -100,8 +100,8 @@ def test_an_unknown_token_is_what_stands_between_its_neighbours():
 
 def test_an_unknown_token_may_be_a_blank_and_no_token_begins_inside_a_character():
     assert find_spans("a\nb", ["a", "<unk>", "b"])[2] == (2, 3)
-    spans = find_spans("\ufb01n isn", ["[UNK]", "i", "##s", "##n"])  # folded, the ligature holds an "i"
-    assert spans == [(0, 2), (3, 4), (4, 5), (5, 6)]
+    spans = find_spans("A \ufb01s is", ["a", "[UNK]", "i", "##s"])  # folded, the ligature holds an "i"
+    assert spans == [(0, 1), (2, 4), (5, 6), (6, 7)]
 
 
 def test_lower_case_tokens_do_not_land_inside_other_words():
@@ -122,6 +122,8 @@ def test_cut_texts_and_padding(tokenizers):
         for known in (tokenizer, None):
             spans = find_spans(text, [*tokens, "[PAD]", "[PAD]"], known)
             assert " ".join(filter(None, shown(text, spans))).replace(" s", "s") == cut, (side, known)
+        twice = find_spans("good bad good bad", ["good", "bad"], tokenizer)  # which two is known by the side
+        assert twice == ([(0, 4), (5, 8)] if side == "right" else [(9, 13), (14, 17)])
     tokenizer.truncation_side = "right"
 
 

@@ -95,7 +95,10 @@ def _by_tokenizer(text: str, tokens: list[str], tokenizer: Any) -> list[Span] | 
     while last > first and (tokens[last - 1] in special or not tokens[last - 1]):
         last -= 1
     n = last - first
-    for start in (0, len(own) - n):
+    starts = [0, len(own) - n]
+    if tokenizer.truncation_side == "left":
+        starts.reverse()
+    for start in starts:
         if start >= 0 and _same(tokens[first:last], own[start : start + n]):
             spans = own_spans[start : start + n]
             return [NOWHERE] * first + spans + [NOWHERE] * (len(tokens) - last)
