@@ -30,6 +30,14 @@ def test_by_text_every_example_with_that_text_has_the_scores(tmp_path):
     assert found.notes == [f"1 examples are not in {tmp_path / 'shap.jsonl'}."]
 
 
+def test_as_many_rows_of_a_text_as_examples_are_for_them_in_order(tmp_path):
+    other = {**ROW, "scores": [0, 0, 8]}
+    found = read_source_file(write(tmp_path, ROW, other), ITEMS)
+    assert (found.values[0], found.values[2]) == ([3.0, 4.0], [0.0, 8.0])
+    with pytest.raises(InputError, match="the text 'good film' 3 times and the data set 2 times"):
+        read_source_file(write(tmp_path, ROW, other, ROW), ITEMS)
+
+
 def test_by_id_only_that_one_has_them(tmp_path):
     found = read_source_file(write(tmp_path, {**ROW, "example": "c"}), ITEMS)
     assert (found.values[2], found.n_missing) == ([3.0, 4.0], 2)
@@ -73,8 +81,9 @@ def test_errors_name_the_text_and_what_is_wrong(tmp_path, changes, message):
 
 
 def test_errors_of_the_whole_file(tmp_path):
-    with pytest.raises(InputError, match="holds the text 'good film' twice"):
-        read_source_file(write(tmp_path, ROW, ROW), ITEMS)
+    row = {**ROW, "example": "a"}
+    with pytest.raises(InputError, match="holds the example 'a' 2 times and the data set 1 times"):
+        read_source_file(write(tmp_path, row, row), ITEMS)
     nameless = {name: values for name, values in ROW.items() if name != "text"}
     with pytest.raises(InputError, match="a column 'example' or 'text'"):
         read_source_file(write(tmp_path, nameless), ITEMS)

@@ -53,9 +53,9 @@ def read_source_file(path: str | Path, items: SourceItems) -> SourceScores:
     """Importance of every item, from a parquet, csv, tsv, json or jsonl file.
 
     A file with lists ``starts`` and ``ends`` says where its tokens stand in the text, in characters: their scores are
-    laid on our items, see `span_scores.lay_scores`. It names examples by ``example``, or by ``text``, in which case all
-    examples with that text have the same scores; blanks at the end of a text do not count. Any other file is one of
-    `importance_file.read_importance`.
+    laid on our items, see `span_scores.lay_scores`. It names examples by ``example``, or by ``text``: one row of a text
+    is for all examples with that text, as many rows as examples are for them in order; blanks at the end of a text do
+    not count. Any other file is one of `importance_file.read_importance`.
 
     Args:
         path: of the file.
@@ -100,8 +100,6 @@ class _PlacedFile:
         found: dict[int, list[float]] = {}
         for row, places in enumerate(self._joined()):
             for place in places:
-                if place in found:
-                    raise InputError(f"{self.path} holds {self._name(row)} twice.")
                 found[place] = self._laid(row, place, scores[row])
         values = []
         for place, tokens in enumerate(self.items.tokens):
@@ -122,15 +120,27 @@ class _PlacedFile:
         places: dict[str, list[int]] = {}
         for place, name in enumerate(ours):
             places.setdefault(name, []).append(place)
-        joined = []
+        rows: dict[str, list[int]] = {}
         for row, name in enumerate(self.table[key]):
-            known = places.get(str(name).rstrip() if key == "text" else str(name))
+            rows.setdefault(str(name).rstrip() if key == "text" else str(name), []).append(row)
+        joined: list[list[int]] = [[] for _ in self.table[key]]
+        for name, same in rows.items():
+            known = places.get(name)
             if known is None:
                 raise InputError(
-                    f"{self.path} holds {self._name(row)}, which the data set lacks; give the explanation the very "
+                    f"{self.path} holds {self._name(same[0])}, which the data set lacks; give the explanation the very "
                     "texts of the data set, or leave out those that are not in it."
                 )
-            joined.append(known)
+            if len(same) == 1:
+                joined[same[0]] = known
+            elif len(same) == len(known):
+                for row, place in zip(same, known, strict=True):
+                    joined[row] = [place]
+            else:
+                raise InputError(
+                    f"{self.path} holds {self._name(same[0])} {len(same)} times and the data set {len(known)} times, so "
+                    "that it is not known which is whose; give each row the id of its example."
+                )
         return joined
 
     def _name(self, row: int) -> str:

@@ -105,29 +105,17 @@ class Explanations(Sequence[ScoredText]):
         """Rows of a source file: one a text with its tokens, where they stand, and their scores (None for NaN).
 
         Args:
-            examples: ids of the texts in the data set; None to join them by their texts, each of which stands once.
+            examples: ids of the texts in the data set; None to join them by their texts, see
+                `data.source_file.read_source_file`.
 
         Raises:
-            InputError: as many ids as texts are expected; a text stands twice with other scores.
+            InputError: as many ids as texts are expected.
         """
-        if examples is not None:
-            check_same_length(("texts", "examples"), (self.texts, examples))
-        rows: list[dict[str, Any]] = []
-        known: dict[str, dict[str, Any]] = {}
-        for place, scored in enumerate(self.texts):
-            row = _row(scored)
-            if examples is not None:
-                rows.append({"example": str(examples[place]), **row})
-                continue
-            before = known.setdefault(scored.text, row)
-            if before is row:
-                rows.append(row)
-            elif before != row:
-                raise InputError(
-                    f"Two explanations of the text {scored.text!r:.80} differ, so that its text does not say which is "
-                    "whose; give the ids of the data set, examples=[...]."
-                )
-        return rows
+        rows = [_row(scored) for scored in self.texts]
+        if examples is None:
+            return rows
+        check_same_length(("texts", "examples"), (self.texts, examples))
+        return [{"example": str(example), **row} for example, row in zip(examples, rows, strict=True)]
 
     def save(self, path: str | Path, examples: Sequence[str] | None = None) -> Path:
         """Write the rows as a source file, which ``attn-faithful evaluate --source-file`` reads.
