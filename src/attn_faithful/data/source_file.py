@@ -53,9 +53,9 @@ def read_source_file(path: str | Path, items: SourceItems) -> SourceScores:
     """Importance of every item, from a parquet, csv, tsv, json or jsonl file.
 
     A file with lists ``starts`` and ``ends`` says where its tokens stand in the text, in characters: their scores are
-    laid on our items, see `span_scores.lay_scores`. It names examples by ``example``, or by ``text``: one row of a text
-    is for all examples with that text, as many rows as examples are for them in order; blanks at the end of a text do
-    not count. Any other file is one of `importance_file.read_importance`.
+    laid on our items, see `span_scores.lay_scores`. It names examples by ``example``, or by ``text``, where blanks at
+    the end do not count: copies of a text have its rows in order, the last one for all others. Any other file is one of
+    `importance_file.read_importance`.
 
     Args:
         path: of the file.
@@ -131,16 +131,10 @@ class _PlacedFile:
                     f"{self.path} holds {self._name(same[0])}, which the data set lacks; give the explanation the very "
                     "texts of the data set, or leave out those that are not in it."
                 )
-            if len(same) == 1:
-                joined[same[0]] = known
-            elif len(same) == len(known):
-                for row, place in zip(same, known, strict=True):
-                    joined[row] = [place]
-            else:
-                raise InputError(
-                    f"{self.path} holds {self._name(same[0])} {len(same)} times and the data set {len(known)} times, so "
-                    "that it is not known which is whose; give each row the id of its example."
-                )
+            if key == "example" and len(same) > 1:
+                raise InputError(f"{self.path} holds {self._name(same[0])} twice.")
+            for copy, place in enumerate(known):
+                joined[same[min(copy, len(same) - 1)]].append(place)
         return joined
 
     def _name(self, row: int) -> str:
