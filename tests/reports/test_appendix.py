@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from attn_faithful._checks import InputError
 from attn_faithful.evaluators.metric_table import all_tests, metric_table
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.reports import report as module
@@ -207,6 +208,13 @@ def test_report_writes_it_and_takes_it_away(tmp_path, monkeypatch):
     again = report([CELLS], tmp_path / "report", pages=False)
     assert again.appendix == []
     assert not (tmp_path / "report" / "appendix").exists()
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "paper").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="Expected a folder for the appendix, but .* is a file"):
+        Result(LSTM).appendix().write(tmp_path / "paper")
+    assert (tmp_path / "paper").read_text(encoding="utf-8") == "mine"
 
 
 def test_it_shows_itself():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attn_faithful._atomic import write_text
+from attn_faithful._checks import InputError
 from attn_faithful.reports.appendix.as_latex import BIBLIOGRAPHY, SECTIONS, as_document, as_sections
 from attn_faithful.reports.appendix.as_markdown import as_markdown
 from attn_faithful.reports.appendix.bibliography import bibtex
@@ -56,8 +57,13 @@ class Appendix:
 
         Returns:
             the files.
+
+        Raises:
+            InputError: the folder is a file.
         """
         folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"Expected a folder for the appendix, but {folder} is a file; choose another name.")
         folder.mkdir(parents=True, exist_ok=True)
         files = {
             f"{NAME}.tex": as_document(TITLE, self.sections),
