@@ -212,7 +212,7 @@ def test_report_writes_it_and_takes_it_away(tmp_path, monkeypatch):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "paper").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="Expected a folder for the appendix, but .* is a file"):
+    with pytest.raises(InputError, match=r"Expected a folder for the appendix, but .* is a file"):
         Result(LSTM).appendix().write(tmp_path / "paper")
     assert (tmp_path / "paper").read_text(encoding="utf-8") == "mine"
 

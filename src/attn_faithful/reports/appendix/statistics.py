@@ -25,7 +25,8 @@ def _lines(runs: Sequence[Run]) -> Iterator[Line]:
         Cited(("efron-tibshirani-1993",)),
         "; of the accuracy Wilson's interval ",
         Cited(("wilson-1927",)),
-        " (of texts with several labels the bootstrap). They speak of other texts of the same kind, not of other seeds.",
+        " (of texts with several labels the bootstrap). They speak of other texts of the same kind, not of other "
+        "seeds.",
     )
     if any(run.twins for run in runs):
         yield (
