@@ -152,6 +152,7 @@ def test_a_notebook_runs_and_shows_its_results(path, kernel):
     for part in expected:
         assert part in everything
     assert "<table" in everything
+    assert "<pre style" not in everything  # no table of a terminal beside that of the notebook
 
 
 def test_a_bar_shows_and_nothing_twice(kernel):
