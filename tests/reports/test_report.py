@@ -383,7 +383,9 @@ def test_a_result_is_the_view_of_its_run():
 def test_figures_as_html(monkeypatch):
     monkeypatch.setattr("attn_faithful.reports.figures.png", lambda *drawn: b"png")
     figures = Result(LSTM).figures
-    assert "tau_histograms" in repr(figures["tau_histograms"])
+    assert (
+        repr(figures["tau_histograms"]) == f"{figures['tau_histograms']}" == "Picture('tau_histograms', png of 3 bytes)"
+    )
     assert figures["tau_histograms"] == b"png"
     html = figures._repr_html_()
     assert figures["tau_histograms"]._repr_html_() in html

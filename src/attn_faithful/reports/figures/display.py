@@ -31,6 +31,9 @@ class Picture(bytes):
     def __repr__(self) -> str:
         return f"Picture({self.figure.name!r}, png of {len(self):,} bytes)"
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def _repr_html_(self) -> str:
         return figure_html(self.figure, self)
 
