@@ -10,7 +10,7 @@ import attn_faithful.functional as functional
 
 KERNELS = [f"{functional.__name__}.{module.name}" for module in pkgutil.iter_modules(functional.__path__)]
 LIGHT = ["_checks", "_digests", "_registry", "_seeds", "records.bench", "schema", "store"]
-EXPLANATIONS = ["alignment", "base", "captum", "ferret", "readings", "shap", "targets"]
+EXPLANATIONS = ["alignment", "base", "captum", "ferret", "inseq", "lime", "readings", "shap", "targets"]
 OTHERS = [*LIGHT, "api", "data.span_scores", "hub", "hub.upload", "loading"]
 OTHERS += [f"explanations.{name}" for name in EXPLANATIONS]
 

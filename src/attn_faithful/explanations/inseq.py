@@ -31,6 +31,15 @@ def from_inseq(
 
     Reference:
         Sarti et al. (2023), section 3; the library inseq.
+
+    Example:
+        >>> import torch
+        >>> from types import SimpleNamespace as Some
+        >>> sequence = Some(source=[Some(token="\u2581Good"), Some(token="\u2581film")], target=[Some(token="yes")],
+        ...     source_attributions=torch.tensor([[0.75], [0.25]]), attr_pos_start=0, attr_pos_end=1)
+        >>> output = Some(sequence_attributions=[sequence], info={"input_texts": ["Good film"]})
+        >>> from_inseq(output)[0].scores, from_inseq(output)[0].spans
+        ((0.75, 0.25), ((0, 4), (5, 9)))
     """
     sequences = getattr(output, "sequence_attributions", None)
     if sequences is None:

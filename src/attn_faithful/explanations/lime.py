@@ -32,6 +32,15 @@ def from_lime(explanations: Any, *, target: int | str | None = None) -> Explanat
 
     Reference:
         Ribeiro et al. (2016), section 3; the library lime.
+
+    Example:
+        >>> from types import SimpleNamespace as Some
+        >>> string = Some(raw_string=lambda: "bad, bad film", num_words=lambda: 2, word=["bad", "film"].__getitem__,
+        ...     string_position=[[0, 5], [9]].__getitem__)
+        >>> found = Some(domain_mapper=Some(indexed_string=string), mode="classification", predict_proba=[0.75, 0.25],
+        ...     class_names=["negative", "positive"], local_exp={0: [(0, 0.5), (1, -0.25)]})
+        >>> from_lime(found)[0].scores, from_lime(found)[0].spans, from_lime(found)[0].target
+        ((0.25, 0.25, -0.25), ((0, 3), (5, 8), (9, 13)), 'negative')
     """
     listed = list(explanations) if isinstance(explanations, Sequence) else [explanations]
     return Explanations("lime", tuple(_scored(explanation, target) for explanation in listed))
