@@ -366,6 +366,10 @@ def test_a_notebook_shows_figures_and_escapes(tmp_path):
     assert page.axes[0].get_xlabel()
     with pytest.raises(InputError, match="Unknown figure 'tau'"):
         figures.draw("tau")
+    with pytest.raises(KeyError, match="Did you mean 'permutation'"):
+        figures["permutations"]
+    with pytest.raises(KeyError, match="needs ROAR"):
+        figures["roar"]
     html = Report(tmp_path, ["<i>line</i>"], left_out=[("<b>x</b>", "a & b")])._repr_html_()
     assert "&lt;i&gt;line&lt;/i&gt;" in html
     assert "&lt;b&gt;x&lt;/b&gt;: a &amp; b" in html

@@ -8,7 +8,7 @@ from functools import cached_property
 from html import escape
 from typing import Any
 
-from attn_faithful._checks import check_choice
+from attn_faithful._checks import check_choice, did_you_mean
 from attn_faithful.reports.aggregate import aggregate
 from attn_faithful.reports.run import Run
 
@@ -84,8 +84,11 @@ class Figures(Mapping[str, Picture]):
     def __getitem__(self, name: str) -> Picture:
         from attn_faithful.reports.figures import FIGURES, png
 
+        panels, missing = self._panels
+        if name not in panels:
+            raise KeyError(missing.get(name) or f"Unknown figure {name!r}.{did_you_mean(name, panels)}")
         figure = FIGURES[name]
-        return Picture(png(figure, self._panels[0][name], self.cells), figure)
+        return Picture(png(figure, panels[name], self.cells), figure)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._panels[0])
