@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from pathlib import Path
@@ -30,7 +31,9 @@ def on_config(config: Any) -> Any:
 
 def formula(source: str, *_: Any, **__: Any) -> str:
     """LaTeX as MathML, which browsers draw by themselves; it can be reached by the keyboard where it is wide."""
-    drawn = convert(source.strip(), display="block")
+    drawn = convert(source.strip().replace(r"\setminus", r"\smallsetminus"), display="block")  # a sign that fonts have
+    if "\\" in html.unescape(drawn):
+        _log.warning(f"a formula has a command that is not known: {source.strip()}")
     return f'<div class="formula" role="group" aria-label="formula" tabindex="0">{drawn}</div>'
 
 
@@ -51,9 +54,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return _LINK.sub(lambda link: _mended(link, folder), markdown)
 
 
-def on_page_content(html: str, **_: Any) -> str:
+def on_page_content(written: str, **_: Any) -> str:
     """An empty corner of a table is no heading."""
-    return _EMPTY_HEADING.sub(r"<td\1></td>", html)
+    return _EMPTY_HEADING.sub(r"<td\1></td>", written)
 
 
 def _mended(link: re.Match[str], folder: Path) -> str:

@@ -13,7 +13,7 @@ if SITE is None:
 
 FOLDER = Path(SITE).resolve()
 # one of each kind
-PAGES = ("index", "tests/erasure", "results", "gallery/index", "reference/store", "changelog")
+PAGES = ("index", "guides/data", "tests/erasure", "results", "gallery/index", "reference/store", "changelog")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
