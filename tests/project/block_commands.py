@@ -23,7 +23,7 @@ from tests.project.blocks import ROOT
 
 OWN = "attn-faithful"
 SETTING = re.compile(r"^[A-Z_]+=")
-OFTEN = {"train": 4, "attefa": 2, "run": 1}  # so many of these, on one kind of model, are trained in all
+OFTEN = {"train": 2, "attefa": 1, "run": 1}  # so many of these, on one kind of model, are trained in all
 SMALLER = {  # what is added to a command so that it takes a second
     "train": ("--smoke", "--seeds", "10"),
     "attefa": ("--smoke", "--seeds", "10"),
@@ -111,7 +111,7 @@ def _carry_out(words: list[str], session: Session, reason: str) -> str:
         if reason:
             check(arguments)
         else:
-            run([*arguments, *fewer_tests(arguments, session)])
+            run([*arguments, *fewer_tests(arguments, session), *fewer_files(arguments, session)])
         return reason
     if program not in CHECKS:
         raise Refused(f"{shlex.join(words)}: a program that the test neither runs nor checks; known: {sorted(CHECKS)}")
@@ -158,11 +158,20 @@ def fewer_tests(arguments: list[str], session: Session) -> list[str]:
     """All tests are run once on each model; then those that the settings name, or else one."""
     if arguments[0] != "evaluate" or "--tests" in arguments:
         return []
-    session.ran[arguments[1]] += 1
-    if session.ran[arguments[1]] == 1:
+    model = arguments[1].rstrip("/")
+    session.ran[model] += 1
+    if session.ran[model] == 1:
         return []
     named = [found[1] for word in arguments if (found := re.match(r"evaluation\.tests\.(\w+)\.", word))]
     return ["--tests", ",".join(dict.fromkeys(named or ["entropy"]))]
+
+
+def fewer_files(arguments: list[str], session: Session) -> list[str]:
+    """A report has pages once."""
+    if arguments[0] != "report":
+        return []
+    session.ran["report"] += 1
+    return ["--no-pages"] if session.ran["report"] > 1 else []
 
 
 def run(arguments: list[str]) -> None:

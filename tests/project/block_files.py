@@ -23,7 +23,7 @@ from attn_faithful.cli import main
 
 CLASSES = ("negative", "positive")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-TEXTS = 36
+TEXTS = 28
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
 SMALL = ("--smoke", "--seeds", "10", "--set", "model.hidden_size=8", "--set", "model.embedding_size=8")
 
