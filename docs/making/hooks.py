@@ -34,7 +34,7 @@ def formula(source: str, *_: Any, **__: Any) -> str:
     drawn = convert(source.strip().replace(r"\setminus", r"\smallsetminus"), display="block")  # a sign that fonts have
     if "\\" in html.unescape(drawn):
         _log.warning(f"a formula has a command that is not known: {source.strip()}")
-    return f'<div class="formula" role="group" aria-label="formula" tabindex="0">{drawn}</div>'
+    return f'<div class="formula" data-search-exclude role="group" aria-label="formula" tabindex="0">{drawn}</div>'
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reports.html.conftest import LOOKS, browser  # noqa: F401 -- a fixture
+from tests.reports.html.conftest import LOOKS, browser, windows  # noqa: F401 -- fixtures
 
 SITE = os.environ.get("ATTN_FAITHFUL_SITE")
 if SITE is None:
@@ -15,20 +15,6 @@ FOLDER = Path(SITE).resolve()
 # one of each kind
 PAGES = ("index", "guides/data", "tests/erasure", "results", "gallery/index", "reference/store", "changelog")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
-
-
-@pytest.fixture(scope="module")
-def watched(browser):  # noqa: F811
-    """A page a look, and what they complain of."""
-    wrong, pages = [], {}
-    for look in LOOKS:
-        page = browser.new_page(color_scheme=look, reduced_motion="reduce")
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or wrong.append(request.url))
-        pages[look] = page
-    return pages, wrong
 
 
 def shut_out(page):
@@ -42,8 +28,8 @@ def shut_out(page):
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", PAGES)
-def test_everyone_can_read_it(watched, name, look, width):
-    pages, wrong = watched
+def test_everyone_can_read_it(windows, name, look, width):  # noqa: F811
+    pages, wrong = windows
     wrong.clear()
     page = pages[look]
     wide, high = WIDTHS[width]
@@ -56,8 +42,8 @@ def test_everyone_can_read_it(watched, name, look, width):
     assert wrong == []
 
 
-def test_search_finds_a_page_without_a_server(watched):
-    pages, wrong = watched
+def test_search_finds_a_page_without_a_server(windows):  # noqa: F811
+    pages, wrong = windows
     wrong.clear()
     page = pages["light"]
     page.set_viewport_size({"width": 1280, "height": 900})
