@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import random
 import subprocess
 import sys
@@ -425,3 +426,28 @@ def test_wrong_input_in_a_process_of_its_own(tmp_path, data):
     assert len(done.stderr.splitlines()) == 1
     assert "Did you mean 'lstm'?" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+PLAIN = """
+import sys
+from types import SimpleNamespace
+
+from attn_faithful.cli import main
+
+given = SimpleNamespace(
+    early=lambda given: None, threads=None, loads=(), debug=False, command=lambda given: print("a line")
+)
+sys.modules["attn_faithful.cli.main"].parse = lambda argv: given
+sys.exit(main([]))
+"""
+
+
+def test_output_that_is_read_no_further_ends_a_command_in_silence(tmp_path):
+    """As by ``| head``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as unread:
+        done = subprocess.run(
+            [sys.executable, "-c", PLAIN], stdout=unread, stderr=subprocess.PIPE, text=True, timeout=300, cwd=tmp_path
+        )
+    assert (done.returncode, done.stderr) == (1, "")

@@ -12,7 +12,7 @@ from attn_faithful._checks import InputError, SeveralFaultsError, is_of_memory, 
 from attn_faithful.cli.loading import load
 from attn_faithful.cli.looking import complain
 from attn_faithful.cli.parser import parse
-from attn_faithful.cli.stopping import status_of, stopped_softly, told
+from attn_faithful.cli.stopping import status_of, stopped_softly, told, unread
 from attn_faithful.experiments.spellings import OldSpellingWarning
 from attn_faithful.experiments.threads import asked_for
 from attn_faithful.reports.characters import degrading
@@ -32,7 +32,13 @@ def _main(argv: Sequence[str] | None) -> int:
         given.early(given)
         with stopped_softly(), asked_for(given.threads):
             load(given.loads)
-            return int(given.command(given) or 0)
+            status = int(given.command(given) or 0)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        if given.debug:
+            raise
+        return unread()
     except (InputError, OSError) as error:
         if given.debug:
             raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from typing import Any, NoReturn
 from attn_faithful._checks import notes_of
 
 INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as shells have them
+UNREAD = 1  # rich's, which writes most of what is read
 TRAINING = "the same command goes on from the last whole epoch."
 BENCHING = "models that were made or tested are kept; the same command goes on from there."
 EVALUATING = "texts that were measured are kept; the same command goes on from there."
@@ -56,3 +59,10 @@ def told(error: BaseException, otherwise: str | None = None) -> str:
 
 def status_of(error: KeyboardInterrupt) -> int:
     return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+
+
+def unread() -> int:
+    """The exit status of a command whose output is read no further, as by ``| head``; nothing more is said of it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())  # Python writes what is left when it ends
+    return UNREAD
