@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,29 @@ def test_a_file_of_our_own_tokens_is_read_as_before(tmp_path):
 def test_errors_name_the_text_and_what_is_wrong(tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         read_source_file(write(tmp_path, {**ROW, **changes}), ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("key", "places"), [("text", True), ("example", True), ("example", False)], ids=["text", "id", "id, our tokens"]
+)
+def test_rows_of_texts_that_were_left_out_are_left_out(tmp_path, key, places):
+    """Of a limit, or of texts that the model was trained on: the data set has fewer texts than the file."""
+    names = {"text": ("good film", "never seen "), "example": ("a", "z")}
+    row = {"tokens": ["good", "film"], "scores": [1.0, 2.0]}
+    if places:
+        row |= {"starts": [0, 5], "ends": [4, 9]}
+    file = write(tmp_path, *({**row, key: name} for name in names[key]))
+    found = read_source_file(file, replace(ITEMS, shortened=True))
+    assert found.values[0] == [1.0, 2.0]
+    assert found.notes[0] == f"1 rows of {file} are of texts that are not tested here."
+    with pytest.raises(InputError, match="which the data set lacks"):
+        read_source_file(file, ITEMS)
+
+
+def test_a_file_of_other_texts_alone_is_refused_all_the_same(tmp_path):
+    file = write(tmp_path, {**ROW, "text": "never seen"})
+    with pytest.raises(InputError, match="which the data set lacks"):
+        read_source_file(file, replace(ITEMS, shortened=True))
 
 
 def test_errors_of_the_whole_file(tmp_path):

@@ -337,6 +337,8 @@ def test_limit_and_doubles_are_said(tmp_path):
         set(data.splits["train"]["text"]) & {"t0", "t1"}
     )
     assert "train: 10 of 90 texts taken, stratified by seed 0." in data.notes
+    assert data.shortened
+    assert not load(path, limit=1000).shortened
 
 
 def test_fingerprint_is_stable_and_sensitive(tmp_path):

@@ -63,6 +63,8 @@ def test_texts_that_were_chosen_are_kept_and_told(file, tmp_path):
     assert len(given.splits["test"]) == 2
     assert any("trained on 1 of these 2 texts" in note for note in given.notes)
     left = load("d", rows=["text 0", "new"], purpose="evaluate", training_texts=found, seen="leave_out")
+    assert left.shortened
+    assert not kept.shortened
     assert left.splits["test"]["text"][:] == ["new"]
     folder = datasets.DatasetDict(
         {"train": table(), "test": datasets.Dataset.from_dict({"text": ["new"], "label": [0]})}

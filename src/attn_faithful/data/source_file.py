@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ class SourceItems:
         texts: one an example, raw.
         tokens: the items of each, as they stand in the text.
         spans: (start, end) of each item; None for an example whose items have no known places.
+        shortened: texts of the source were left out (`TextData.shortened`): a file may have rows of these too.
     """
 
     examples: Sequence[str]
     texts: Sequence[str]
     tokens: Sequence[Sequence[str]]
     spans: Sequence[Sequence[Span] | None]
+    shortened: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def read_source_file(path: str | Path, items: SourceItems) -> SourceScores:
     A file with lists ``starts`` and ``ends`` says where its tokens stand in the text, in characters: their scores are
     laid on our items, see `span_scores.lay_scores`. It names examples by ``example``, or by ``text``, where blanks at
     the end do not count: copies of a text have its rows in order, the last one for all others. Any other file is one of
-    `importance_file.read_importance`.
+    `importance_file.read_importance`. Where texts of the data set were left out, rows of other texts are left out too,
+    and a note says how many.
 
     Args:
         path: of the file.
@@ -65,10 +68,43 @@ def read_source_file(path: str | Path, items: SourceItems) -> SourceScores:
         InputError: what is wrong with the file; the example or the text is named.
     """
     rows = read_file(Path(path))
+    notes = []
+    if items.shortened:
+        tested = _of_tested(rows, items)
+        n_left_out = len(rows) - len(tested)
+        if len(tested) and n_left_out:  # of a file without any text that is tested the error says what it has
+            rows = rows.select(tested)
+            notes.append(f"{n_left_out} rows of {path} are of texts that are not tested here.")
     if all(name in rows.column_names for name in PLACES):
-        return _PlacedFile(path, rows.with_format(None)[:], rows.column_names, items).read()
+        given = _PlacedFile(path, rows.with_format(None)[:], rows.column_names, items).read()
+        return replace(given, notes=[*notes, *given.notes])
     values, n_missing = importance_of(rows, path, items.examples, items.tokens)
-    return SourceScores(values, n_missing, _missing_note(path, n_missing))
+    return SourceScores(values, n_missing, [*notes, *_missing_note(path, n_missing)])
+
+
+def _of_tested(rows: Any, items: SourceItems) -> list[int]:
+    """Places of the rows whose text is tested; all where the file names no text."""
+    key = _key(rows.column_names)
+    if key is None:
+        return list(range(len(rows)))
+    known = set(_our_keys(items, key))
+    return [place for place, name in enumerate(rows[key]) if _spelt(name, key) in known]
+
+
+def _key(names: Sequence[str]) -> str | None:
+    """The column by which a file names its texts."""
+    return next((name for name in ("example", "text") if name in names), None)
+
+
+def _our_keys(items: SourceItems, key: str) -> list[str]:
+    """The same of our texts."""
+    ours = items.examples if key == "example" else items.texts
+    return [_spelt(name, key) for name in ours]
+
+
+def _spelt(name: Any, key: str) -> str:
+    """A name as it is compared: blanks at the end of a text do not count."""
+    return str(name).rstrip() if key == "text" else str(name)
 
 
 def _missing_note(path: str | Path, n_missing: int) -> list[str]:
@@ -109,20 +145,17 @@ class _PlacedFile:
 
     def _joined(self) -> list[list[int]]:
         """For each row the places of its examples in the data set."""
-        if "example" in self.names:
-            key, ours = "example", [str(example) for example in self.items.examples]
-        elif "text" in self.names:
-            key, ours = "text", [text.rstrip() for text in self.items.texts]
-        else:
+        key = _key(self.names)
+        if key is None:
             raise InputError(
                 f"Expected a column 'example' or 'text' in {self.path}, but its columns are {', '.join(self.names)}."
             )
         places: dict[str, list[int]] = {}
-        for place, name in enumerate(ours):
+        for place, name in enumerate(_our_keys(self.items, key)):
             places.setdefault(name, []).append(place)
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(self.table[key]):
-            rows.setdefault(str(name).rstrip() if key == "text" else str(name), []).append(row)
+            rows.setdefault(_spelt(name, key), []).append(row)
         joined: list[list[int]] = [[] for _ in self.table[key]]
         for name, same in rows.items():
             known = places.get(name)

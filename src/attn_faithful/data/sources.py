@@ -80,6 +80,7 @@ def load_texts(
         tables = make_splits(tables, settings.validation_share, settings.seed, raw.notes)
     faults.raise_all()
     tables = {split: tables[split] for split in SPLITS if split in tables}
+    n_read = _n_texts(tables)
     if training_texts is not None:
         leave_out = settings.seen == "leave_out"
         if settings.seen is None:  # of a single file, and not of a named split or of given texts
@@ -89,7 +90,13 @@ def load_texts(
     if settings.limit is not None:
         tables = _limited(tables, settings.limit, settings.seed, raw.notes)
     _note_shared(tables, raw.notes)
-    return _text_data(raw, tables, label_map, settings, single)
+    data = _text_data(raw, tables, label_map, settings, single)
+    data.shortened = _n_texts(tables) < n_read
+    return data
+
+
+def _n_texts(tables: Mapping[str, SplitTable]) -> int:
+    return sum(map(len, tables.values()))
 
 
 def _text_data(

@@ -37,6 +37,7 @@ class TextData:
         fingerprint: sha256 over label names, texts, queries, candidates, labels and marks, the same in every process.
         rows: split -> the place of each of its texts in the source.
         single: the source was one table.
+        shortened: texts of these splits were left out, by a limit or because the model was trained on them.
     """
 
     name: str
@@ -47,6 +48,7 @@ class TextData:
     fingerprint: str = ""
     rows: dict[str, list[int]] = field(default_factory=dict)
     single: bool = False
+    shortened: bool = False
 
     def class_counts(self, split: str) -> dict[str, int]:
         """Texts of each class in a split, every class named; texts without a label are not counted.

@@ -150,7 +150,7 @@ class EvaluationRun:
         path = self.task.source_file
         if path is None:
             return None, []
-        given = read_source_file(path, items.for_source_file())
+        given = read_source_file(path, items.for_source_file(self.task.texts.shortened))
         return given.values, given.notes
 
     def summary(self) -> RunSummary:

@@ -144,14 +144,19 @@ class ShownItems:
             return self._joined(tokens, place, "word_ids", "")
         return tokens
 
-    def for_source_file(self) -> SourceItems:
-        """What importance from a file is joined to: the words of all examples, or their content tokens."""
+    def for_source_file(self, shortened: bool = False) -> SourceItems:
+        """What importance from a file is joined to: the words of all examples, or their content tokens.
+
+        Args:
+            shortened: see `SourceItems`.
+        """
         found = [self.words(place) for place in range(len(self.rows))]
         return SourceItems(
             examples=list(self.rows.examples),
             texts=self.texts,
             tokens=[items.strings for items in found],
             spans=[items.spans for items in found],
+            shortened=shortened,
         )
 
     def _joined(

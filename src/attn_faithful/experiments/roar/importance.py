@@ -91,7 +91,7 @@ def file_importance(path: str, data: Prepared, splits: Mapping[str, Tokens]) -> 
     all_items: list[SourceItems] = []
     for split, tokens in splits.items():
         items = RowBuilder.of(data.tokenizer, data.texts.splits[split], tokens.rows).items
-        all_items.append(items.for_source_file())
+        all_items.append(items.for_source_file(data.texts.shortened))
     joined = _joined(all_items)
     examples = joined.examples
     if len(set(examples)) < len(examples):
@@ -121,4 +121,5 @@ def _joined(splits: Sequence[SourceItems]) -> SourceItems:
         texts=list(chain.from_iterable(split.texts for split in splits)),
         tokens=list(chain.from_iterable(split.tokens for split in splits)),
         spans=list(chain.from_iterable(split.spans for split in splits)),
+        shortened=any(split.shortened for split in splits),
     )
