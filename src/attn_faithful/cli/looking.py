@@ -24,6 +24,13 @@ def say(*lines: object) -> None:
         print(visible(line))
 
 
+def say_folders(parent: object, folders: Sequence[object]) -> None:
+    """Where finished runs lie, few of them by name."""
+    say(f"Run folders: {parent}")
+    if len(folders) <= _MANY:
+        say(*(f"  {folder}" for folder in folders))
+
+
 def complain(*sentences: str) -> None:
     """Print one line about what is wrong, or what was left out."""
     print(f"attn-faithful: {visible(' '.join(sentences))}", file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import Any
 
 from attn_faithful._checks import InputError
 from attn_faithful.cli.flags import data_overrides, joined, numbers, set_flags, split_keys
-from attn_faithful.cli.looking import FULL, complain, say, show_answers
+from attn_faithful.cli.looking import FULL, complain, say, say_folders, show_answers
 
 _SMOKE_TEXTS = 64  # of each split
 _NO_PAPER = {"claim": "", "expected": None}
@@ -88,7 +88,7 @@ def _show_fine_tuned(folders: Sequence[Any], output: Path, full: bool) -> None:
         show_answers(groups, recipe_tables(groups, _NO_PAPER), "")
     else:
         show_answers(groups, short_tables(groups, _NO_PAPER), FULL)
-    _end(runs[0].info, f"Run folders: {output}")
+    _end(runs[0].info, output, [run.path for run in runs])
 
 
 # twins of a transformers classifier that is trained already
@@ -161,17 +161,17 @@ def _show_twins(folder: Any, full: bool) -> None:
         show_answers(groups, [*tables, *result.tables()], "")
     else:
         show_answers(groups, tables, FULL)
-    _end(result.info, f"Run folder: {folder.path}")
+    _end(result.info, folder.path.parent, [folder.path])
 
 
 # what both end with
 
 
-def _end(meta: Any, where: str) -> None:
+def _end(meta: Any, parent: object, folders: Sequence[object]) -> None:
     """Print notes of the data, where the runs lie, and how many texts could not be read."""
     from attn_faithful.experiments.undefined_texts import failure_note
 
     say(*(f"Note: {note}" for note in meta.data.notes))
-    say(where)
+    say_folders(parent, folders)
     if meta.failed:
         complain(failure_note(meta.failed, meta.data.splits["test"]["n"]))

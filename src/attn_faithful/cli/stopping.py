@@ -16,7 +16,7 @@ INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as shells have them
 UNREAD = 1  # rich's, which writes most of what is read
 TRAINING = "the same command goes on from the last whole epoch."
 BENCHING = "models that were made or tested are kept; the same command goes on from there."
-EVALUATING = "texts that were measured are kept; the same command goes on from there."
+EVALUATING = "whole blocks, of up to 64 texts, are kept; the same command goes on from there."
 
 
 class Terminated(KeyboardInterrupt):

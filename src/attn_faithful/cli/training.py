@@ -9,7 +9,7 @@ from typing import Any
 
 from attn_faithful.cli.flags import listed, numbers, pair, recipe_overrides, set_flags
 from attn_faithful.cli.foreseeing import foresee_training
-from attn_faithful.cli.looking import FULL, say, show_answers, show_recommendations
+from attn_faithful.cli.looking import FULL, say_folders, show_answers, show_recommendations
 from attn_faithful.cli.stock_training import fine_tune, stock_attefa
 
 _SMOKE = {"train.epochs": 1, "twin.epochs": 1, "data.limit": 200}
@@ -96,5 +96,5 @@ def _carry_out(
         show_answers(groups, recipe_tables(groups, recipe.on_disk()), "")
     else:
         show_answers(groups, short_tables(groups, recipe.on_disk()), FULL)
-    say(f"Run folders: {Path(given.output) / recipe.name}")
+    say_folders(Path(given.output) / recipe.name, [run.path for group in groups for run in group.runs])
     show_recommendations(groups)

@@ -159,6 +159,23 @@ def test_a_report_begins_with_the_answer(tmp_path):
 # sentences
 
 
+@pytest.mark.parametrize(("n_at_last", "told"), [(0, None), (3, "3 of them"), (60, "all of them")])
+def test_texts_that_flip_only_once_nothing_is_left_are_counted(tmp_path, n_at_last, told):
+    """With no word left a model says one class for every text: a text of another class flips there at the latest."""
+    base = made(tmp_path / "run", long_texts(60, 12), right=True)
+    rows = base.read("scores").to_pylist()
+    of_attention = [row for row in rows if row["metric"] == "flip_size" and row["source"] == "attention"]
+    for row in of_attention:
+        at_last = float(int(row["example"][1:]) < n_at_last)
+        rows.append({**row, "metric": "flip_at_last", "value": at_last})
+    base.folder.write_table("scores", {name: [row[name] for row in rows] for name in rows[0]})
+    said = answer(Run(base.path)).statements
+    (flips,) = [sentence for sentence in said if "flips the decision after" in sentence]
+    assert ("only once" in flips) == (told is not None)
+    if told is not None:
+        assert flips.endswith(f"; in {told} only once no word is left.")
+
+
 def test_what_is_never_so_comes_first_with_its_n(tmp_path):
     base = made(tmp_path / "run", long_texts(60, 12), right=True)
 

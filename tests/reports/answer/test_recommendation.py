@@ -47,6 +47,16 @@ def text(*runs, distinct=500, unfit=False):
     return recommendation_text(runs, "pool", distinct, unfit)
 
 
+def test_too_few_texts_leave_an_order_open():
+    wide = source("saliency", 0.7, "order", naopc=Criterion(0.7, 0.6, 0.8, 34))
+    told = text(run(wide, ATTENTION, RANDOM, n=34))
+    assert (
+        "The best of them, gradient: its order is not shown to be near the best one (NAOPC 0.70, 0.60 to 0.80, not "
+        "above 0.75; more texts may show it)." in told
+    )
+    assert "Attention: its order is too far from the best one (NAOPC 0.53, 0.52 to 0.54, not above 0.75)" in told
+
+
 def test_given_importance_is_spoken_of_whichever_is_the_best():
     given = source("given", 0.8)
     told = text(run(PRODUCT, given, ATTENTION, RANDOM, shown="attention_x_gradient"))
@@ -91,7 +101,7 @@ def test_attention_as_well_and_others_that_are_as_good():
 def test_none_of_these():
     best = source("signed_leave_one_out", 0.7, "order", p_best=math.nan)
     assert text(run(best, ATTENTION, RANDOM)) == (
-        "What may be shown: none of these. The best of them, signed leave-one-out: its order is too far from "
+        "What may be shown: none of these (500 texts; words are removed from the attention). The best of them, signed leave-one-out: its order is too far from "
         "the best one (NAOPC 0.70, 0.69 to 0.71, not above 0.75). Attention: its order is too far from the "
         "best one (NAOPC 0.53, 0.52 to 0.54, not above 0.75), and its first word does not speak for the "
         "decision in 34% of the texts."

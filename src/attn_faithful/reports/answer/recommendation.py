@@ -83,7 +83,8 @@ def _name(source: str | None) -> str:
 def _of_one(found: Recommendation, noun: str, seconds: Mapping[str, float]) -> str:
     """The recommendation of one run with its evidence, and what speaks against attention and given importance."""
     if found.source is None:
-        return " ".join(["none of these.", *_refusals(found, noun), *_of_texts(found, noun)])
+        ranked = f"none of these ({found.n:,} texts; {_WAYS[found.measure].format(noun)})."
+        return " ".join([ranked, *_refusals(found, noun), *_of_texts(found, noun)])
     sentences = [f"{title_of(found.source)}.", _evidence(found, noun, seconds)]
     sentences += _as_good(found)
     sentences += _of_asked(found, noun)
@@ -174,8 +175,7 @@ def _why_not(source: RankedSource, found: Recommendation, noun: str) -> str:
     """The lines that a source does not pass, in words."""
     reasons = []
     if ORDER in source.fails:
-        line = number(found.lines["order"], 2)
-        reasons.append(f"its order is too far from the best one (NAOPC {_with_interval(source)}, not above {line})")
+        reasons.append(_too_far(source, found.lines["order"]))
     if CHANCE in source.fails:
         reasons.append("its order is no better than a random one")
     if POLARITY in source.fails:
@@ -187,6 +187,14 @@ def _why_not(source: RankedSource, found: Recommendation, noun: str) -> str:
     if UNMEASURED in source.fails:
         reasons.append("not all of the numbers above were measured of it")
     return ", and ".join(reasons)
+
+
+def _too_far(source: RankedSource, line: float) -> str:
+    """That the interval of a source's NAOPC is not above the line, or that too few texts leave it open."""
+    order = f"NAOPC {_with_interval(source)}, not above {number(line, 2)}"
+    if source.naopc.high > line:
+        return f"its order is not shown to be near the best one ({order}; more texts may show it)"
+    return f"its order is too far from the best one ({order})"
 
 
 def _with_interval(source: RankedSource) -> str:

@@ -120,7 +120,22 @@ class _Removal:
         if self.scores.best_set is not None:
             fewest = np.median(self.fewest[self.both])
             sentence += ["; ", ("remove", f"{fewest:g} would do")]
+        sentence += self._at_last
         return [*sentence, "."]
+
+    @property
+    def _at_last(self) -> list[Part]:
+        """In how many of the texts that the order flips it does so only once no item is left."""
+        flags = self.scores.of_questions("flip_at_last")
+        if flags.shape != self.both.shape:  # asked of whole texts, not label by label
+            return []
+        at_last = flags[self.both] == 1
+        if not at_last.any():
+            return []
+        if self.single:
+            return [f"; it does so only once no {self.scores.noun} is left"]
+        where = "all of them" if at_last.all() else f"{at_last.sum():,} of them"
+        return [f"; in {where} only once no {self.scores.noun} is left"]
 
     @property
     def _where(self) -> str:
