@@ -101,7 +101,8 @@ def test_attention_as_well_and_others_that_are_as_good():
 def test_none_of_these():
     best = source("signed_leave_one_out", 0.7, "order", p_best=math.nan)
     assert text(run(best, ATTENTION, RANDOM)) == (
-        "What may be shown: none of these (500 texts; words are removed from the attention). The best of them, signed leave-one-out: its order is too far from "
+        "What may be shown: none of these (500 texts; words are removed from the attention). The best of them, "
+        "signed leave-one-out: its order is too far from "
         "the best one (NAOPC 0.70, 0.69 to 0.71, not above 0.75). Attention: its order is too far from the "
         "best one (NAOPC 0.53, 0.52 to 0.54, not above 0.75), and its first word does not speak for the "
         "decision in 34% of the texts."
