@@ -14,7 +14,7 @@ from attn_faithful.reports.characters import visible
 
 FULL = "All tables: the same command with --full, or attn-faithful report RUN (page, tables, figures)."
 COMPARE = "Two of them over the same texts side by side: attn-faithful compare RUN RUN --html."
-_MANY = 4  # models, above which each has one line and not its whole answer
+_MANY = 4  # models, above which each has one line and not its whole answer, and no folder is named
 _WIDTH = 160  # of a file or a pipe, which have none of their own, unless COLUMNS says another
 
 

@@ -90,9 +90,7 @@ def load_texts(
     if settings.limit is not None:
         tables = _limited(tables, settings.limit, settings.seed, raw.notes)
     _note_shared(tables, raw.notes)
-    data = _text_data(raw, tables, label_map, settings, single)
-    data.shortened = _n_texts(tables) < n_read
-    return data
+    return _text_data(raw, tables, label_map, settings, single, shortened=_n_texts(tables) < n_read)
 
 
 def _n_texts(tables: Mapping[str, SplitTable]) -> int:
@@ -100,7 +98,12 @@ def _n_texts(tables: Mapping[str, SplitTable]) -> int:
 
 
 def _text_data(
-    raw: Raw, tables: Mapping[str, SplitTable], label_map: LabelMap, settings: DataSettings, single: bool
+    raw: Raw,
+    tables: Mapping[str, SplitTable],
+    label_map: LabelMap,
+    settings: DataSettings,
+    single: bool,
+    shortened: bool,
 ) -> TextData:
     """The splits as data sets, with their fingerprint."""
     return TextData(
@@ -112,6 +115,7 @@ def _text_data(
         fingerprint=fingerprint(label_map.names, tables),
         rows={split: list(table.rows) for split, table in tables.items()},
         single=single,
+        shortened=shortened,
     )
 
 
