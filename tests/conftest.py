@@ -79,6 +79,17 @@ def cache(tmp_path_factory):
     forget_modules()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def registries_stay():
+    """A test that registers something takes it back: others go through all that is registered, in any order."""
+    from tests.registries import registered  # not above: the threads' number is read when torch is loaded
+
+    before = registered()
+    yield
+    new = {name for name in registered() if name not in before}
+    assert not new, f"registered and not taken back: {sorted(new)}"
+
+
 def forget_modules():
     """Python remembers the folder of the first cache that evaluate loaded from; other tests have their own."""
     for name in [name for name in sys.modules if name.split(".")[0] == "evaluate_modules"]:

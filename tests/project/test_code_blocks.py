@@ -21,6 +21,7 @@ from attn_faithful.experiments.recipe import make_recipe
 from tests.project.block_commands import OWN, Refused, Session, carry_out, check_python_block, commands, found
 from tests.project.block_files import write_all
 from tests.project.blocks import ROOT, Block, blocks_of, pages, read_blocks
+from tests.registries import registered_for_a_while
 
 OUTPUT = ("", "text")
 FORMULAS = ("latex", "math")
@@ -34,6 +35,13 @@ def place(tmp_path_factory, cache):
         patch.chdir(folder)
         write_all(folder)
         yield Session()
+
+
+@pytest.fixture(autouse=True)
+def registries():
+    """A page may register a test or a source of its own: other tests must not see it."""
+    with registered_for_a_while():
+        yield
 
 
 @pytest.fixture(scope="module")
