@@ -341,6 +341,21 @@ def test_limit_and_doubles_are_said(tmp_path):
     assert not load(path, limit=1000).shortened
 
 
+def test_a_limit_may_be_of_some_splits(tmp_path):
+    """The training texts stay, so a model is the same however many texts it is tested on."""
+    path = folder(tmp_path / "d", train=labelled(*["a", "b"] * 50), test=labelled(*["a", "b"] * 20))
+    whole, some = load(path), load(path, limit={"test": 6})
+    assert some.splits["train"]["text"][:] == whole.splits["train"]["text"][:]
+    assert some.class_counts("test") == {"a": 3, "b": 3}
+    assert some.splits["test"]["text"][:] == load(path, limit=6).splits["test"]["text"][:]
+    assert "test: 6 of 40 texts taken, stratified by seed 0." in some.notes
+    assert not any(note.startswith("train:") for note in some.notes)
+    with pytest.raises(InputError, match=r"split \(data.limit\) 'tets'.*test"):
+        load(path, limit={"tets": 6})
+    with pytest.raises(InputError, match="at least 2 texts, but got 1"):
+        load(path, limit={"test": 1})
+
+
 def test_fingerprint_is_stable_and_sensitive(tmp_path):
     path = folder(tmp_path / "d", train=ROWS, test=ROWS[:2])
     first = load(path)

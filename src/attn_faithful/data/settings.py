@@ -31,7 +31,8 @@ class DataSettings:
         multi_label: each text has a list of labels (0 and 1 for each class, or names).
         drop_none: leave out rows whose text or label is missing, and say how many, in place of an error.
         validation_share: the part of train that becomes validation where there is none, stratified by ``seed``.
-        limit: at most this many texts of each split, stratified by ``seed``.
+        limit: at most this many texts of each split, stratified by ``seed``; or of some splits, such as
+            ``{"test": 400}``.
         seed: of planted-token sets, of the splits that are made, and of the choice of texts.
         encoding: of csv, tsv and json files, such as ``cp1252``; None for UTF-8, or what their byte order mark says.
         seen: what to do with texts that the model was trained on, where a trained model is tested: ``leave_out`` or
@@ -55,7 +56,7 @@ class DataSettings:
     multi_label: bool = False
     drop_none: bool = False
     validation_share: float = 0.1
-    limit: int | None = None
+    limit: int | dict[str, int] | None = None
     seed: int = 0
     encoding: str | None = None
     seen: str | None = None

@@ -87,8 +87,7 @@ def load_texts(
             leave_out = purpose == "evaluate" and single and rows is None
         tested = list(tables) if purpose == "evaluate" else ["test"]
         tables = without_seen(tables, tested, leave_out, raw.notes)
-    if settings.limit is not None:
-        tables = _limited(tables, settings.limit, settings.seed, raw.notes)
+    tables = _limited(tables, _limits(settings.limit), settings.seed, raw.notes)
     _note_shared(tables, raw.notes)
     return _text_data(raw, tables, label_map, settings, single, shortened=_n_texts(tables) < n_read)
 
@@ -124,8 +123,19 @@ def _check_settings(settings: DataSettings) -> None:
         check_choice("way with texts that a model was trained on (data.seen)", settings.seen, ("leave_out", "keep"))
     if not 0 < settings.validation_share < 1:
         raise InputError(f"Expected validation_share between 0 and 1, but got {settings.validation_share}.")
-    if settings.limit is not None and settings.limit < 2:
-        raise InputError(f"Expected a limit of at least 2 texts, but got {settings.limit}.")
+    for split, limit in _limits(settings.limit).items():
+        check_choice("split (data.limit)", split, SPLITS)
+        if limit < 2:
+            raise InputError(f"Expected a limit of at least 2 texts, but got {limit}.")
+
+
+def _limits(limit: int | Mapping[str, int] | None) -> Mapping[str, int]:
+    """Split -> at most how many texts of it."""
+    if limit is None:
+        return {}
+    if isinstance(limit, int):
+        return dict.fromkeys(SPLITS, limit)
+    return limit
 
 
 def _read(settings: DataSettings, rows: Any) -> Raw:
@@ -175,10 +185,13 @@ def _read_splits(
     return tables, label_map
 
 
-def _limited(tables: Mapping[str, SplitTable], limit: int, seed: int, notes: list[str]) -> dict[str, SplitTable]:
+def _limited(
+    tables: Mapping[str, SplitTable], limits: Mapping[str, int], seed: int, notes: list[str]
+) -> dict[str, SplitTable]:
     """At most so many texts of each split, stratified."""
     limited = {}
     for split, table in tables.items():
+        limit = limits.get(split, len(table))
         if len(table) > limit:
             notes.append(f"{split}: {limit} of {len(table)} texts taken, stratified by seed {seed}.")
             table = table.take(stratified(table.labels, limit, seed, f"limit {split}"))
