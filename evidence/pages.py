@@ -1,0 +1,61 @@
+"""Fills the tables of the documentation from the summaries; again, nothing changes.
+
+    python -m evidence.pages            # writes
+    python -m evidence.pages --check    # fails where a page is not what the summaries say
+
+A table stands between ``<!-- evidence: NAME -->`` and ``<!-- /evidence -->``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+_BLOCK = re.compile(r"<!-- evidence: ([\w-]+) -->\n.*?<!-- /evidence -->", re.DOTALL)
+
+# page below docs -> name of a table -> its Markdown
+PAGES: dict[str, dict[str, Callable[[], str]]] = {}
+
+
+def filled(page: str, tables: dict[str, Callable[[], str]]) -> str:
+    """A page with its tables made anew.
+
+    Raises:
+        ValueError: a table is named that there is not, or one that there is stands nowhere.
+    """
+    named = [match.group(1) for match in _BLOCK.finditer(page)]
+    if sorted(named) != sorted(tables):
+        raise ValueError(f"expected the tables {sorted(tables)}, but the page has {sorted(named)}")
+
+    def made(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return f"<!-- evidence: {name} -->\n\n{tables[name]()}\n\n<!-- /evidence -->"
+
+    return _BLOCK.sub(made, page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where something would change")
+    check = parser.parse_args().check
+    changed = []
+    for name, tables in PAGES.items():
+        path = DOCS / name
+        old = path.read_text(encoding="utf-8")
+        new = filled(old, tables)
+        if new == old:
+            continue
+        changed.append(name)
+        if not check:
+            path.write_text(new, encoding="utf-8")
+    print(f"{len(changed)} of {len(PAGES)} pages changed {' '.join(changed)}".rstrip())
+    if check and changed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
