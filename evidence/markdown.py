@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from evidence.claims import Claim
+from evidence.claims import Claim, counted
 from evidence.estimates import Estimate
 from evidence.printed import Row
 
@@ -36,33 +36,70 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
     return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
 
 
-def printed_table(rows: Sequence[Row], metrics: dict[str, str]) -> str:
-    """Ours beside the printed numbers.
+def beside(row: Row | None, digits: int = 2) -> str:
+    """The printed number and ours: "0.65 / 0.66 [0.60, 0.72]"; with "*" where ours is not within the band."""
+    if row is None:
+        return ""
+    paper = f"{row.paper:.{digits}f}"
+    if row.ours is None or not row.ours.seeds:
+        return paper
+    mark = "*" if row.within == "no" else ""
+    ours = number(row.ours.value, digits) + mark
+    if math.isnan(row.ours.low):
+        return f"{paper} / {ours}"
+    return f"{paper} / {ours} [{number(row.ours.low, digits)}, {number(row.ours.high, digits)}]"
+
+
+def printed_table(rows: Sequence[Row], titles: Mapping[str, str], digits: int = 2) -> str:
+    """A row a cell, a column a metric: the printed number, ours and its interval; below, why rows have none of ours.
 
     Args:
         rows: in the order of the table.
-        metrics: metric as a recipe writes it -> its title; others are left out.
+        titles: metric as a recipe writes it -> title of its column; others are left out.
+        digits: decimal places.
     """
-    lines = []
-    for row in rows:
-        if row.metric not in metrics:
+    shown = [row for row in rows if row.metric in titles]
+    by_cell: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in shown:
+        by_cell.setdefault(row.key, {})[row.metric] = row
+    lines, missing = [], []
+    for key, of_cell in by_cell.items():
+        first = next(iter(of_cell.values()))
+        if first.ours is None:
+            missing.append(f"- {' '.join(key)}: {first.reason}")
             continue
-        start = [" ".join(row.key), metrics[row.metric], f"{row.paper:g}"]
-        if row.ours is None:
-            lines.append([*start, row.reason, "", "", "", ""])
-            continue
-        counts = [str(row.ours.seeds), str(row.ours.n // row.ours.seeds)]
-        lines.append([*start, number(row.ours.value), interval(row.ours), *counts, row.within])
-    return table(["cell", "number", "paper", "ours", "95%", "seeds", "texts", "within"], lines)
+        cells = [beside(of_cell.get(metric), digits) for metric in titles]
+        lines.append([" ".join(key), str(first.ours.seeds), str(first.ours.n // first.ours.seeds), *cells])
+    made = table(["cell", "seeds", "texts", *titles.values()], lines)
+    if not missing:
+        return made
+    return "\n".join([made, "", "Without a number of ours:", "", *missing])
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
-    """Claims with what was measured and what the interval says."""
-    lines = []
+    """Claims, each with a table of where it was asked, what was measured and what the interval says."""
+    by_claim: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
-        ours = claim.estimate
-        value = number(ours.value) if ours.seeds else ""
-        seeds = str(ours.seeds) if ours.seeds else ""
-        shown = interval(ours) if ours.seeds else ""
-        lines.append([claim.says, claim.where, claim.measure, claim.bound, value, shown, seeds, claim.verdict])
-    return table(["claim", "data", "number", "claimed", "ours", "95%", "seeds", "verdict"], lines)
+        by_claim.setdefault((claim.says, claim.measure), []).append(claim)
+    parts = []
+    for (says, measure), same in by_claim.items():
+        lines = []
+        for claim in same:
+            ours = claim.estimate
+            shown = [number(ours.value), interval(ours), str(ours.seeds)] if ours.seeds else ["", "", ""]
+            lines.append([claim.where, claim.bound, *shown, claim.verdict])
+        made = table(["where", "claimed", "ours", "95%", "seeds", "verdict"], lines)
+        parts += [f"**{says[0].upper()}{says[1:]}.** {measure[0].upper()}{measure[1:]}:", made]
+    return "\n\n".join(parts)
+
+
+def verdicts_table(by_paper: Mapping[str, Sequence[Claim]]) -> str:
+    """How many claims of each paper have which verdict.
+
+    Args:
+        by_paper: the paper as a page calls it -> its claims.
+    """
+    lines = []
+    for paper, claims in by_paper.items():
+        lines.append([paper, *map(str, counted(claims).values())])
+    return table(["paper", *counted([])], lines)

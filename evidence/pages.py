@@ -14,11 +14,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from evidence import page_amini_kosseim, page_index, page_jain_wallace, page_meister, page_serrano_smith
+
 DOCS = Path(__file__).parents[1] / "docs"
 _BLOCK = re.compile(r"<!-- evidence: ([\w-]+) -->\n.*?<!-- /evidence -->", re.DOTALL)
 
 # page below docs -> name of a table -> its Markdown
-PAGES: dict[str, dict[str, Callable[[], str]]] = {}
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "replications/index.md": page_index.TABLES,
+    "replications/amini_kosseim.md": page_amini_kosseim.TABLES,
+    "replications/jain_wallace.md": page_jain_wallace.TABLES,
+    "replications/meister.md": page_meister.TABLES,
+    "replications/serrano_smith.md": page_serrano_smith.TABLES,
+}
 
 
 def filled(page: str, tables: dict[str, Callable[[], str]]) -> str:

@@ -74,7 +74,7 @@ def printed_rows(paper: str, cells: Sequence[CellSummary], entries: Sequence[Ent
                 rows.append(Row(_labels(row, cells_of_row[0], expected.key), metric, value, band, ours))
             else:
                 reason = missing_because(paper, row, expected.key, entries)
-                rows.append(Row((row,), metric, value, band, None, reason))
+                rows.append(Row(tuple(row.split(" ")), metric, value, band, None, reason))
     return rows
 
 
@@ -115,15 +115,15 @@ def missing_because(paper: str, row: str, key: Sequence[str], entries: Sequence[
             if f"{row} ".startswith(f"{data} "):
                 return reason
     minutes = 0.0
+    why = ""
     for entry in entries:
-        if entry.paper != paper:
-            continue
-        for axes in cells_of(entry):
-            if " ".join(axes.get(axis, "-") for axis in key) == row:
-                minutes += entry.minutes * len(entry.seeds)
+        places = [" ".join(axes.get(axis, "-") for axis in key) for axes in cells_of(entry)]
+        if entry.paper == paper and row in places:
+            minutes += entry.minutes * len(entry.seeds)
+            why = entry.left_out or why
     if not minutes:
         return "not in the schedule"
-    return f"not run: {hours(minutes)}"
+    return f"{why or 'not run'}: {hours(minutes)}"
 
 
 def hours(minutes: float) -> str:

@@ -83,11 +83,14 @@ def read_schedule(path: Path = SCHEDULE) -> list[Entry]:
     return entries
 
 
-def tasks(entries: Sequence[Entry]) -> Iterator[Task]:
+def tasks(entries: Sequence[Entry]) -> list[Task]:
     """The cells that are to run, in order."""
+    return list(all_tasks([entry for entry in entries if entry.left_out is None]))
+
+
+def all_tasks(entries: Sequence[Entry]) -> Iterator[Task]:
+    """The cells of entries, those that are left out too."""
     for entry in entries:
-        if entry.left_out is not None:
-            continue
         for seed in entry.seeds:
             for axes in cells_of(entry):
                 yield Task(entry, axes, seed)

@@ -1,0 +1,75 @@
+"""The tables of docs/replications/index.md: verdicts by paper, what was run, and what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evidence import claims_amini_kosseim, claims_jain_wallace, claims_meister, claims_serrano_smith
+from evidence.cells import CellSummary, read_cells
+from evidence.markdown import table, verdicts_table
+from evidence.printed import hours
+from evidence.schedule import Entry, Task, all_tasks, read_schedule
+
+PAPERS = {
+    "jain_wallace_2019": "[Jain and Wallace 2019](jain_wallace.md)",
+    "serrano_smith_2019": "[Serrano and Smith 2019](serrano_smith.md)",
+    "amini_kosseim": "[Amini and Kosseim](amini_kosseim.md)",
+    "meister_2021": "[Meister et al. 2021](meister.md)",
+}
+_CLAIMS = {
+    "jain_wallace_2019": claims_jain_wallace.claims,
+    "serrano_smith_2019": claims_serrano_smith.claims,
+    "amini_kosseim": claims_amini_kosseim.claims,
+    "meister_2021": claims_meister.claims,
+}
+
+
+def _verdicts() -> str:
+    cells = read_cells()
+    return verdicts_table({PAPERS[paper]: claims(cells) for paper, claims in _CLAIMS.items()})
+
+
+def _run() -> str:
+    """Cells that are finished, and the hours they took."""
+    cells = read_cells()
+    lines = []
+    for paper, title in PAPERS.items():
+        finished = [cell for cell in cells if cell.paper == paper]
+        seeds = sorted({cell.seed for cell in finished})
+        minutes = sum(cell.minutes for cell in finished)
+        lines.append([title, str(len(finished)), ", ".join(map(str, seeds)), f"{minutes / 60:.1f}"])
+    return table(["paper", "cells", "seeds of bases", "hours"], lines)
+
+
+def _not_run() -> str:
+    """Entries of the schedule with cells that are not finished, and what they would take."""
+    cells = read_cells()
+    lines = []
+    for entry in read_schedule():
+        if entry.paper not in PAPERS:
+            continue
+        missing = _missing(entry, cells)
+        if not missing:
+            continue
+        labels = [
+            " ".join(entry.only.values()),
+            *(f"{axis}: {', '.join(of_axis)}" for axis, of_axis in entry.vary.items()),
+        ]
+        seeds = ", ".join(map(str, sorted({task.seed for task in missing})))
+        lines.append(
+            [PAPERS[entry.paper], "; ".join(labels), seeds, entry.left_out or "", hours(entry.minutes * len(missing))]
+        )
+    return table(["paper", "cells", "seeds", "why", "would take"], lines)
+
+
+def _missing(entry: Entry, cells: Sequence[CellSummary]) -> list[Task]:
+    """The tasks of an entry without a summary."""
+    known = {(cell.paper, _place(cell.axes), cell.seed) for cell in cells}
+    return [task for task in all_tasks([entry]) if (entry.paper, _place(task.axes), task.seed) not in known]
+
+
+def _place(axes: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(axes.items()))
+
+
+TABLES = {"verdicts": _verdicts, "run": _run, "not-run": _not_run}
