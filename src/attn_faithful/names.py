@@ -54,7 +54,7 @@ SOURCES = (
     "random",
 )
 NULL_ATTENTIONS = ("uniform", "random")  # --controls of evaluate
-WIEGREFFE_PINTER = ("uniform", "imposed")  # --wiegreffe-pinter of attefa
+WIEGREFFE_PINTER = ("uniform", "mlp", "imposed_uniform", "imposed", "imposed_twin")  # --wiegreffe-pinter of attefa
 QUERIES = ("auto", "token", "mean", "all")
 UNITS = ("word", "token")
 ENCODERS = ("lstm", "gru", "orthogonal_lstm", "mlp", "average", "cnn", "transformer", "none")

@@ -247,7 +247,7 @@ def test_attefa_with_everything(capsys, tmp_path, data):
         "--weights",
         "0.5,1",
         "--wiegreffe-pinter",
-        "uniform",
+        "uniform,imposed_twin",
         "--learning-rate",
         "1e-2",
         "--output",
@@ -258,7 +258,8 @@ def test_attefa_with_everything(capsys, tmp_path, data):
     printed = capsys.readouterr().out
     for part in (
         "Base models on the test split",
-        "F1 uniform",
+        "Controls of Wiegreffe and Pinter",
+        "imposed_twin attefa-0.5",
         "AtteFa",
         "attefa-0.5",
         "Constrained twins",

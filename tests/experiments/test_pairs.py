@@ -116,8 +116,8 @@ def test_a_model_that_was_saved_reads_pairs(whole):
     assert again.probabilities == pytest.approx(np.asarray(stored), abs=1e-6)
 
 
-@pytest.mark.parametrize("control", ["uniform", "imposed"])
-def test_controls_of_an_affine_readout_have_no_query(tmp_path, control):
+@pytest.mark.parametrize("control", ["uniform", "mlp", "imposed_uniform", "imposed"])
+def test_controls_of_an_affine_readout_have_no_query_but_for_an_mlp_of_its_own_attention(tmp_path, control):
     train = {"epochs": 1, "batch_size": 16, "select_by": "accuracy"}
     one = cell(planted(tmp_path / "data", candidates=True), train=train, twin=None, wiegreffe_pinter=[control])
     assert set(run(one, tmp_path / "cell").read_summary()["controls"]) == {control}

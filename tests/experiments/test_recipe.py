@@ -127,6 +127,15 @@ def test_twins_of_one_name(tmp_path):
     fails(tmp_path, "twin: null\nvariants: [{weight: 2}]", "variants need a twin")
 
 
+def test_a_control_of_twins_needs_twins(tmp_path):
+    text = "wiegreffe_pinter: [uniform, imposed_twin]\n"
+    fails(tmp_path, f"{text}twin: null", "mine.yaml: wiegreffe_pinter", "'imposed_twin'", "twin is null")
+    load_recipe(write(tmp_path / "b.yaml", text))
+    grid = load_recipe(write(tmp_path / "c.yaml", f"{text}grid: {{twin: [{{epochs: 3}}, null]}}"))
+    with pytest.raises(InputError, match="twin is null"):
+        expand(grid)
+
+
 # --- files
 
 
@@ -250,11 +259,11 @@ def test_only():
 def test_twins_of_a_cell():
     (cell,) = cells(variants=[{"weight": 0.3}, {"objective": "constrained"}], twin_seeds=[5, 6])
     variants = ("attefa", "attefa-0.3", "constrained-0.05")
-    assert [(settings.variant, seed) for settings, seed in cell.twins] == [
+    assert [(twin.settings.variant, twin.seed) for twin in cell.twins] == [
         (v, seed) for v in variants for seed in (5, 6)
     ]
-    assert {settings.epochs for settings, _ in cell.twins} == {3}
-    assert [seed for _, seed in cells(seeds=[8])[0].twins] == [8]
+    assert {twin.settings.epochs for twin in cell.twins} == {3}
+    assert [twin.seed for twin in cells(seeds=[8])[0].twins] == [8]
     assert cells(twin=None)[0].twins == []
 
 

@@ -11,22 +11,30 @@ from safetensors.torch import load_file
 
 from attn_faithful import schema
 from attn_faithful._checks import InputError
+from attn_faithful.data.collate import Collator
 from attn_faithful.experiments.estimate import estimate
 from attn_faithful.experiments.grid import expand
+from attn_faithful.experiments.prepare import prepare
 from attn_faithful.experiments.recipe import make_recipe
+from attn_faithful.models.architectures import load_model
 from attn_faithful.store import RunFolder
+from attn_faithful.training.metrics import classification_metrics
+from attn_faithful.training.task import TrainingTask
+from attn_faithful.training.wiegreffe_pinter import imposed_control
 from tests.experiments.tiny import RAW, Stopped, cells, numbers, run, tables
 
 FULL = {
     "variants": [{"objective": "constrained", "max_tvd": 0.2}],
     "twin_seeds": [5, 6],
-    "wiegreffe_pinter": ["uniform", "imposed"],
+    "wiegreffe_pinter": ["uniform", "imposed_twin", "mlp", "imposed_uniform", "imposed"],
 }
+TWINS = ("attefa-5", "attefa-6", "constrained-0.2-5", "constrained-0.2-6")
+CONTROLS = ["uniform", "mlp", "imposed_uniform", "imposed", *(f"imposed_twin-{twin}" for twin in TWINS)]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A cell with two objectives, two twin seeds and both controls, undisturbed: folder and what was told."""
+    """A cell with two objectives, two twin seeds and all controls, undisturbed: folder and what was told."""
     told = []
     folder = run(cells(**FULL)[0], tmp_path_factory.mktemp("whole") / "cell", lambda *args: told.append(args[:3]))
     return folder, told
@@ -65,8 +73,7 @@ def test_files(whole):
         "summary.json",
         "model",
         *twins,
-        "control-uniform.json",
-        "control-imposed.json",
+        *(f"control-{name}.json" for name in CONTROLS),
         *(f"{name}.parquet" for name in ("predictions", "tokens", "variants", "history", "scores")),
     }
     for name in ("model", *twins):
@@ -92,11 +99,10 @@ def test_rows(whole):
         assert len(tokens["offsets"][i]) == 2 * n
         assert sum(tokens["attention"][i]) == pytest.approx(1, abs=1e-6)
     variants = folder.read_table("variants").to_pydict()
-    names = ["attefa-5", "attefa-6", "constrained-0.2-5", "constrained-0.2-6"]
-    assert variants["variant"] == names * 20
-    assert variants["example"] == [example for example in examples for _ in names]
+    assert variants["variant"] == list(TWINS) * 20
+    assert variants["example"] == [example for example in examples for _ in TWINS]
     history = folder.read_table("history").to_pydict()
-    assert set(history["run"]) == {"base", *names}
+    assert set(history["run"]) == {"base", *TWINS}
     assert {e for r, e in zip(history["run"], history["epoch"], strict=True) if r == "base"} == {1, 2}
 
 
@@ -129,7 +135,29 @@ def test_summary_is_strict_and_agrees_with_the_tables(whole):  # C33
         ]
         assert stored == tvd.tolist()
         assert 1 <= twin["epoch"] <= 3
-    assert set(summary["controls"]) == {"uniform", "imposed"}
+    assert list(summary["controls"]) == CONTROLS
+    assert all(0 <= control["roc_auc"] <= 1 for control in summary["controls"].values())
+    of_a_twin = summary["controls"]["imposed_twin-constrained-0.2-6"]
+    assert (of_a_twin["variant"], of_a_twin["seed"]) == ("constrained-0.2", 6)
+
+
+def test_each_twins_attention_is_imposed_on_a_model_of_its_own(whole, tmp_path):
+    """Every split's texts under the twin that was saved, and the MLP trained under it, in one plain loop."""
+    folder, _ = whole
+    (cell,) = cells(**FULL)
+    data = prepare(cell.recipe)
+    found = folder.read_summary()["controls"]
+    for name, model in (("imposed", "model"), ("imposed_twin-attefa-6", "twin-6")):
+        guide = load_model(folder / model)
+        rows = {}
+        for split, texts in data.rows.items():
+            attention = [guide(torch.from_numpy(np.array([ids]))).attentions[0].tolist() for ids in texts["input_ids"]]
+            rows[split] = texts.with_columns(attention_weights=attention)
+        seed = cell.seed_of("control", "imposed")
+        task = TrainingTask(rows["train"], rows["validation"], Collator(), cell.recipe.train, seed, tmp_path / name)
+        chances = imposed_control(data.config, None, task, rows["test"])
+        expected = classification_metrics(chances, data.rows["test"].labels)
+        assert {metric: found[name][metric] for metric in expected} == pytest.approx(expected, abs=1e-10), name
 
 
 def test_meta_tells_how_to_repeat_it(whole):
@@ -146,9 +174,7 @@ def test_meta_tells_how_to_repeat_it(whole):
 
 
 def test_models_load_and_say_the_same(whole):
-    from attn_faithful.data.collate import Collator
     from attn_faithful.data.rows import Rows
-    from attn_faithful.experiments.prepare import prepare
     from attn_faithful.models.inference import run_over
     from attn_faithful.models.pooled import AttentionClassifier
 
@@ -178,19 +204,24 @@ def test_told_of_every_epoch(whole):
     assert whole[1][:3] == [("base", 0, 2), ("base", 1, 2), ("base", 2, 2)]
     assert list(dict.fromkeys(stage for stage, *_ in whole[1])) == [
         "base",
-        "uniform",
-        "imposed",
+        *CONTROLS[:4],
         "twin 5",
+        "imposed_twin-attefa-5",
         "twin 6",
+        "imposed_twin-attefa-6",
         "twin-constrained-0.2 5",
+        "imposed_twin-constrained-0.2-5",
         "twin-constrained-0.2 6",
+        "imposed_twin-constrained-0.2-6",
     ]
+    planned = [(stage, epochs) for stage, epoch, epochs in whole[1] if epoch == 0]
+    assert planned == list(cells(**FULL)[0].stages.items())
 
 
 # --- stopped and resumed
 
 
-@pytest.mark.parametrize("stop", [("imposed", 2), ("twin 6", 3)])
+@pytest.mark.parametrize("stop", [("imposed", 2), ("imposed_twin-attefa-6", 2), ("twin 6", 3)])
 def test_a_killed_run_goes_on_to_the_same_numbers(whole, tmp_path, stop):
     def kill(stage, epoch, *rest):
         if (stage, epoch) == stop:
@@ -395,5 +426,6 @@ def test_estimate():
     assert all(e.minutes > 0 and e.megabytes > 0 for e in estimates)
     assert estimates[2].minutes == pytest.approx(estimates[0].minutes * 32 / 5)  # epochs of base and twin
     assert estimates[0].minutes == estimates[1].minutes
-    with_controls, _ = estimate(cells(wiegreffe_pinter=["uniform"], twin=None))
-    assert with_controls[0].minutes > 0
+    settings = {"twin_seeds": [5, 6], "grid": {"wiegreffe_pinter": [[], ["uniform", "imposed_twin"]]}}
+    without, with_controls = (one.minutes for one in estimate(cells(**settings))[0])
+    assert with_controls == pytest.approx(without * 14 / 8)  # 2 + 2 * 3 epochs; 2 more for uniform, for each twin

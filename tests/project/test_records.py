@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from attn_faithful.records.controls import ControlRecord
 from attn_faithful.records.facts import FACTS, FlipContingency, fact_from_json
 from attn_faithful.records.meta import CELL_KEYS, EVALUATION_KEYS, TWIN_KEYS, DataFacts, RunMeta
 from attn_faithful.records.scores import ScoreRecord
@@ -65,6 +66,20 @@ def test_keys_that_are_missing_or_unknown():
     assert twin.metrics == {"f1": 0.2}
     assert twin.jsd.value == 0.1
     assert not twin.collapsed
+
+
+def test_a_control_of_a_twin_says_which():
+    """Entries of older runs name no control; those under a twin's attention do."""
+    entries = {
+        "imposed": {"accuracy": 0.5, "f1": None, "roc_auc": 0.6},
+        "imposed_twin-kl-5": {"control": "imposed_twin", "variant": "kl", "seed": 5, "accuracy": 0.5, "f1": 0.4},
+    }
+    summary = RunSummary.from_json({"controls": entries})
+    assert summary.as_json()["controls"] == entries
+    first, second = summary.controls.values()
+    assert first == ControlRecord("imposed", {"accuracy": 0.5, "f1": None, "roc_auc": 0.6})
+    assert second == ControlRecord("imposed_twin", {"accuracy": 0.5, "f1": 0.4}, "kl", 5)
+    assert (first.kind, second.kind) == ("imposed", "imposed_twin kl")
 
 
 def test_facts_are_told_apart_by_their_kind():

@@ -34,6 +34,7 @@ def finished(  # noqa: PLR0913 -- what a run folder can have
     max_tvd=None,
     multi_label=False,
     tests=None,
+    controls=None,
 ):
     """A run folder as the stages leave it, with random outputs."""
     run, base = RunFolder(path), outputs(seed)
@@ -43,7 +44,7 @@ def finished(  # noqa: PLR0913 -- what a run folder can have
     summary = {
         "base": {"f1": f1, "accuracy": 0.5, "roc_auc": None},
         "informative_mass": None,
-        "controls": {},
+        "controls": controls or {},
         "twins": {},
         "tests": tests or [],
         "metrics": {},
@@ -159,6 +160,24 @@ def test_pairs_of_bases_equal_loops(tmp_path, multi_label):
         assert found.mean == pytest.approx(np.mean(values), abs=1e-10)
         assert found.std == pytest.approx(np.std(values), abs=1e-10)
         assert found.n == 3
+
+
+def test_controls_are_counted_over_the_seeds_of_bases_and_twins(tmp_path):
+    runs = []
+    for seed, (f1, accuracy, under_first, under_second) in ((1, (0.5, 0.6, 0.1, 0.2)), (2, (0.7, 0.8, 0.3, None))):
+        controls = {"imposed": {"f1": f1, "accuracy": accuracy, "roc_auc": None}}
+        for twin_seed, of_twin in ((5, under_first), (6, under_second)):
+            entry = {"control": "imposed_twin", "variant": "attefa", "seed": twin_seed}
+            controls[f"imposed_twin-attefa-{twin_seed}"] = {**entry, "f1": of_twin, "accuracy": 0.5, "roc_auc": 0.5}
+        runs.append(finished(tmp_path / str(seed), seed, twins=(5, 6), controls=controls))
+    (record,) = aggregate(runs)
+    assert list(record.controls) == ["imposed", "imposed_twin attefa"]
+    imposed, under_twins = record.controls.values()
+    assert (imposed.f1.mean, imposed.accuracy.mean) == pytest.approx((0.6, 0.7), abs=1e-12)
+    assert (imposed.f1.n, imposed.roc_auc.n_undefined) == (2, 2)
+    assert under_twins.f1.mean == pytest.approx((0.1 + 0.2 + 0.3) / 3, abs=1e-12)
+    assert under_twins.f1.std == pytest.approx(np.std([0.1, 0.2, 0.3]), abs=1e-12)
+    assert (under_twins.f1.n, under_twins.f1.n_undefined, under_twins.accuracy.n) == (3, 1, 4)
 
 
 def test_no_pairs_where_the_data_differ(tmp_path):

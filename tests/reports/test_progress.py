@@ -16,9 +16,10 @@ from attn_faithful.reports.progress.remaining import Stopwatch, duration
 
 
 def cell(encoder, epochs=2, twins=2):
-    settings = SimpleNamespace(variant="attefa", epochs=twins)
-    recipe = SimpleNamespace(train=SimpleNamespace(epochs=epochs), wiegreffe_pinter=[])
-    return SimpleNamespace(title=f"Mock-1 {encoder} seed 2", recipe=recipe, twins=[(settings, 10)] if twins else [])
+    stages = {"base": epochs}
+    if twins:
+        stages["twin 10"] = twins
+    return SimpleNamespace(title=f"Mock-1 {encoder} seed 2", stages=stages)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def clock(monkeypatch):
 def carry_out(progress, cells, clock, seconds, tests=0.0):
     """A run whose epochs take so many seconds each, by cell, and whose tests of ten texts take `tests`."""
     for one, taken in zip(cells, seconds, strict=True):
-        for stage, epochs in (("base", one.recipe.train.epochs), ("twin 10", 2)):
+        for stage, epochs in (("base", one.stages["base"]), ("twin 10", 2)):
             progress.update(one, stage, 0, epochs, {})
             for epoch in range(1, epochs + 1):
                 clock.time += taken

@@ -124,7 +124,8 @@ def _add_attefa(commands: Any) -> None:
     add("--twin-epochs", type=int, metavar="N", help="epochs of a twin at most (default: 80)")
     add("--max-tvd", type=float, metavar="X", help="also a constrained twin: the largest JSD at this mean TVD")
     add("--weights", metavar="X,X", help="also twins at these weights of JSD: the curve of TVD against JSD")
-    add("--wiegreffe-pinter", metavar="NAME,NAME", help="also the controls of Wiegreffe and Pinter: uniform, imposed")
+    controls = "uniform, mlp, imposed_uniform, imposed, imposed_twin"
+    add("--wiegreffe-pinter", metavar="NAME,NAME", help=f"also the controls of Wiegreffe and Pinter: {controls}")
     add("--controls", action=_OldFlag, dest="wiegreffe_pinter", help=argparse.SUPPRESS)
 
 

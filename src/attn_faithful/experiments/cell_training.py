@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.data.rows import Rows
+from attn_faithful.experiments.control_plan import IMPOSED_TWIN, ControlPlan
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import Prepared, collator
 from attn_faithful.experiments.processes import ProcessGroup
@@ -19,6 +20,7 @@ from attn_faithful.experiments.trained_models import History, ModelStore, Traine
 from attn_faithful.experiments.twin_plan import TwinPlan
 from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs
+from attn_faithful.records.controls import ControlRecord
 from attn_faithful.store import RunFolder, strict
 from attn_faithful.training.base import train_base
 from attn_faithful.training.base_outputs import with_base
@@ -27,11 +29,23 @@ from attn_faithful.training.settings import selection_metric
 from attn_faithful.training.task import TrainingTask
 from attn_faithful.training.trainer import seeded
 from attn_faithful.training.twin import new_twin, train_twin
-from attn_faithful.training.wiegreffe_pinter import imposed_control, uniform_control, with_imposed_attention
+from attn_faithful.training.wiegreffe_pinter import (
+    imposed_control,
+    imposed_uniform_control,
+    mlp_control,
+    uniform_control,
+    with_imposed_attention,
+)
 
 StageProgress = Callable[[str, int, int, dict[str, Any]], None]  # stage, epoch, epochs, metrics
 
-CONTROLS = {"uniform": uniform_control, "imposed": imposed_control}
+CONTROLS = {
+    "uniform": uniform_control,
+    "mlp": mlp_control,
+    "imposed_uniform": imposed_uniform_control,
+    "imposed": imposed_control,
+    IMPOSED_TWIN: imposed_control,
+}
 
 
 @dataclass
@@ -88,41 +102,67 @@ class CellTraining:
         sign = 1 if settings.select_by == "loss" else -1
         return self.models.get(name, fit, rank=lambda row: sign * row[metric])
 
-    def controls(self, outputs: Mapping[str, Outputs]) -> dict[str, Any]:
-        """How well the controls of Wiegreffe and Pinter (2019) predict, saved beside the models they came from.
+    def encode(self, model: Any) -> dict[str, Outputs]:
+        """Predictions and attention of a model on every split."""
+        outputs = {}
+        for split, rows in self.data.rows.items():
+            outputs[split] = self.processes.run_over(model, rows, collator(rows))
+        return outputs
+
+    def controls(self, outputs: Mapping[str, Outputs]) -> dict[str, ControlRecord]:
+        """How well the controls of Wiegreffe and Pinter (2019) predict that need no twin, by name.
 
         Args:
             outputs: of the base on every split.
         """
-        metrics: dict[str, Any] = {}
-        for control in self.cell.recipe.wiegreffe_pinter:
-            path = self.folder / f"control-{control}.json"
-            if not path.is_file():
-                self._train_control(control, outputs, path)
-            metrics[control] = json.loads(path.read_text())
-        return metrics
+        records = {}
+        for plan in self.cell.controls:
+            records[plan.name] = self._control(plan, lambda: outputs)
+        return records
+
+    def controls_of(self, twin: TwinPlan, model: Any) -> dict[str, ControlRecord]:
+        """How well those controls predict that are under a twin's attention, by name.
+
+        Args:
+            twin: its settings and seed.
+            model: the twin.
+        """
+        records = {}
+        for plan in self.cell.controls_of(twin):
+            records[plan.name] = self._control(plan, lambda: self.encode(model))
+        return records
+
+    def _control(self, plan: ControlPlan, guide: Callable[[], Mapping[str, Outputs]]) -> ControlRecord:
+        """A control from the folder where it was finished; before that it is trained, and what it gave saved there."""
+        path = self.folder / plan.file_name
+        if not path.is_file():
+            self._train_control(plan, guide(), path)
+        return plan.record(json.loads(path.read_text()))
 
     def _train_control(
         self,
-        control: str,
-        outputs: Mapping[str, Outputs],
+        plan: ControlPlan,
+        guide: Mapping[str, Outputs],
         path: Path,
     ) -> None:
+        """Train a control, whose attention may be imposed by a guide: the outputs of base or twin on every split."""
         data = self.data
         rows = {}
         for split, split_rows in data.rows.items():
-            rows[split] = with_imposed_attention(split_rows, outputs[split])
+            rows[split] = with_imposed_attention(split_rows, guide[split])
         collate = collator(data.rows["train"])
-        seed = self.cell.seed_of("control", control)
-        checkpoints = self.folder / f".{control}.checkpoints"
-        task = self._task(control, rows, collate, self.cell.recipe.train, seed, checkpoints)
-        probabilities = CONTROLS[control](data.config, data.vectors, task, rows["test"])
+        # the MLPs begin alike and read the same batches, so that they differ in their attention alone
+        purpose = "uniform" if plan.control == "uniform" else "imposed"
+        seed = self.cell.seed_of("control", purpose)
+        checkpoints = self.folder / f".{plan.name}.checkpoints"
+        task = self._task(plan.name, rows, collate, self.cell.recipe.train, seed, checkpoints)
+        probabilities = CONTROLS[plan.control](data.config, data.vectors, task, rows["test"])
         labels = np.asarray(data.rows["test"].labels)
         metrics = classification_metrics(probabilities, labels, data.config.multi_label)
         text = json.dumps(strict(metrics), allow_nan=False)
         if self.processes.main:
             self.folder.place(path, lambda target: target.write_text(text))
-        self.processes.wait(control)
+        self.processes.wait(plan.name)
 
     def twin(
         self,

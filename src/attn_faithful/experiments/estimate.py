@@ -67,11 +67,8 @@ def _key(recipe: Recipe) -> str:
 
 
 def _epochs(cell: Cell) -> float:
-    """Epochs of a cell: of its base, its twins, the controls of Wiegreffe and Pinter, and what ROAR takes beside."""
-    train = cell.recipe.train
-    epochs = train.epochs * (1 + len(cell.recipe.wiegreffe_pinter))
-    epochs += sum(settings.epochs for settings, _ in cell.twins)
-    return epochs + sum(curve.epochs for curve in curves_of(cell, RunFolder(cell.folder)))
+    """Epochs of a cell: of its trainings, and what ROAR takes beside."""
+    return sum(cell.stages.values()) + sum(curve.epochs for curve in curves_of(cell, RunFolder(cell.folder)))
 
 
 def _bytes(cell: Cell, data: Prepared) -> float:

@@ -12,11 +12,12 @@ from typing import Any
 from attn_faithful._checks import InputError
 from attn_faithful._seeds import seed_for
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.experiments.control_plan import IMPOSED_TWIN, ControlPlan
 from attn_faithful.experiments.identity import cell_identity, digest
 from attn_faithful.experiments.recipe import VALUE, Recipe, assign, make_recipe
 from attn_faithful.experiments.spellings import WITH, stored_grid_value, stored_key
 from attn_faithful.experiments.strict_settings import build
-from attn_faithful.training.settings import TwinSettings
+from attn_faithful.experiments.twin_plan import TwinPlan
 
 _FILES = ("data.source", "vectors.path", "data.mock.positive", "data.mock.negative")  # keys that may name a file
 
@@ -42,10 +43,34 @@ class Cell:
         return " ".join([*self.axes.values(), f"seed {self.seed}"])
 
     @property
-    def twins(self) -> list[tuple[TwinSettings, int]]:
-        """Settings and seed of every twin, the recipe's own first."""
+    def twins(self) -> list[TwinPlan]:
+        """Every twin, the recipe's own first."""
         seeds = self.recipe.twin_seeds or [self.seed]
-        return list(itertools.product(self.recipe.twins(), seeds))
+        return [TwinPlan(*each) for each in itertools.product(self.recipe.twins(), seeds)]
+
+    @property
+    def controls(self) -> list[ControlPlan]:
+        """The controls of Wiegreffe and Pinter that need no twin, in the recipe's order."""
+        names = self.recipe.wiegreffe_pinter
+        return [ControlPlan(name) for name in names if name != IMPOSED_TWIN]
+
+    def controls_of(self, twin: TwinPlan) -> list[ControlPlan]:
+        """The controls of Wiegreffe and Pinter that come after a twin, under its attention."""
+        names = self.recipe.wiegreffe_pinter
+        return [ControlPlan(name, twin) for name in names if name == IMPOSED_TWIN]
+
+    @property
+    def stages(self) -> dict[str, int]:
+        """Its trainings by the names that progress gives them, in order -> epochs at most."""
+        of_base = self.recipe.train.epochs
+        stages = {"base": of_base}
+        for control in self.controls:
+            stages[control.name] = of_base
+        for twin in self.twins:
+            stages[twin.stage] = twin.settings.epochs
+            for control in self.controls_of(twin):
+                stages[control.name] = of_base
+        return stages
 
     def seed_of(self, *purpose: object) -> int:
         """A seed for one purpose; small enough for every library."""

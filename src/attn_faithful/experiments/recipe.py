@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from attn_faithful._checks import InputError, check_choice, did_you_mean
 from attn_faithful.data.planted import mock_spec
 from attn_faithful.data.settings import DataSettings
+from attn_faithful.experiments.control_plan import IMPOSED_TWIN
 from attn_faithful.experiments.evaluation_settings import EvaluationSettings
 from attn_faithful.experiments.model_settings import check_model, check_model_keys
 from attn_faithful.experiments.recipe_file import check_folder_name, find_recipe, read_recipe
@@ -27,7 +28,7 @@ from attn_faithful.experiments.strict_settings import build, dataclass_of
 from attn_faithful.experiments.strict_yaml import merge
 from attn_faithful.training.settings import TrainSettings, TwinSettings, check_trackers
 
-WIEGREFFE_PINTER = ("uniform", "imposed")
+WIEGREFFE_PINTER = ("uniform", "mlp", "imposed_uniform", "imposed", IMPOSED_TWIN)
 VALUE = "value"  # of a value in the grid that is no mapping, where it has a name or further keys
 
 
@@ -96,7 +97,8 @@ class Recipe:
         twin_seeds: twins of each base; null for one, keyed by the base's seed.
         evaluation: which tests the base goes through on the test split, and how.
         wiegreffe_pinter: controls of Wiegreffe and Pinter (2019) to train: "uniform" is the base with uniform
-            attention, "imposed" an MLP under the base's attention.
+            attention; "mlp" an MLP with attention of its own, "imposed_uniform" one under uniform attention, "imposed"
+            one under the base's, and "imposed_twin" one under that of each twin.
         roar: which sources of the bases are judged by training anew on masked texts; null for none.
         expected: the paper's numbers.
         grid: dotted key -> values; each combination is a cell. A value may be a mapping that fills in its key; its
@@ -198,7 +200,7 @@ def _make(raw: dict[str, Any], spelling: Spelling, overrides: Mapping[str, Any],
 
 def _check(recipe: Recipe, where: str) -> None:
     """Raise where parts of a recipe do not go together."""
-    _check_twins(recipe, f"{where}: variants")
+    _check_twins(recipe, where)
     for key, values in recipe.grid.items():
         _check_key(key, f"{where}: grid")
         if not isinstance(values, list) or not values:
@@ -236,11 +238,17 @@ class _Part:
 
 
 def _check_twins(recipe: Recipe, where: str) -> None:
-    """Every variant is one of `TwinSettings`, with a name, and so a folder, of its own."""
+    """Every variant is one of `TwinSettings`, with a name, and so a folder, of its own; nothing asks for no twin's."""
     if recipe.twin is None:
         if recipe.variants:
-            raise InputError(f"{where} need a twin, but twin is null.")
+            raise InputError(f"{where}: variants need a twin, but twin is null.")
+        if IMPOSED_TWIN in recipe.wiegreffe_pinter:
+            raise InputError(
+                f"{where}: wiegreffe_pinter: the control {IMPOSED_TWIN!r} is an MLP under a twin's attention, but twin "
+                "is null; leave the control out, or describe a twin."
+            )
         return
+    where = f"{where}: variants"
     for variant in recipe.variants:
         build(TwinSettings, variant, where)
     names = [settings.variant for settings in recipe.twins(where)]

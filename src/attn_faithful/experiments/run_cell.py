@@ -104,15 +104,15 @@ class CellRun:
     def run(self) -> None:
         """All stages."""
         base = self.training.base()
-        outputs = self.encode(base.model)
+        outputs = self.training.encode(base.model)
         on_test = outputs["test"]
         controls = self.training.controls(outputs)
         writer = self.writer()
         twins = {}
-        for settings, seed in self.cell.twins:
-            plan = TwinPlan(settings, seed)
+        for plan in self.cell.twins:
             twin = self.training.twin(plan, base.model, outputs)
             twins[plan.name] = self.compare(plan, twin, on_test, writer)
+            controls |= self.training.controls_of(plan, twin.model)
         self.run_tests(base.model, writer)
         writer.close()
         if self.processes.main:
@@ -124,13 +124,6 @@ class CellRun:
             )
             self.finish(writer, summary, on_test)
         self.processes.wait("cell")
-
-    def encode(self, model: Any) -> dict[str, Outputs]:
-        """Predictions and attention of the base on every split."""
-        outputs = {}
-        for split, rows in self.data.rows.items():
-            outputs[split] = self.processes.run_over(model, rows, collator(rows))
-        return outputs
 
     def writer(self) -> Writer:
         """Writes the tables of the test split."""

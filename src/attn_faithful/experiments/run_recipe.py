@@ -44,8 +44,7 @@ def share(work: Sequence[Work], rank: int, world: int, cost: Callable[[Work], fl
 
 def cost(cell: Cell) -> float:
     """How long a cell trains, in relation to others."""
-    epochs = cell.recipe.train.epochs + sum(settings.epochs for settings, _ in cell.twins)
-    return epochs * cost_of_epoch(cell)
+    return sum(cell.stages.values()) * cost_of_epoch(cell)
 
 
 def cost_of_epoch(cell: Cell) -> float:

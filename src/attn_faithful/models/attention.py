@@ -104,7 +104,7 @@ class DotScores(Scorer):
 
 @SCORERS.register("uniform")
 class UniformScores(Scorer):
-    """``s = 0``: the uniform attention of Wiegreffe and Pinter (2019), section 3.1."""
+    """``s = 0``: the uniform attention of Wiegreffe and Pinter (2019), section 3.2."""
 
     def __init__(self, width: int, size: int, query_width: int | None) -> None:
         super().__init__()

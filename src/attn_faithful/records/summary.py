@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from attn_faithful.records.controls import ControlRecord
 from attn_faithful.records.facts import Fact, fact_from_json
 from attn_faithful.records.json_values import Json
 from attn_faithful.records.recommendation import Recommendation
@@ -23,7 +24,7 @@ class RunSummary:
         metrics: what the metrics of the records are.
         facts: what tests say beside means and shares.
         twins: by variant and seed.
-        controls: Wiegreffe and Pinter's baselines -> how well they predict.
+        controls: of Wiegreffe and Pinter, by name; those under a twin's attention by its variant and seed too.
         recommendation: what may be shown as an explanation, one a site where orders of items were compared.
         informative_mass: mean attention on planted tokens; None where nothing is known to be planted.
     """
@@ -33,7 +34,7 @@ class RunSummary:
     metrics: Mapping[str, MetricFacts] = field(default_factory=dict)
     facts: Sequence[Fact] = ()
     twins: Mapping[str, TwinRecord] = field(default_factory=dict)
-    controls: Mapping[str, Any] = field(default_factory=dict)
+    controls: Mapping[str, ControlRecord] = field(default_factory=dict)
     informative_mass: float | None = None
     recommendation: Sequence[Recommendation] = ()
 
@@ -45,6 +46,9 @@ class RunSummary:
         twins = {}
         for name, entry in values.get("twins", {}).items():
             twins[name] = TwinRecord.from_json(entry)
+        controls = {}
+        for name, entry in values.get("controls", {}).items():
+            controls[name] = ControlRecord.from_json(name, entry)
         facts = [fact_from_json(entry) for entry in values.get("facts", [])]
         return cls(
             base=dict(values.get("base", {})),
@@ -52,7 +56,7 @@ class RunSummary:
             metrics=metrics,
             facts=[fact for fact in facts if fact is not None],  # None: a kind that this version does not know
             twins=twins,
-            controls=dict(values.get("controls", {})),
+            controls=controls,
             informative_mass=values.get("informative_mass"),
             recommendation=[Recommendation.from_json(entry) for entry in values.get("recommendation", [])],
         )
@@ -62,7 +66,7 @@ class RunSummary:
             "base": self.base,
             "informative_mass": self.informative_mass,
             "twins": {name: twin.as_json() for name, twin in self.twins.items()},
-            "controls": dict(self.controls),
+            "controls": {name: control.as_json() for name, control in self.controls.items()},
             "tests": [record.as_json() for record in self.tests],
             "metrics": {name: metric.as_json() for name, metric in self.metrics.items()},
             "facts": [fact.as_json() for fact in self.facts],

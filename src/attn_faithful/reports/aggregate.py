@@ -66,7 +66,7 @@ def _group(axes: dict[str, str], runs: list[Run]) -> Group:
         runs,
         named=first.axes,
         comparable=comparable(first),
-        base=_performance(runs),
+        base=_performance([run.summary.base for run in runs]),
         twins=_twins(runs),
         base_pairs=_base_pairs(runs),
         informative_mass=OverSeeds.of(planted_masses),
@@ -89,20 +89,21 @@ def _chosen_on_test(recipe: Mapping[str, Any]) -> list[str]:
     return stages
 
 
-def _performance(runs: Sequence[Run]) -> Performance:
+def _performance(metrics: Sequence[Mapping[str, Any]]) -> Performance:
+    """Over models, of whose metrics there is a mapping each."""
     numbers = {}
     for name in ("accuracy", "f1", "roc_auc"):
-        numbers[name] = OverSeeds.of([run.summary.base.get(name) for run in runs])
+        numbers[name] = OverSeeds.of([of_model.get(name) for of_model in metrics])
     return Performance(**numbers)
 
 
-def _controls(runs: Sequence[Run]) -> dict[str, OverSeeds]:
-    """F1 of each control, by name."""
-    by_name: dict[str, list[float | None]] = {}
+def _controls(runs: Sequence[Run]) -> dict[str, Performance]:
+    """How well each kind of control predicts, in the order of training."""
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
-        for name, performance in run.summary.controls.items():
-            by_name.setdefault(name, []).append(performance["f1"])
-    return {name: OverSeeds.of(by_name[name]) for name in sorted(by_name)}
+        for control in run.summary.controls.values():
+            by_kind.setdefault(control.kind, []).append(control.metrics)
+    return {kind: _performance(metrics) for kind, metrics in by_kind.items()}
 
 
 def _tests(runs: Sequence[Run]) -> list[ScoreRecord]:

@@ -45,7 +45,7 @@ class OverSeeds:
 
 @dataclass(frozen=True)
 class Performance:
-    """How well bases predict, over seeds."""
+    """How well models of one kind predict, over seeds."""
 
     accuracy: OverSeeds = OverSeeds()
     f1: OverSeeds = OverSeeds()
@@ -229,7 +229,7 @@ class Group(SeedRuns):
         tests: a record a number, each value the mean over seeds, n over all of them.
         metrics: what the metrics of the records are.
         facts: what tests say beside means, the seed behind the source where there are several.
-        controls: F1 of Wiegreffe and Pinter's baselines.
+        controls: how well those of Wiegreffe and Pinter predict, by kind, over the seeds of bases and twins.
         data: of the first run.
         select_on: the stages whose epoch was chosen on test data.
     """
@@ -243,7 +243,7 @@ class Group(SeedRuns):
     tests: Sequence[ScoreRecord] = ()
     metrics: Mapping[str, MetricFacts] = field(default_factory=dict)
     facts: Sequence[Fact] = ()
-    controls: Mapping[str, OverSeeds] = field(default_factory=dict)
+    controls: Mapping[str, Performance] = field(default_factory=dict)
     data: DataFacts = field(default_factory=DataFacts)
     select_on: Sequence[str] = ()
 
@@ -268,7 +268,7 @@ class Group(SeedRuns):
             "metrics": {name: metric.as_json() for name, metric in self.metrics.items()},
             "facts": [fact.as_json() for fact in self.facts],
             "label_names": self.label_names,
-            "controls": {name: asdict(number) for name, number in self.controls.items()},
+            "controls": {kind: asdict(performance) for kind, performance in self.controls.items()},
             "data": self.data.as_json(),
             "select_on": list(self.select_on),
         }

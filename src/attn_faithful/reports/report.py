@@ -28,7 +28,16 @@ from attn_faithful.reports.run_search import find
 
 TEXT = "report.md"
 # tables that stand in the text itself
-_FIRST = ("headlines", "data", "base_models", "attefa", "constrained_twins", "learned_heads", "beside_the_paper")
+_FIRST = (
+    "headlines",
+    "data",
+    "base_models",
+    "wiegreffe_pinter",
+    "attefa",
+    "constrained_twins",
+    "learned_heads",
+    "beside_the_paper",
+)
 _FEW = 8  # models whose whole answers stand in the text
 
 

@@ -14,6 +14,7 @@ from attn_faithful.reports.paper_numbers import RECIPE, Claim, read_recipe
 from attn_faithful.reports.tables.beside_paper import expected_table
 from attn_faithful.reports.tables.by_metric import metric_tables
 from attn_faithful.reports.tables.catalogue import tables_of_group
+from attn_faithful.reports.tables.controls import controls_table
 from attn_faithful.reports.tables.headlines import headline_table
 from attn_faithful.reports.tables.learned_heads import learned_heads_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
@@ -93,6 +94,7 @@ def _all_tables(
         headline_table(groups),
         data_table(data_sets),
         base_table(groups),
+        controls_table(groups),
         constrained_table(groups),
         pairs_table(groups),
         seeds_table(groups),

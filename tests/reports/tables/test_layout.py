@@ -10,12 +10,13 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from attn_faithful.reports.aggregate import aggregate
-from attn_faithful.reports.groups import BasePairs
+from attn_faithful.reports.groups import BasePairs, Performance
 from attn_faithful.reports.result import Result
 from attn_faithful.reports.run_search import read_runs
 from attn_faithful.reports.tables import layout as table_layout
 from attn_faithful.reports.tables.by_metric import metric_tables
 from attn_faithful.reports.tables.by_test import tables_of_tests
+from attn_faithful.reports.tables.controls import controls_table
 from attn_faithful.reports.tables.listings import plan_table, runs_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
 from attn_faithful.reports.tables.pairs import paired_tables
@@ -87,9 +88,11 @@ def kinds():
     records = aggregate(read_runs([CELLS]))
     constrained = twin(jsd_at_tvd=over(0.61, 0.02, 3))
     chance = BasePairs([(0.01, 0.1), (0.02, 0.2), (0.03, 0.3)])
+    controls = {"uniform": over(0.6, 0.1, 2), "imposed_twin constrained-0.05": over(0.55, 0.1, 18)}
+    controls = {kind: Performance(number, number, number) for kind, number in controls.items()}
     several = [
         record("lstm", twins={"attefa": twin(seeds=(10, 50, 257)), "constrained-0.05": constrained}),
-        record("transformer", base_pairs=chance, controls={"uniform": over(0.6, 0.1, 2)}),
+        record("transformer", base_pairs=chance, controls=controls),
     ]
     swept = [replace(several[0], axes={"data": "sst", "lambda": number}) for number in ("-10", "0", "0.5", "0.9")]
     return [
@@ -105,6 +108,7 @@ def kinds():
         constrained_table(several),
         pairs_table(several),
         base_table(several),
+        controls_table(several),
         *trend_tables(swept),
     ]
 

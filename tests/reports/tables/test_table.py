@@ -14,6 +14,7 @@ from attn_faithful.reports.numbers import number
 from attn_faithful.reports.paper_numbers import Claim, PaperNumbers
 from attn_faithful.reports.tables import sources
 from attn_faithful.reports.tables.beside_paper import expected_table
+from attn_faithful.reports.tables.controls import controls_table
 from attn_faithful.reports.tables.listings import runs_table
 from attn_faithful.reports.tables.models import base_table, pairs_table, spread
 from attn_faithful.reports.tables.table import Table
@@ -181,13 +182,26 @@ def test_constrained_twins_say_what_they_missed():
 
 
 def test_base_table():
-    planted = record(informative_mass=over(0.7), controls={"uniform": over(0.6), "imposed": NOTHING})
+    planted = record(informative_mass=over(0.7))
     table = base_table([planted, record("mlp")])
     assert cells(table)["Planted mass"] == "0.700"
-    assert (cells(table)["F1 uniform"], cells(table)["F1 imposed"]) == ("0.600", "-")
-    assert (cells(table, 1)["Planted mass"], cells(table, 1)["F1 uniform"]) == ("-", "-")
+    assert cells(table, 1)["Planted mass"] == "-"
     unlabelled = record(base=Performance())
     assert cells(base_table([unlabelled]))["F1"] == "-"
+
+
+def test_controls_table():
+    uniform = Performance(over(0.7, 0.01, 3), over(0.6, 0.02, 3), NOTHING)
+    under_twin = Performance(OverSeeds(0.5, 0.1, 2, 1), over(0.4, 0.1, 2), over(0.5, 0.1, 2))
+    table = controls_table([record("mlp"), record(controls={"uniform": uniform, "imposed_twin kl-2": under_twin})])
+    assert table.head == ["data", "encoder", "control", "Accuracy", "F1", "ROC-AUC", "Trainings"]
+    assert table.rows == [
+        ["Mock-1", "lstm", "(base)", "0.800", "0.810", "0.900", "1"],
+        ["Mock-1", "lstm", "uniform", "0.700 ±0.010", "0.600 ±0.020", "-", "3"],
+        ["Mock-1", "lstm", "imposed_twin kl-2", "0.500 ±0.100", "0.400 ±0.100", "0.500 ±0.100", "3"],
+    ]
+    assert [note.partition(":")[0] for note in table.notes] == ["uniform", "imposed_twin"]
+    assert controls_table([record("mlp")]) is None
 
 
 def test_axes_that_only_some_have():

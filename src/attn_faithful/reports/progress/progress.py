@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attn_faithful.reports.numbers import number
@@ -182,16 +182,9 @@ def _share_of_cell(cell: Any, stage: str, epochs_done: float, epochs: int) -> fl
     return 0.0
 
 
-def _stages(cell: Any) -> dict[str, float]:
+def _stages(cell: Any) -> Mapping[str, int]:
     """The trainings of a cell, in order -> their epochs; none for a cell that trains nothing."""
-    recipe = getattr(cell, "recipe", None)
-    if recipe is None:
-        return {}
-    stages: dict[str, float] = {"base": recipe.train.epochs}
-    stages |= dict.fromkeys(recipe.wiegreffe_pinter, recipe.train.epochs)
-    for settings, seed in cell.twins:
-        name = "twin" if settings.variant == "attefa" else f"twin-{settings.variant}"
-        stages[f"{name} {seed}"] = settings.epochs
+    stages: Mapping[str, int] = getattr(cell, "stages", {})
     return stages
 
 

@@ -9,6 +9,7 @@ from attn_faithful.reports.groups import Group
 from attn_faithful.reports.paper_numbers import Claim
 from attn_faithful.reports.tables.beside_paper import expected_table
 from attn_faithful.reports.tables.by_test import tables_of_tests
+from attn_faithful.reports.tables.controls import controls_table
 from attn_faithful.reports.tables.flip_facts import tables_of_flips
 from attn_faithful.reports.tables.headlines import headline_table
 from attn_faithful.reports.tables.models import base_table, data_table, pairs_table
@@ -60,7 +61,13 @@ def tables_of_group(group: Group) -> list[Table]:
 
 
 def _of_models(groups: Sequence[Group]) -> list[Table | None]:
-    return [base_table(groups), attefa_table(groups), constrained_table(groups), pairs_table(groups)]
+    return [
+        base_table(groups),
+        controls_table(groups),
+        attefa_table(groups),
+        constrained_table(groups),
+        pairs_table(groups),
+    ]
 
 
 def _made(tables: Sequence[Table | None]) -> list[Table]:

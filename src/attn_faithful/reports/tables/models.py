@@ -73,28 +73,20 @@ def _split_cells(facts: Mapping[str, Any]) -> list[str]:
 
 
 def base_table(groups: Sequence[Group]) -> Table:
-    """Accuracy, F1, ROC-AUC, planted attention mass and the controls of every group."""
+    """Accuracy, F1, ROC-AUC and planted attention mass of every group."""
     axes = axes_of(groups)
-    controls = sorted(set(chain.from_iterable(group.controls for group in groups)))
     planted = any(group.informative_mass.n for group in groups)
     head = [*axes, "Accuracy", "Majority", "F1", "ROC-AUC"]
     notes = ["Majority: accuracy of always saying the test split's largest class."]
     if planted:
         head.append("Planted mass")
         notes.append("Planted mass: mean attention on the planted words.")
-    head += [f"F1 {control}" for control in controls]
-    if "uniform" in controls:
-        notes.append("F1 uniform: the same model with every token weighing the same.")
-    if "imposed" in controls:
-        notes.append("F1 imposed: an MLP under the base's attention.")
     rows = []
     for group in groups:
         row = [*group.labels(axes), spread(group.base.accuracy), _majority(group.data)]
         row += [spread(group.base.f1), spread(group.base.roc_auc)]
         if planted:
             row.append(spread(group.informative_mass))
-        for control in controls:
-            row.append(spread(group.controls.get(control)))
         rows.append(row)
     return Table("Base models on the test split", head, rows, notes + select_notes(groups), "base_models")
 
