@@ -130,9 +130,11 @@ def f1_interval(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float
 def _controls(run: Run) -> Iterator[Number]:
     """The controls of Wiegreffe and Pinter."""
     n = len(run.labels)
-    for control, performance in run.summary.controls.items():
+    for control, record in run.summary.controls.items():
         for name in _PERFORMANCE:
-            value = performance[name]
+            value = record.metrics.get(name)
+            if value is None:
+                continue
             low, high = wilson(value, n) if name == "accuracy" else (math.nan, math.nan)
             yield Number(f"control_{name}", control, value=value, low=low, high=high, n=n)
 
