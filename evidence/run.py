@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 from evidence.schedule import Task, read_schedule, tasks
 
@@ -41,19 +43,29 @@ class Runner:
         self.stopped = threading.Event()
 
     def run(self, task: Task) -> bool:
-        """Whether the cell is finished."""
+        """Whether the cell is finished; one that this output has from the same command is not asked again."""
         if self.stopped.is_set():
             return False
         command = task.command(self.data_dir, self.vectors)
-        whole = [sys.executable, "-m", "attn_faithful.cli", *command, "--output", str(self.output)]
-        log = self.logs / f"{re.sub(r'[^a-z0-9]+', '-', task.name.lower())}.log"
+        name = re.sub(r"[^a-z0-9]+", "-", task.name.lower())
+        log, mark = self.logs / f"{name}.log", self.logs / f"{name}.done"
+        words = shlex.join(command)
+        if mark.exists() and mark.read_text(encoding="utf-8") == words:
+            return True
         begun = time.monotonic()
         with log.open("a", encoding="utf-8") as file:
-            done = subprocess.run(whole, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, check=False)
+            code = self.carry_out(command, file)
         minutes = (time.monotonic() - begun) / 60
-        said = "done" if done.returncode == 0 else f"failed, see {log}"
+        if code == 0:
+            mark.write_text(words, encoding="utf-8")
+        said = "done" if code == 0 else f"failed, see {log}"
         print(f"{time.strftime('%H:%M')} {task.name}: {said} ({minutes:.1f} min)", flush=True)
-        return done.returncode == 0
+        return code == 0
+
+    def carry_out(self, command: Sequence[str], log: IO[str]) -> int:
+        """The exit status of the command, whose output goes to the log."""
+        whole = [sys.executable, "-m", "attn_faithful.cli", *command, "--output", str(self.output)]
+        return subprocess.run(whole, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
 
     def run_all(self, given: Sequence[Task], jobs: int) -> list[Task]:
         """Carry out tasks in their order, so many at once; returns those that are not finished."""
