@@ -46,6 +46,7 @@ KEPT = {
         "flip_random_only",
         "flip_neither",
     ),
+    "wiegreffe_pinter_2019": (),
     "meister_2021": (
         "attention_correlation",
         "importance_entropy",
@@ -128,15 +129,16 @@ def f1_interval(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float
 
 
 def _controls(run: Run) -> Iterator[Number]:
-    """The controls of Wiegreffe and Pinter."""
+    """The controls of Wiegreffe and Pinter; the source of one under a twin's attention names the twin behind it."""
     n = len(run.labels)
-    for control, record in run.summary.controls.items():
+    for record in run.summary.controls.values():
+        source = record.kind if record.seed is None else f"{record.kind} {record.seed}"
         for name in _PERFORMANCE:
             value = record.metrics.get(name)
             if value is None:
                 continue
             low, high = wilson(value, n) if name == "accuracy" else (math.nan, math.nan)
-            yield Number(f"control_{name}", control, value=value, low=low, high=high, n=n)
+            yield Number(f"control_{name}", source, value=value, low=low, high=high, n=n)
 
 
 def _twins(run: Run) -> Iterator[Number]:

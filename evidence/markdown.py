@@ -62,18 +62,22 @@ def printed_table(rows: Sequence[Row], titles: Mapping[str, str], digits: int = 
     by_cell: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in shown:
         by_cell.setdefault(row.key, {})[row.metric] = row
-    lines, missing = [], []
+    lines = []
+    missing: dict[str, list[str]] = {}  # reason -> the cells
     for key, of_cell in by_cell.items():
-        first = next(iter(of_cell.values()))
-        if first.ours is None:
-            missing.append(f"- {' '.join(key)}: {first.reason}")
+        estimates = [row.ours for row in of_cell.values() if row.ours is not None]
+        if not estimates:
+            reason = next(iter(of_cell.values())).reason
+            missing.setdefault(reason, []).append(" ".join(key))
             continue
+        most = max(estimates, key=lambda ours: ours.seeds)
         cells = [beside(of_cell.get(metric), digits) for metric in titles]
-        lines.append([" ".join(key), str(first.ours.seeds), str(first.ours.n // first.ours.seeds), *cells])
+        lines.append([" ".join(key), str(most.seeds), str(most.n // most.seeds), *cells])
     made = table(["cell", "seeds", "texts", *titles.values()], lines)
     if not missing:
         return made
-    return "\n".join([made, "", "Without a number of ours:", "", *missing])
+    reasons = [f"- {', '.join(cells)}: {reason}" for reason, cells in missing.items()]
+    return "\n".join([made, "", "Without a number of ours:", "", *reasons])
 
 
 def claims_table(claims: Sequence[Claim]) -> str:

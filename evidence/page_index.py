@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evidence import claims_amini_kosseim, claims_jain_wallace, claims_meister, claims_serrano_smith
+from evidence import (
+    claims_amini_kosseim,
+    claims_jain_wallace,
+    claims_meister,
+    claims_serrano_smith,
+    claims_wiegreffe_pinter,
+)
 from evidence.cells import CellSummary, read_cells
 from evidence.markdown import table, verdicts_table
 from evidence.printed import hours
@@ -12,12 +18,14 @@ from evidence.schedule import Entry, Task, all_tasks, read_schedule
 
 PAPERS = {
     "jain_wallace_2019": "[Jain and Wallace 2019](jain_wallace.md)",
+    "wiegreffe_pinter_2019": "[Wiegreffe and Pinter 2019](wiegreffe_pinter.md)",
     "serrano_smith_2019": "[Serrano and Smith 2019](serrano_smith.md)",
     "amini_kosseim": "[Amini and Kosseim](amini_kosseim.md)",
     "meister_2021": "[Meister et al. 2021](meister.md)",
 }
 _CLAIMS = {
     "jain_wallace_2019": claims_jain_wallace.claims,
+    "wiegreffe_pinter_2019": claims_wiegreffe_pinter.claims,
     "serrano_smith_2019": claims_serrano_smith.claims,
     "amini_kosseim": claims_amini_kosseim.claims,
     "meister_2021": claims_meister.claims,

@@ -14,7 +14,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import page_amini_kosseim, page_index, page_jain_wallace, page_meister, page_serrano_smith
+from evidence import (
+    page_amini_kosseim,
+    page_index,
+    page_jain_wallace,
+    page_meister,
+    page_serrano_smith,
+    page_wiegreffe_pinter,
+)
 
 DOCS = Path(__file__).parents[1] / "docs"
 _BLOCK = re.compile(r"<!-- evidence: ([\w-]+) -->\n.*?<!-- /evidence -->", re.DOTALL)
@@ -26,6 +33,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "replications/jain_wallace.md": page_jain_wallace.TABLES,
     "replications/meister.md": page_meister.TABLES,
     "replications/serrano_smith.md": page_serrano_smith.TABLES,
+    "replications/wiegreffe_pinter.md": page_wiegreffe_pinter.TABLES,
 }
 
 

@@ -252,6 +252,8 @@ def check_python(arguments: list[str]) -> None:
     if arguments[:2] == ["-m", "attn_faithful.cli"]:
         check(arguments[2:])
         return
+    if arguments[0] == "-m":
+        arguments = [f"{arguments[1].replace('.', '/')}.py", *arguments[2:]]
     script = ROOT / arguments[0]
     assert script.is_file(), f"there is no {arguments[0]}"
     text = script.read_text(encoding="utf-8")

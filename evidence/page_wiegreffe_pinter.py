@@ -1,0 +1,54 @@
+"""The tables of docs/replications/wiegreffe_pinter.md."""
+
+from __future__ import annotations
+
+from evidence.cells import read_cells
+from evidence.claims_wiegreffe_pinter import DATA, PAPER, TWIN, accuracies, claims
+from evidence.estimates import over_seeds
+from evidence.markdown import claims_table, interval, number, table
+
+_MODELS = {
+    "base": "base, BiLSTM",
+    "uniform": "the same, uniform attention",
+    "mlp": "MLP, attention of its own",
+    "imposed_uniform": "MLP, uniform attention",
+    "imposed": "MLP under the base's attention",
+    "imposed_twin": "MLP under the twin's attention",
+}
+
+
+def _accuracies() -> str:
+    """Diagnostics 1 and 3: a row a model, a column a data set."""
+    cells = read_cells()
+    lines = []
+    for model, title in _MODELS.items():
+        line = [title]
+        for data in DATA:
+            ours = accuracies(cells, data, model)
+            line.append(f"{number(ours.value)} [{interval(ours)}]" if ours.seeds else "")
+        lines.append(line)
+    return table(["accuracy", *DATA], lines)
+
+
+def _twins() -> str:
+    """Diagnostic 4: how far the twin's attention and predictions are from the base's."""
+    lines = []
+    for data in DATA:
+        cells = [cell for cell in read_cells() if cell.paper == PAPER and cell.axes["data"] == data]
+        if not cells:
+            continue
+        line = [data, str(len(cells)), str(cells[0].data["train"]["n"]), str(cells[0].data["test"]["n"])]
+        for metric in ("twin_f1", "tvd", "jsd"):
+            numbers = [number for cell in cells for number in cell.of_twins(metric, TWIN)]
+            ours = over_seeds(numbers)
+            shown = number(ours.value)
+            line.append(f"{shown} [{interval(ours)}]" if interval(ours) else shown)
+        lines.append(line)
+    return table(["data", "seeds", "train", "test", "F1 of the twin", "TVD, both classes", "JSD of attention"], lines)
+
+
+TABLES = {
+    "claims": lambda: claims_table(claims(read_cells())),
+    "accuracies": _accuracies,
+    "twins": _twins,
+}
