@@ -20,6 +20,7 @@ from attn_faithful.functional.summaries import wilson
 from attn_faithful.records.twins import TwinRecord
 from attn_faithful.reports.run import Run
 from attn_faithful.store import SUMMARY
+from evidence.base_pairs import pairs_of, write_pairs
 from evidence.cells import ALL, CellSummary, Number, write_cell
 from evidence.comparisons import comparisons
 
@@ -201,8 +202,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder of run folders")
     folder = parser.parse_args().folder
-    for path in run_folders(folder):
+    folders = run_folders(folder)
+    for path in folders:
         print(write_cell(summary_of(path)))
+    write_pairs(list(pairs_of(folders)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from evidence.claims_jain_wallace import PAPER, claims
 from evidence.datasets import datasets_table
 from evidence.markdown import claims_table, printed_table
 from evidence.printed import printed_rows
+from evidence.published_faults.table import faults_table
 from evidence.schedule import read_schedule
 
 _PERFORMANCE = {"base_f1": "F1", "base_accuracy": "accuracy"}
@@ -52,4 +53,5 @@ TABLES = {
     "performance": _performance_table,
     "correlation": _correlation_table,
     "claims": _claims,
+    "faults": lambda: faults_table(PAPER),
 }

@@ -10,6 +10,7 @@ from evidence.datasets import datasets_table
 from evidence.estimates import over_seeds
 from evidence.markdown import claims_table, interval, number, printed_table, table
 from evidence.printed import Row, printed_rows
+from evidence.published_faults.table import faults_table
 from evidence.schedule import read_schedule
 
 _OUTCOMES = {
@@ -64,4 +65,5 @@ TABLES = {
     "by-attention": lambda: _outcomes("attention"),
     "by-product": lambda: _outcomes("attention_x_gradient"),
     "removals": _removals,
+    "faults": lambda: faults_table(PAPER),
 }

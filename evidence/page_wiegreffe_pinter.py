@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from evidence.base_pairs import read_pairs
 from evidence.cells import read_cells
 from evidence.claims_wiegreffe_pinter import DATA, PAPER, TWIN, accuracies, claims
 from evidence.estimates import over_seeds
 from evidence.markdown import claims_table, interval, number, table
 
+_BASES = ("jain_wallace_2019", PAPER)  # recipes whose BiLSTMs have several seeds
 _MODELS = {
     "base": "base, BiLSTM",
     "uniform": "the same, uniform attention",
@@ -47,7 +51,23 @@ def _twins() -> str:
     return table(["data", "seeds", "train", "test", "F1 of the twin", "TVD, both classes", "JSD of attention"], lines)
 
 
+def _seeds() -> str:
+    """Diagnostic 2: how far trainings that differ in the seed alone lie apart."""
+    lines = []
+    for pairs in read_pairs():
+        if pairs.axes.get("encoder", "lstm") != "lstm" or pairs.paper not in _BASES:
+            continue
+        shown = [_mean_and_range(pairs.tvd), _mean_and_range(pairs.jsd)]
+        lines.append([pairs.axes["data"], str(len(pairs.seeds)), str(len(pairs.tvd)), *shown])
+    return table(["data", "seeds", "pairs", "TVD of predictions, both classes", "JSD of attention"], lines)
+
+
+def _mean_and_range(values: Sequence[float]) -> str:
+    return f"{number(sum(values) / len(values))} ({number(min(values))} to {number(max(values))})"
+
+
 TABLES = {
+    "seeds": _seeds,
     "claims": lambda: claims_table(claims(read_cells())),
     "accuracies": _accuracies,
     "twins": _twins,
