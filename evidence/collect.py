@@ -18,6 +18,7 @@ import numpy as np
 
 from attn_faithful.functional.summaries import wilson
 from attn_faithful.records.twins import TwinRecord
+from attn_faithful.reports.control_differences import f1_differences
 from attn_faithful.reports.run import Run
 from attn_faithful.store import SUMMARY
 from evidence.base_pairs import pairs_of, write_pairs
@@ -130,7 +131,10 @@ def f1_interval(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float
 
 
 def _controls(run: Run) -> Iterator[Number]:
-    """The controls of Wiegreffe and Pinter; the source of one under a twin's attention names the twin behind it."""
+    """The controls of Wiegreffe and Pinter, and how much the F1 of each kind differs from what it is compared with.
+
+    The source of a control under a twin's attention names the twin behind it.
+    """
     n = len(run.labels)
     for record in run.summary.controls.values():
         source = record.kind if record.seed is None else f"{record.kind} {record.seed}"
@@ -140,6 +144,9 @@ def _controls(run: Run) -> Iterator[Number]:
                 continue
             low, high = wilson(value, n) if name == "accuracy" else (math.nan, math.nan)
             yield Number(f"control_{name}", source, value=value, low=low, high=high, n=n)
+    for kind, found in f1_differences([run]).items():
+        compared = f"{kind}~{found.reference}"
+        yield Number("control_f1_difference", compared, value=found.value, low=found.low, high=found.high, n=found.n)
 
 
 def _twins(run: Run) -> Iterator[Number]:

@@ -68,6 +68,11 @@ TABLES: dict[str, dict[str, str]] = {
         "core": "items whose attention proves the decision, by their place among the items",
         "exact": "whether the alternative is the best there is; false for the best that a search found",
     },
+    "controls": {
+        "example": "id of the example",
+        "control": "its name in summary.json: which it is, and the twin's variant and seed where there is one",
+        "probabilities": "probability of each class, in the order of the label names",
+    },
     "history": {
         "run": "which training: base or the twin's variant and seed",
         "epoch": "1-based",

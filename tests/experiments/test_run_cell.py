@@ -58,7 +58,7 @@ def test_columns(whole):
         "core",
         "p_values",
     }  # of tests that were not asked for
-    for name in ("predictions", "tokens", "variants", "history", "scores"):
+    for name in ("predictions", "tokens", "variants", "controls", "history", "scores"):
         expected = [column for column in schema.columns(name) if column not in unused]
         if name in ("variants", "scores"):
             expected.remove("label")  # of multi-label data
@@ -74,7 +74,7 @@ def test_files(whole):
         "model",
         *twins,
         *(f"control-{name}.json" for name in CONTROLS),
-        *(f"{name}.parquet" for name in ("predictions", "tokens", "variants", "history", "scores")),
+        *(f"{name}.parquet" for name in ("predictions", "tokens", "variants", "controls", "history", "scores")),
     }
     for name in ("model", *twins):
         assert {"config.json", "model.safetensors", "tokenizer.json", "training.json"} <= {
@@ -137,6 +137,13 @@ def test_summary_is_strict_and_agrees_with_the_tables(whole):  # C33
         assert 1 <= twin["epoch"] <= 3
     assert list(summary["controls"]) == CONTROLS
     assert all(0 <= control["roc_auc"] <= 1 for control in summary["controls"].values())
+    stored = folder.read_table("controls").to_pydict()
+    for name, control in summary["controls"].items():
+        rows = [i for i, each in enumerate(stored["control"]) if each == name]
+        assert [stored["example"][i] for i in rows] == predictions["example"]
+        chances = np.asarray(stored["probabilities"])[rows]
+        again = classification_metrics(chances, np.asarray(predictions["label"]))
+        assert {metric: control[metric] for metric in again} == pytest.approx(again, abs=1e-10)
     of_a_twin = summary["controls"]["imposed_twin-constrained-0.2-6"]
     assert (of_a_twin["variant"], of_a_twin["seed"]) == ("constrained-0.2", 6)
 

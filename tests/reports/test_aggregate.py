@@ -221,5 +221,5 @@ def test_groups_as_plain_values(tmp_path):
     assert (twin["by_seed"][0]["base_seed"], record["base"]["f1"]["mean"]) == (1, 0.5)
     assert set(record) == {
         *("axes", "named", "comparable", "seeds", "runs", "base", "twins", "base_pairs", "informative_mass", "tests"),
-        *("metrics", "facts", "label_names", "controls", "data", "select_on"),
+        *("metrics", "facts", "label_names", "controls", "control_differences", "data", "select_on"),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,12 +15,12 @@ from attn_faithful.experiments.control_plan import IMPOSED_TWIN, ControlPlan
 from attn_faithful.experiments.grid import Cell
 from attn_faithful.experiments.prepare import Prepared, collator
 from attn_faithful.experiments.processes import ProcessGroup
+from attn_faithful.experiments.trained_controls import TrainedControl, write_control
 from attn_faithful.experiments.trained_models import History, ModelStore, TrainedModel
 from attn_faithful.experiments.twin_plan import TwinPlan
 from attn_faithful.models.architectures import new_model
 from attn_faithful.models.inference import Outputs
-from attn_faithful.records.controls import ControlRecord
-from attn_faithful.store import RunFolder, strict
+from attn_faithful.store import RunFolder
 from attn_faithful.training.base import train_base
 from attn_faithful.training.base_outputs import with_base
 from attn_faithful.training.metrics import classification_metrics
@@ -109,35 +108,35 @@ class CellTraining:
             outputs[split] = self.processes.run_over(model, rows, collator(rows))
         return outputs
 
-    def controls(self, outputs: Mapping[str, Outputs]) -> dict[str, ControlRecord]:
-        """How well the controls of Wiegreffe and Pinter (2019) predict that need no twin, by name.
+    def controls(self, outputs: Mapping[str, Outputs]) -> dict[str, TrainedControl]:
+        """The controls of Wiegreffe and Pinter (2019) that need no twin, by name.
 
         Args:
             outputs: of the base on every split.
         """
-        records = {}
+        trained = {}
         for plan in self.cell.controls:
-            records[plan.name] = self._control(plan, lambda: outputs)
-        return records
+            trained[plan.name] = self._control(plan, lambda: outputs)
+        return trained
 
-    def controls_of(self, twin: TwinPlan, model: Any) -> dict[str, ControlRecord]:
-        """How well those controls predict that are under a twin's attention, by name.
+    def controls_of(self, twin: TwinPlan, model: Any) -> dict[str, TrainedControl]:
+        """Those that are under a twin's attention, by name.
 
         Args:
             twin: its settings and seed.
             model: the twin.
         """
-        records = {}
+        trained = {}
         for plan in self.cell.controls_of(twin):
-            records[plan.name] = self._control(plan, lambda: self.encode(model))
-        return records
+            trained[plan.name] = self._control(plan, lambda: self.encode(model))
+        return trained
 
-    def _control(self, plan: ControlPlan, guide: Callable[[], Mapping[str, Outputs]]) -> ControlRecord:
+    def _control(self, plan: ControlPlan, guide: Callable[[], Mapping[str, Outputs]]) -> TrainedControl:
         """A control from the folder where it was finished; before that it is trained, and what it gave saved there."""
         path = self.folder / plan.file_name
         if not path.is_file():
             self._train_control(plan, guide(), path)
-        return plan.record(json.loads(path.read_text()))
+        return TrainedControl.read(path, plan)
 
     def _train_control(
         self,
@@ -159,9 +158,8 @@ class CellTraining:
         probabilities = CONTROLS[plan.control](data.config, data.vectors, task, rows["test"])
         labels = np.asarray(data.rows["test"].labels)
         metrics = classification_metrics(probabilities, labels, data.config.multi_label)
-        text = json.dumps(strict(metrics), allow_nan=False)
         if self.processes.main:
-            self.folder.place(path, lambda target: target.write_text(text))
+            self.folder.place(path, lambda target: write_control(target, metrics, probabilities))
         self.processes.wait(plan.name)
 
     def twin(

@@ -27,6 +27,7 @@ from attn_faithful.experiments.run_facts import long_history, run_meta
 from attn_faithful.experiments.run_tests import evaluate_rows
 from attn_faithful.experiments.scoring import StoredScores
 from attn_faithful.experiments.threads import threads_for, weights_of
+from attn_faithful.experiments.trained_controls import control_columns
 from attn_faithful.experiments.trained_models import TrainedModel
 from attn_faithful.experiments.twin_plan import TwinPlan
 from attn_faithful.models.architectures import new_model
@@ -120,8 +121,11 @@ class CellRun:
                 base=self.base_facts(base, on_test),
                 informative_mass=_informative_mass(on_test, self.test),
                 twins=twins,
-                controls=controls,
+                controls={name: control.record for name, control in controls.items()},
             )
+            columns = control_columns(controls, self.test.examples)
+            if columns["example"]:
+                self.folder.write_table("controls", columns)
             self.finish(writer, summary, on_test)
         self.processes.wait("cell")
 

@@ -16,6 +16,7 @@ from attn_faithful.functional.attefa import bootstrap_attefa
 from attn_faithful.records.facts import Fact
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.reports.by_key import by_key
+from attn_faithful.reports.control_differences import f1_differences
 from attn_faithful.reports.data_labels import tails
 from attn_faithful.reports.divergences import jsd_of_lists, tvd
 from attn_faithful.reports.groups import BasePairs, Group, OverSeeds, Performance, TwinGroup, TwinOfSeed
@@ -74,6 +75,7 @@ def _group(axes: dict[str, str], runs: list[Run]) -> Group:
         metrics=metrics,
         facts=_facts(runs),
         controls=_controls(runs),
+        control_differences=f1_differences(runs),
         data=first.data,
         select_on=_chosen_on_test(runs[0].recipe),
     )

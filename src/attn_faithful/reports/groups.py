@@ -15,6 +15,7 @@ from attn_faithful.records.facts import Fact
 from attn_faithful.records.meta import DataFacts
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.records.twins import TwinRecord
+from attn_faithful.reports.control_differences import F1Difference
 from attn_faithful.reports.run import Run
 
 _OF_TWIN = ("epoch", "f1", "attefa", "tvd", "jsd", "constant_tvd")
@@ -230,6 +231,7 @@ class Group(SeedRuns):
         metrics: what the metrics of the records are.
         facts: what tests say beside means, the seed behind the source where there are several.
         controls: how well those of Wiegreffe and Pinter predict, by kind, over the seeds of bases and twins.
+        control_differences: by kind of control, F1 less that of the base or of the control "imposed".
         data: of the first run.
         select_on: the stages whose epoch was chosen on test data.
     """
@@ -244,6 +246,7 @@ class Group(SeedRuns):
     metrics: Mapping[str, MetricFacts] = field(default_factory=dict)
     facts: Sequence[Fact] = ()
     controls: Mapping[str, Performance] = field(default_factory=dict)
+    control_differences: Mapping[str, F1Difference] = field(default_factory=dict)
     data: DataFacts = field(default_factory=DataFacts)
     select_on: Sequence[str] = ()
 
@@ -269,6 +272,7 @@ class Group(SeedRuns):
             "facts": [fact.as_json() for fact in self.facts],
             "label_names": self.label_names,
             "controls": {kind: asdict(performance) for kind, performance in self.controls.items()},
+            "control_differences": {kind: asdict(found) for kind, found in self.control_differences.items()},
             "data": self.data.as_json(),
             "select_on": list(self.select_on),
         }

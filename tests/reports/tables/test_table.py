@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from attn_faithful.reports import numbers
+from attn_faithful.reports.control_differences import F1Difference
 from attn_faithful.reports.groups import BasePairs, Group, OverSeeds, Performance, TwinGroup, TwinOfSeed
 from attn_faithful.reports.numbers import number
 from attn_faithful.reports.paper_numbers import Claim, PaperNumbers
@@ -193,14 +194,23 @@ def test_base_table():
 def test_controls_table():
     uniform = Performance(over(0.7, 0.01, 3), over(0.6, 0.02, 3), NOTHING)
     under_twin = Performance(OverSeeds(0.5, 0.1, 2, 1), over(0.4, 0.1, 2), over(0.5, 0.1, 2))
-    table = controls_table([record("mlp"), record(controls={"uniform": uniform, "imposed_twin kl-2": under_twin})])
-    assert table.head == ["data", "encoder", "control", "Accuracy", "F1", "ROC-AUC", "Trainings"]
-    assert table.rows == [
-        ["Mock-1", "lstm", "(base)", "0.800", "0.810", "0.900", "1"],
-        ["Mock-1", "lstm", "uniform", "0.700 ±0.010", "0.600 ±0.020", "-", "3"],
-        ["Mock-1", "lstm", "imposed_twin kl-2", "0.500 ±0.100", "0.400 ±0.100", "0.500 ±0.100", "3"],
+    controls = {"uniform": uniform, "imposed_twin kl-2": under_twin}
+    differences = {"imposed_twin kl-2": F1Difference("(base)", -0.41, -0.5, -0.3, 60)}
+    table = controls_table([record("mlp"), record(controls=controls, control_differences=differences)])
+    assert table.head[:6] == ["data", "encoder", "control", "Accuracy", "F1", "ROC-AUC"]
+    assert [row[:2] for row in table.rows] == [["Mock-1", "lstm"]] * 3
+    assert [row[2:6] for row in table.rows] == [
+        ["(base)", "0.800", "0.810", "0.900"],
+        ["uniform", "0.700 ±0.010", "0.600 ±0.020", "-"],
+        ["imposed_twin kl-2", "0.500 ±0.100", "0.400 ±0.100", "0.500 ±0.100"],
     ]
-    assert [note.partition(":")[0] for note in table.notes] == ["uniform", "imposed_twin"]
+    assert table.head[6:] == ["Compared with", "F1 difference", "95%", "Trainings"]
+    assert [row[6:] for row in table.rows] == [
+        ["-", "-", "-", "1"],
+        ["-", "-", "-", "3"],
+        ["(base)", "-0.410", "[-0.500, -0.300]", "3"],
+    ]
+    assert [note.partition(":")[0] for note in table.notes] == ["uniform", "imposed_twin", "F1 difference"]
     assert controls_table([record("mlp")]) is None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.functional.summaries import wilson
+from attn_faithful.reports.f1 import F1, f1_of
 from attn_faithful.reports.numbers import counted
 from attn_faithful.reports.run import Run
 
@@ -152,8 +153,7 @@ def competence(
     accuracy = float((gold == predicted).mean())
     low, high = wilson(accuracy, len(gold))
     outcomes, weights = _outcomes(gold, predicted, len(label_names))
-    mean_f1 = _binary if len(label_names) == 2 else _of_present
-    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, mean_f1)
+    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, f1_of(len(label_names), False))
     return Competence(
         accuracy=accuracy,
         low=low,
@@ -188,7 +188,7 @@ def _of_several(probabilities: np.ndarray, labels: Sequence[Any], seed: int) -> 
     kinds = np.concatenate([found, wrong, missed], axis=1)  # (B, 3 C)
     patterns, weights = np.unique(kinds, axis=0, return_counts=True)
     outcomes = patterns.reshape(len(patterns), 3, -1)  # (P, 3, C)
-    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, _of_all)
+    f1, f1_low, f1_high = _f1_with_interval(outcomes, weights, f1_of(len(share), True))
     return Competence(
         accuracy=float(right.mean()),
         low=low,
@@ -222,7 +222,7 @@ def _outcomes(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np
     return outcomes, counts
 
 
-def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tuple[float, float, float]:
+def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: F1) -> tuple[float, float, float]:
     """F1 and its 95% percentile interval; to draw texts is to draw how often each outcome occurs."""
     n = int(counts.sum())
     shape = outcomes.shape[1:]
@@ -238,28 +238,6 @@ def _f1_with_interval(outcomes: np.ndarray, counts: np.ndarray, mean: Any) -> tu
         parts.append(mean(totals))  # (R,)
     low, high = np.quantile(np.concatenate(parts), _TAILS)
     return value, *_wide(value, float(low), float(high), n)
-
-
-def _each(totals: np.ndarray) -> np.ndarray:
-    """F1 of each class (R, C) from counts (R, 3, C); 0 for a class that is neither there nor predicted."""
-    right, wrong, missed = totals[:, 0], totals[:, 1], totals[:, 2]
-    total = 2 * right + wrong + missed
-    return np.where(total > 0, 2 * right / np.maximum(total, 1), 0.0)
-
-
-def _binary(totals: np.ndarray) -> np.ndarray:
-    return _each(totals)[:, 1]
-
-
-def _of_all(totals: np.ndarray) -> np.ndarray:
-    return _each(totals).mean(1)
-
-
-def _of_present(totals: np.ndarray) -> np.ndarray:
-    """The mean over the classes that are there or predicted."""
-    there = totals.sum(1) > 0  # (R, C)
-    sums = (_each(totals) * there).sum(1)
-    return sums / np.maximum(there.sum(1), 1)
 
 
 def _mean_interval(values: np.ndarray) -> tuple[float, float]:
