@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from attn_faithful.functional.summaries import wilson
+from attn_faithful.records.scores import ScoreRecord
 from attn_faithful.records.twins import TwinRecord
 from attn_faithful.reports.control_differences import f1_differences
 from attn_faithful.reports.run import Run
@@ -74,22 +75,28 @@ def summary_of(path: Path) -> CellSummary:
     paper = recipe["name"]
     settings = {part: recipe[part] for part in ("train", "twin")}
     settings["limit"] = recipe["data"]["limit"]
-    numbers = [*_base(run), *_controls(run), *_twins(run), *_tests(run, KEPT.get(paper)), *comparisons(run)]
+    numbers = [*performance(run), *_controls(run), *_twins(run), *_tests(run, KEPT.get(paper)), *comparisons(run)]
     return CellSummary(
         paper=paper,
         axes=run.info.axes,
         seed=run.seed,
         label_names=run.label_names,
-        data=_data(run),
+        data=data_facts(run),
         settings=settings,
         minutes=(run.info.seconds or math.nan) / 60,
         versions=run.info.versions,
-        machine={name: run.info.hardware[name] for name in ("device", "machine", "threads")},
+        machine=machine(run),
         numbers=numbers,
     )
 
 
-def _data(run: Run) -> dict[str, Any]:
+def machine(run: Run) -> dict[str, Any]:
+    """Device, architecture and threads."""
+    return {name: run.info.hardware[name] for name in ("device", "machine", "threads")}
+
+
+def data_facts(run: Run) -> dict[str, Any]:
+    """Vocabulary, vector coverage, and of each split how many texts and words there are."""
     data = run.info.data
     splits = {}
     for name, entry in data.splits.items():
@@ -97,7 +104,7 @@ def _data(run: Run) -> dict[str, Any]:
     return {"vocabulary": data.vocabulary, "vector_coverage": data.vector_coverage, **splits}
 
 
-def _base(run: Run) -> Iterator[Number]:
+def performance(run: Run) -> Iterator[Number]:
     """How well the base predicts; intervals are over test texts: Wilson's of the accuracy, a bootstrap of F1."""
     labels = np.array(run.labels)
     n = len(labels)
@@ -186,18 +193,23 @@ def _tests(run: Run, kept: Sequence[str] | None) -> Iterator[Number]:
             continue
         if record.group != ALL and record.metric not in BY_CLASS:
             continue
-        yield Number(
-            record.metric,
-            record.source,
-            record.group,
-            record.site,
-            record.mean,
-            record.low,
-            record.high,
-            record.n,
-            record.n_undefined,
-            record.reasons,
-        )
+        yield number_of(record)
+
+
+def number_of(record: ScoreRecord) -> Number:
+    """What is kept of a record."""
+    return Number(
+        record.metric,
+        record.source,
+        record.group,
+        record.site,
+        record.mean,
+        record.low,
+        record.high,
+        record.n,
+        record.n_undefined,
+        record.reasons,
+    )
 
 
 def run_folders(folder: Path) -> list[Path]:

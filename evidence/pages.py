@@ -20,6 +20,7 @@ from evidence import (
     page_jain_wallace,
     page_meister,
     page_serrano_smith,
+    page_stock,
     page_wiegreffe_pinter,
 )
 
@@ -33,6 +34,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "replications/jain_wallace.md": page_jain_wallace.TABLES,
     "replications/meister.md": page_meister.TABLES,
     "replications/serrano_smith.md": page_serrano_smith.TABLES,
+    "replications/stock.md": page_stock.TABLES,
     "replications/wiegreffe_pinter.md": page_wiegreffe_pinter.TABLES,
 }
 

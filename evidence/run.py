@@ -43,12 +43,21 @@ class Runner:
         self.stopped = threading.Event()
 
     def run(self, task: Task) -> bool:
-        """Whether the cell is finished; one that this output has from the same command is not asked again."""
+        """Whether the cell is finished."""
         if self.stopped.is_set():
             return False
-        command = task.command(self.data_dir, self.vectors)
-        name = re.sub(r"[^a-z0-9]+", "-", task.name.lower())
-        log, mark = self.logs / f"{name}.log", self.logs / f"{name}.done"
+        return self.finish(task.name, task.command(self.data_dir, self.vectors))
+
+    def finish(self, name: str, command: Sequence[str]) -> bool:
+        """Whether what has this name is finished; what this output has from the same command is not asked again.
+
+        Args:
+            name: what it is, for people and for the name of its log.
+            command: the words after ``attn-faithful``, without ``--output``.
+        """
+        self.logs.mkdir(parents=True, exist_ok=True)
+        file_name = re.sub(r"[^a-z0-9]+", "-", name.lower())
+        log, mark = self.logs / f"{file_name}.log", self.logs / f"{file_name}.done"
         words = shlex.join(command)
         if mark.exists() and mark.read_text(encoding="utf-8") == words:
             return True
@@ -59,7 +68,7 @@ class Runner:
         if code == 0:
             mark.write_text(words, encoding="utf-8")
         said = "done" if code == 0 else f"failed, see {log}"
-        print(f"{time.strftime('%H:%M')} {task.name}: {said} ({minutes:.1f} min)", flush=True)
+        print(f"{time.strftime('%H:%M')} {name}: {said} ({minutes:.1f} min)", flush=True)
         return code == 0
 
     def carry_out(self, command: Sequence[str], log: IO[str]) -> int:
@@ -69,7 +78,6 @@ class Runner:
 
     def run_all(self, given: Sequence[Task], jobs: int) -> list[Task]:
         """Carry out tasks in their order, so many at once; returns those that are not finished."""
-        self.logs.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 finished = list(pool.map(self.run, given))

@@ -67,7 +67,7 @@ class Task:
         if self.entry.vectors:
             words += ["--vectors", vectors]
         for key, value in self.entry.settings().items():
-            words += ["--set", f"{key}={_written(value)}"]
+            words += ["--set", f"{key}={written(value)}"]
         return words
 
 
@@ -105,6 +105,6 @@ def cells_of(entry: Entry) -> Iterator[dict[str, str]]:
             yield {**entry.only, axis: label}
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """A value as a flag takes it: YAML in one line."""
     return yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("\n").removesuffix("\n...")
