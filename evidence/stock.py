@@ -99,7 +99,7 @@ def main() -> None:
             asked = [each for each in plan.of(model.data) if not given.part or each.part in given.part]
             unfinished += ask(asked, folder, data_dir / model.folder, runner)
     if unfinished:
-        raise SystemExit(f"{len(unfinished)} parts are not finished: {', '.join(unfinished)}")
+        raise SystemExit(f"Not finished: {', '.join(unfinished)}")
 
 
 if __name__ == "__main__":

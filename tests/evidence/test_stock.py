@@ -2,11 +2,14 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from evidence.cells import CellSummary, Number
 from evidence.collect_stock import is_kept, numbers_of_site
 from evidence.page_stock import TABLES
+from evidence.run import Runner
 from evidence.stock_plan import read_plan
 
 from attn_faithful.cli.evaluating import _data_and_tests
@@ -14,7 +17,7 @@ from attn_faithful.cli.parser import parse
 from attn_faithful.cli.stock_training import _fine_tune_settings
 from attn_faithful.records.recommendation import Criterion, RankedSource, Recommendation
 from attn_faithful.records.scores import ScoreRecord
-from evidence import stock_cells
+from evidence import stock, stock_cells
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +62,54 @@ def test_there_is_one_model_of_a_data_set(plan, tmp_path):
     model = plan.models[0]
     with pytest.raises(ValueError, match="but got 0"):
         model.folder_of(tmp_path)
-    (tmp_path / "train" / f"{model.folder}-bert-2-aa" / "model").mkdir(parents=True)
+    (tmp_path / "train" / f"{model.folder}-bert-2-aa" / "model").mkdir(parents=True, exist_ok=True)
     assert model.folder_of(tmp_path).parent.name == f"{model.folder}-bert-2-aa"
-    (tmp_path / "train" / f"{model.folder}-bert-2-bb" / "model").mkdir(parents=True)
+    (tmp_path / "train" / f"{model.folder}-bert-2-bb" / "model").mkdir(parents=True, exist_ok=True)
     with pytest.raises(ValueError, match="but got 2"):
         model.folder_of(tmp_path)
+
+
+class Fake(Runner):
+    """Makes empty models in the place of real ones; fine-tuning on IMDB fails."""
+
+    asked: ClassVar[list] = []
+
+    def carry_out(self, command, log):
+        self.asked.append(command)
+        folder = Path(command[command.index("--data") + 1]).name
+        if command[0] == "train":
+            (self.output / "train" / f"{folder}-bert-2-aa" / "model").mkdir(parents=True, exist_ok=True)
+        return int(folder == "imdb")
+
+
+def run_stock(monkeypatch, *flags):
+    Fake.asked.clear()
+    monkeypatch.setattr("sys.argv", ["stock", *flags])
+    monkeypatch.setattr(stock, "Runner", Fake)
+    monkeypatch.setattr(stock, "cut", lambda *_: None)
+    stock.main()
+
+
+def test_models_are_made_before_they_are_asked(plan, tmp_path, monkeypatch):
+    flags = ["--data-dir", str(tmp_path), "--pretrained", str(tmp_path), "--output", str(tmp_path / "runs")]
+    with pytest.raises(SystemExit, match="Not finished: IMDB model"):
+        run_stock(monkeypatch, *flags)
+    assert Fake.asked[0][0] == "train"
+    model = str(tmp_path / "runs" / "train" / f"{plan.models[0].folder}-bert-2-aa" / "model")
+    assert Fake.asked[1][:2] == ["evaluate", model]
+    of_imdb = 1  # what fails is asked nothing
+    others = sum(1 + len(plan.of(model.data)) for model in plan.models if model.data != "IMDB")
+    assert len(Fake.asked) == others + of_imdb
+    with pytest.raises(SystemExit):
+        run_stock(monkeypatch, *flags)
+    assert len(Fake.asked) == of_imdb  # all else is finished
+
+
+def test_a_model_that_is_there_is_asked_as_it_is(tmp_path, monkeypatch):
+    flags = ["--data-dir", str(tmp_path), "--pretrained", str(tmp_path), "--output", str(tmp_path / "runs")]
+    run_stock(monkeypatch, *flags, "--data", "SST", "--part", "layers", "--model", f"SST={tmp_path}/mine")
+    ((command, model, *_),) = Fake.asked
+    assert (command, model) == ("evaluate", str(tmp_path / "mine"))
 
 
 def record(metric, source, group="all"):
