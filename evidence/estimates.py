@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import stats
 
+from attn_faithful.evaluators.metric_table import metric_table
 from evidence.cells import Number
 
 LEVEL = 0.95
+_PREDICTING = ("base_", "twin_f1", "twin_accuracy", "twin_roc_auc", "control_")
 _Z = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
@@ -45,12 +48,11 @@ class Estimate:
     freedom: float = math.inf
 
 
-def over_seeds(numbers: Sequence[Number], ends: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
-    """The mean of a number over seeds.
+def over_seeds(numbers: Sequence[Number]) -> Estimate:
+    """The mean of a number over seeds; its interval is cut to the range of its metric.
 
     Args:
-        numbers: one a seed.
-        ends: of the number's range, to which intervals are cut.
+        numbers: one a seed, of one metric.
 
     Example:
         >>> a, b = Number("tau", value=0.4, low=0.38, high=0.42), Number("tau", value=0.5, low=0.48, high=0.52)
@@ -72,9 +74,26 @@ def over_seeds(numbers: Sequence[Number], ends: tuple[float, float] = (-math.inf
         return Estimate(value, only.low, only.high, 1, n, n_undefined, of_texts)
     of_seeds = float(values.var(ddof=1)) / k
     known = 0.0 if math.isnan(of_texts) else of_texts
+    ends = range_of(numbers[0].metric)
     return _with_interval(
         value, of_seeds + known, _freedom([(of_seeds, k - 1)], of_seeds + known), k, n, n_undefined, ends
     )
+
+
+@cache
+def range_of(metric: str) -> tuple[float, float]:
+    """The smallest and the largest value of a metric: of the metric table, and 0 to 1 of how well models predict.
+
+    Example:
+        >>> range_of("attention_correlation"), range_of("base_f1"), range_of("flip_fraction_difference")
+        ((-1.0, 1.0), (0.0, 1.0), (-inf, inf))
+    """
+    if metric.startswith(_PREDICTING):
+        return 0.0, 1.0
+    for known in metric_table():
+        if known.name == metric:
+            return known.low, known.high
+    return -math.inf, math.inf
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
