@@ -46,3 +46,19 @@ def bootstrap_attefa(values_by_twin, n_resamples, level, seed):
         values.append(sum(ratios) / len(ratios))
     ends = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
     return tuple(np.percentile(values, ends))
+
+
+def bootstrap_mean(values_by_model, n_resamples, level, seed):
+    """Models as dictionaries from a text to its value; every resample draws texts once, for all models."""
+    texts = list(dict.fromkeys(text for model in values_by_model for text in model))
+    generator = np.random.default_rng(seed)
+    values = []
+    for _ in range(n_resamples):
+        drawn = [texts[i] for i in generator.integers(0, len(texts), size=len(texts))]
+        means = []
+        for model in values_by_model:
+            answered = [model[text] for text in drawn if text in model]
+            means.append(sum(answered) / len(answered))
+        values.append(sum(means) / len(means))
+    ends = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
+    return tuple(np.percentile(values, ends))

@@ -154,12 +154,16 @@ def test_pairs_of_bases_equal_loops(tmp_path, multi_label):
         a, b = outputs(one), outputs(two)
         kept = [i for i, n in enumerate(LENGTHS) if n]
         distance = slow.multilabel_tvd if multi_label else slow.tvd
-        tvd.append(np.mean([distance(a[0][i], b[0][i]) for i in kept]))
-        jsd.append(np.mean([slow.jsd(a[1][i], b[1][i]) for i in kept]))
-    for found, values in ((record.base_pairs.tvd, tvd), (record.base_pairs.jsd, jsd)):
+        tvd.append({i: distance(a[0][i], b[0][i]) for i in kept})
+        jsd.append({i: slow.jsd(a[1][i], b[1][i]) for i in kept})
+    pairs = record.base_pairs
+    for found, ends, by_pair in ((pairs.tvd, pairs.tvd_interval, tvd), (pairs.jsd, pairs.jsd_interval, jsd)):
+        values = [np.mean(list(of_pair.values())) for of_pair in by_pair]
         assert found.mean == pytest.approx(np.mean(values), abs=1e-10)
         assert found.std == pytest.approx(np.std(values), abs=1e-10)
         assert found.n == 3
+        assert ends == pytest.approx(reference.bootstrap_mean(by_pair, 1000, 0.95, 0), abs=1e-10)
+    assert pairs.n_examples == 3  # one is empty
 
 
 def test_controls_are_counted_over_the_seeds_of_bases_and_twins(tmp_path):
@@ -215,6 +219,8 @@ def test_groups_as_plain_values(tmp_path):
     runs = [finished(tmp_path / str(seed), seed) for seed in (1, 2)]
     (record,) = (group.as_record() for group in aggregate(runs))
     assert (record["seeds"], record["runs"]) == ([1, 2], [str(run.path) for run in runs])
+    assert set(record["base_pairs"]["jsd"]) == {"mean", "std", "n", "n_undefined", "low", "high"}
+    assert record["base_pairs"]["n_examples"] == 3
     twin = record["twins"]["attefa"]
     assert set(twin["attefa"]) == {"mean", "std", "n", "n_undefined", "low", "high"}
     assert "jsd_at_tvd" not in twin["by_seed"][0]

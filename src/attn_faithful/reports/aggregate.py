@@ -13,6 +13,7 @@ import numpy as np
 
 from attn_faithful._checks import InputError
 from attn_faithful.functional.attefa import bootstrap_attefa
+from attn_faithful.functional.resampling import bootstrap_mean
 from attn_faithful.records.facts import Fact
 from attn_faithful.records.scores import MetricFacts, ScoreRecord
 from attn_faithful.reports.by_key import by_key
@@ -196,26 +197,38 @@ def _base_pairs(runs: Sequence[Run]) -> BasePairs:
     if not trained or len(runs) < 2 or len(data_sets) > 1:
         return BasePairs()
     bases = [(run, _attention(run)) for run in runs]
-    pairs = [_distances(*a, *b) for a, b in itertools.combinations(bases, 2)]
-    return BasePairs(pairs)
+    tvds, jsds = [], []
+    for a, b in itertools.combinations(bases, 2):
+        changed, moved = _distances(*a, *b)
+        tvds.append(changed)
+        jsds.append(moved)
+    defined = np.isfinite(tvds).any(0)  # (B,)
+    return BasePairs(
+        pairs=[(_mean(changed), _mean(moved)) for changed, moved in zip(tvds, jsds, strict=True)],
+        tvd_interval=bootstrap_mean(tvds),
+        jsd_interval=bootstrap_mean(jsds),
+        n_examples=int(defined.sum()),
+    )
 
 
 def _distances(
     a: Run, attention_of_a: list[list[float]], b: Run, attention_of_b: list[list[float]]
-) -> tuple[float, float]:
-    """Mean TVD of two bases' predictions and mean JSD of their attention, over the texts that have both."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """TVD of two bases' predictions and JSD of their attention on each text (B,), NaN where either is undefined."""
     if a.ids != b.ids:
         raise InputError("Two runs of one data set hold different examples; remove the older run folder.")
     changed = tvd(a.probabilities, b.probabilities, a.multi_label)  # (B,)
     moved = jsd_of_lists(attention_of_a, attention_of_b)  # (B,)
     both = np.isfinite(changed) & np.isfinite(moved)
-    return _mean(changed[both]), _mean(moved[both])
+    return np.where(both, changed, math.nan), np.where(both, moved, math.nan)
 
 
 def _mean(values: np.ndarray) -> float:
-    if not len(values):
+    """Over those that are defined."""
+    defined = values[np.isfinite(values)]
+    if not len(defined):
         return math.nan
-    return float(values.mean())
+    return float(defined.mean())
 
 
 def _attention(run: Run) -> list[list[float]]:

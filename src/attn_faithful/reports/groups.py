@@ -164,9 +164,15 @@ class BasePairs:
 
     Attributes:
         pairs: mean TVD of predictions and mean JSD of attention of every pair, NaN where no text has both.
+        tvd_interval, jsd_interval: 95% bootstrap interval of the mean over pairs, over texts, which are drawn once for
+            all pairs.
+        n_examples: texts that have both in some pair.
     """
 
     pairs: Sequence[tuple[float, float]] = ()
+    tvd_interval: tuple[float, float] = (math.nan, math.nan)
+    jsd_interval: tuple[float, float] = (math.nan, math.nan)
+    n_examples: int = 0
 
     @property
     def tvd(self) -> OverSeeds:
@@ -175,6 +181,14 @@ class BasePairs:
     @property
     def jsd(self) -> OverSeeds:
         return OverSeeds.of([jsd for _, jsd in self.pairs])
+
+    def as_record(self) -> dict[str, Any]:
+        """The entry of `Group.as_record`."""
+        record: dict[str, Any] = {"n_examples": self.n_examples}
+        for name, number, ends in (("tvd", self.tvd, self.tvd_interval), ("jsd", self.jsd, self.jsd_interval)):
+            low, high = ends
+            record[name] = {**asdict(number), "low": low, "high": high}
+        return record
 
 
 @dataclass
@@ -265,7 +279,7 @@ class Group(SeedRuns):
             "runs": [str(run.path) for run in self.runs],
             "base": asdict(self.base),
             "twins": {variant: twins.as_record() for variant, twins in self.twins.items()},
-            "base_pairs": {"tvd": asdict(self.base_pairs.tvd), "jsd": asdict(self.base_pairs.jsd)},
+            "base_pairs": self.base_pairs.as_record(),
             "informative_mass": asdict(self.informative_mass),
             "tests": [record.as_json() for record in self.tests],
             "metrics": {name: metric.as_json() for name, metric in self.metrics.items()},

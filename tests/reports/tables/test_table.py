@@ -222,9 +222,11 @@ def test_axes_that_only_some_have():
 
 
 def test_pairs_table():
-    pairs = BasePairs([(0.01, 0.1), (0.03, 0.3), (math.nan, math.nan)])
+    pairs = BasePairs([(0.01, 0.1), (0.03, 0.3), (math.nan, math.nan)], (0.015, 0.025), (0.19, 0.21), 60)
     table = pairs_table([record(), record("mlp", base_pairs=pairs)])
-    assert table.rows == [["Mock-1", "mlp", "0.020 ±0.010", "0.200 ±0.100", "2"]]
+    assert table.head[2:] == ["TVD", "TVD 95%", "JSD", "JSD 95%", "Pairs", "N"]
+    numbers = ["0.020 ±0.010", "[0.015, 0.025]", "0.200 ±0.100", "[0.190, 0.210]", "2", "60"]
+    assert table.rows == [["Mock-1", "mlp", *numbers]]
 
 
 def test_expected_table():

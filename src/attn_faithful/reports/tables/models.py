@@ -8,7 +8,7 @@ from typing import Any
 
 from attn_faithful.records.meta import DataFacts
 from attn_faithful.reports.groups import Group, OverSeeds, axes_of
-from attn_faithful.reports.numbers import number
+from attn_faithful.reports.numbers import interval, number
 from attn_faithful.reports.tables.table import Table
 
 _TRAINED = {"train": "base", "twin": "twins"}  # stage of a recipe -> what it trains
@@ -105,10 +105,16 @@ def pairs_table(groups: Sequence[Group]) -> Table | None:
     axes = axes_of(groups)
     rows = []
     for group in groups:
-        tvd, jsd = group.base_pairs.tvd, group.base_pairs.jsd
-        if tvd.n:
-            rows.append([*group.labels(axes), spread(tvd), spread(jsd), str(tvd.n)])
+        pairs = group.base_pairs
+        if pairs.tvd.n:
+            changed = [spread(pairs.tvd), interval(*pairs.tvd_interval)]
+            moved = [spread(pairs.jsd), interval(*pairs.jsd_interval)]
+            rows.append([*group.labels(axes), *changed, *moved, str(pairs.tvd.n), str(pairs.n_examples)])
     if not rows:
         return None
-    note = "The yardstick beside the twins: two bases that differ in their seed alone."
-    return Table("Bases of different seeds", [*axes, "TVD", "JSD", "Pairs"], rows, [note], "base_pairs")
+    notes = [
+        "The yardstick beside the twins: two bases that differ in their seed alone.",
+        "±: standard deviation over pairs. []: 95% bootstrap interval over test examples, drawn once for all pairs.",
+    ]
+    head = [*axes, "TVD", "TVD 95%", "JSD", "JSD 95%", "Pairs", "N"]
+    return Table("Bases of different seeds", head, rows, notes, "base_pairs")
