@@ -55,6 +55,7 @@ _PARTS = {
     "layers": "every layer",
     "sources": "every source",
     "tests": "all tests by default",
+    "ranked": "sources ranked by default",
     "randomisation": "weights drawn anew",
 }
 
@@ -139,10 +140,10 @@ def _milliseconds(cell: CellSummary | None, source: str) -> str:
 
 
 def _by_default() -> str:
-    """The sources that all tests rank by default, of all data sets."""
+    """The sources that tests rank by default, of all data sets."""
     lines = []
     for model in read_plan().models:
-        cell = cell_of(model.data, "tests")
+        cell = cell_of(model.data, "ranked") or cell_of(model.data, "tests")
         if cell is None:
             lines.append([model.data, "not run", *[""] * (1 + len(_ERASED))])
             continue
