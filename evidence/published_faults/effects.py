@@ -25,6 +25,7 @@ class Fault:
         published: what the code does.
         printed: what the paper says, or what is right where it says nothing.
         remark: what else a reader must know; "" for nothing.
+        against: what numbers as published are compared with.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Fault:
     published: str
     printed: str
     remark: str = ""
+    against: str = "as printed"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Comparison:
 
     Attributes:
         as_published: by the published code's way.
-        as_printed: by the paper's.
+        as_printed: by the paper's, or by what the fault's `against` says.
         difference: the first minus the second, the same texts drawn for both.
     """
 

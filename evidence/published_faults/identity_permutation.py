@@ -17,8 +17,8 @@ FAULT = Fault(
     where="successar/AttentionExplanation, model/Binary_Classification.py, permute_attn",
     published="draws 100 permutations of all, with replacement, whatever the length: half of those of two words change "
     "nothing",
-    printed="permutes 100 times and does not say how; here all permutations but the identity up to five words, and 100 "
-    "without it beyond",
+    printed="100 permutations, and not how they are drawn; here all but the identity up to five words, and 100 without "
+    "it beyond",
     remark="Their loader leaves texts of five words or fewer out of SST, so that its numbers hardly move.",
 )
 

@@ -16,8 +16,7 @@ FAULT = Fault(
     "plot_correlation_between_grad_and_loo",
     published="keeps tau of attention with leave-one-out under the name ag (attention, gradient) and tau of attention "
     "with gradients under al: the files CorrGL-AG and CorrGL-AL, and the rows ag and al of CorrStats, are swapped",
-    printed="shows leave-one-out in figure 3 and gradients in figure 4: its captions fit what the files hold, not "
-    "their names",
+    printed="leave-one-out in figure 3, gradients in figure 4: the captions fit what the files hold, not their names",
     remark="Their own files show it: for SST (BiLSTM, additive) CorrStats has 0.291 for ag and 0.351 for al, while "
     "GradientPval, written by another function, has 0.351 for attention with gradients. Who reads the files by their "
     "names gets the other number.",

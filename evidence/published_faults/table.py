@@ -10,7 +10,6 @@ from evidence.published_faults.effects import SUMMARY, Effect, Estimate, Fault, 
 from evidence.published_faults.every import FAULTS
 
 _DIGITS = {"percent": 2}
-_HEAD = ("number", "texts", "models", "n", "as published", "as printed", "difference, 95%")
 
 
 def faults_table(paper: str, path: Path = SUMMARY) -> str:
@@ -35,13 +34,15 @@ def faults_table(paper: str, path: Path = SUMMARY) -> str:
 
 def _part(fault: Fault, effects: Sequence[Effect]) -> str:
     """A fault with its table."""
-    text = f"**{fault.title}** ({fault.where}). The code {fault.published}. The paper {fault.printed}."
+    against = fault.against.capitalize()
+    text = f"**{fault.title}** ({fault.where}). As published: {fault.published}. {against}: {fault.printed}."
     if fault.remark:
         text += f"\n{fault.remark}"
     if not effects:
         return f"{text}\n\nIts effect was not measured."
+    head = ["number", "texts", "models", "n", "as published", fault.against, "difference, 95%"]
     rows = [_row(effect) for effect in effects]
-    return f"{text}\n\n{table(_HEAD, rows)}\n\n{_verdict(effects)}"
+    return f"{text}\n\n{table(head, rows)}\n\n{_verdict(effects)}"
 
 
 def _row(effect: Effect) -> list[str]:

@@ -20,7 +20,7 @@ FAULT = Fault(
     paper="jain_wallace_2019",
     where="successar/AttentionExplanation, Trainers/PlottingBC.py, plot_multi_adversarial",
     published="counts alternatives that change the prediction by at most 0.05 (the search's penalty begins at 0.01)",
-    printed="sets the tolerance for classification to 0.01",
+    printed="a change of at most 0.01 for classification",
     remark="The exact maximum is over all attention within the tolerance. The published search is that of the code: 5 "
     "starts, 500 steps, the last iterate, and the model's own attention (JSD 0) where none is within it.",
 )
