@@ -1,4 +1,4 @@
-.PHONY: check test smoke bench docs dist
+.PHONY: check test smoke bench evidence docs dist
 
 check:
 	ruff check .
@@ -22,6 +22,9 @@ smoke:
 bench:
 	python benchmarks/bench.py
 	python benchmarks/publish.py
+
+evidence:
+	python -m evidence.pages
 
 docs:
 	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict

@@ -75,7 +75,8 @@ def summary_of(path: Path) -> CellSummary:
     paper = recipe["name"]
     settings = {part: recipe[part] for part in ("train", "twin")}
     settings["limit"] = recipe["data"]["limit"]
-    numbers = [*performance(run), *_controls(run), *_twins(run), *_tests(run, KEPT.get(paper)), *comparisons(run)]
+    trained = [*performance(run), *_controls(run), *twin_numbers(run)]
+    tested = [*_tests(run, KEPT.get(paper)), *comparisons(run)]
     return CellSummary(
         paper=paper,
         axes=run.info.axes,
@@ -86,13 +87,14 @@ def summary_of(path: Path) -> CellSummary:
         minutes=(run.info.seconds or math.nan) / 60,
         versions=run.info.versions,
         machine=machine(run),
-        numbers=numbers,
+        numbers=[*trained, *tested],
     )
 
 
 def machine(run: Run) -> dict[str, Any]:
     """Device, architecture and threads."""
-    return {name: run.info.hardware[name] for name in ("device", "machine", "threads")}
+    hardware = run.info.hardware
+    return {name: hardware[name] for name in ("device", "machine", "threads") if name in hardware}
 
 
 def data_facts(run: Run) -> dict[str, Any]:
@@ -156,7 +158,8 @@ def _controls(run: Run) -> Iterator[Number]:
         yield Number("control_f1_difference", compared, value=found.value, low=found.low, high=found.high, n=found.n)
 
 
-def _twins(run: Run) -> Iterator[Number]:
+def twin_numbers(run: Run) -> Iterator[Number]:
+    """How well twins predict and how far they are from their base."""
     for twin in run.summary.twins.values():
         yield from _twin(twin, len(run.labels))
 

@@ -3,7 +3,8 @@
     python -m evidence.pages            # writes
     python -m evidence.pages --check    # fails where a page is not what the summaries say
 
-A table stands between ``<!-- evidence: NAME -->`` and ``<!-- /evidence -->``.
+Both fail where somebody typed a number into such a page. A table stands between ``<!-- evidence: NAME -->`` and
+``<!-- /evidence -->``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from evidence import (
     page_stock,
     page_wiegreffe_pinter,
 )
+from evidence.results.pages import RESULTS
+from evidence.typed import typed_numbers
 
 DOCS = Path(__file__).parents[1] / "docs"
 _BLOCK = re.compile(r"<!-- evidence: ([\w-]+) -->\n.*?<!-- /evidence -->", re.DOTALL)
@@ -36,6 +39,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "replications/serrano_smith.md": page_serrano_smith.TABLES,
     "replications/stock.md": page_stock.TABLES,
     "replications/wiegreffe_pinter.md": page_wiegreffe_pinter.TABLES,
+    **RESULTS,
 }
 
 
@@ -61,16 +65,20 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where something would change")
     check = parser.parse_args().check
     changed = []
+    typed = []
     for name, tables in PAGES.items():
         path = DOCS / name
         old = path.read_text(encoding="utf-8")
         new = filled(old, tables)
+        typed += [f"{name}: {found}" for found in typed_numbers(new)]
         if new == old:
             continue
         changed.append(name)
         if not check:
             path.write_text(new, encoding="utf-8")
     print(f"{len(changed)} of {len(PAGES)} pages changed {' '.join(changed)}".rstrip())
+    if typed:
+        sys.exit(f"expected no number outside tables and code, but {', '.join(typed)}; say it in words or in a table")
     if check and changed:
         sys.exit(1)
 

@@ -27,9 +27,9 @@ class Stability(Regularizer):
     Every embedding that is read moves by the same length, `RADIUS` times the mean norm of the text's, in a direction
     drawn anew for each step: in the line of a "stable and explainable attention" (Hu et al. 2023), with random changes
     in the place of the worst ones. A correlation, as every divergence is least where attention is uniform, which the
-    JSD made it on SST at once; attention by place alone is stable in both (docs/results.md). Both attentions are
-    computed without dropout, and the gradient passes both: what they share cancels. Of a hierarchical model attention
-    is that over the document, sentence times word; of a pair the text moves, the query does not.
+    JSD made it on SST at once; attention by place alone is stable in both (docs/results/stability.md). Both attentions
+    are computed without dropout, and the gradient passes both: what they share cancels. Of a hierarchical model
+    attention is that over the document, sentence times word; of a pair the text moves, the query does not.
     """
 
     name = "stability"
