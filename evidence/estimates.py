@@ -15,6 +15,7 @@ from evidence.cells import Number
 
 LEVEL = 0.95
 _PREDICTING = ("base_", "twin_f1", "twin_accuracy", "twin_roc_auc", "control_")
+_SHARES = ("core_none", "core_few")  # that are derived, see derived.py
 _Z = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
@@ -88,7 +89,7 @@ def range_of(metric: str) -> tuple[float, float]:
         >>> range_of("attention_correlation"), range_of("base_f1"), range_of("flip_fraction_difference")
         ((-1.0, 1.0), (0.0, 1.0), (-inf, inf))
     """
-    if metric.startswith(_PREDICTING):
+    if metric.startswith(_PREDICTING) or metric in _SHARES:
         return 0.0, 1.0
     for known in metric_table():
         if known.name == metric:

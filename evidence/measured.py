@@ -12,8 +12,6 @@ from evidence.estimates import Estimate, difference, over_seeds
 from evidence.markdown import number, table
 
 Rows = Mapping[str, Sequence[CellSummary]]  # label of a row -> its cells, a seed each
-SHARE = (0.0, 1.0)
-TAU = (-1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -24,18 +22,16 @@ class Column:
         title: head of the column.
         metric, source: of the number, as in `Number`.
         digits: decimal places.
-        ends: of the number's range.
     """
 
     title: str
     metric: str
     source: str = "attention"
     digits: int = 2
-    ends: tuple[float, float] = SHARE
 
     def of(self, cells: Sequence[CellSummary]) -> Estimate:
         """The number over the seeds of a row."""
-        return over_seeds(self.numbers(cells), self.ends)
+        return over_seeds(self.numbers(cells))
 
     def numbers(self, cells: Sequence[CellSummary]) -> list[Number]:
         """Those of the cells that have it."""

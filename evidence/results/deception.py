@@ -13,7 +13,7 @@ from evidence.claims import Claim
 from evidence.datasets import PRINTED
 from evidence.earlier import earlier_table
 from evidence.markdown import claims_table, number, table
-from evidence.measured import ACCURACY, TAU, Column, about, between, cells_of, with_interval
+from evidence.measured import ACCURACY, Column, about, between, cells_of, with_interval
 from evidence.printed import expected_of
 
 PAPER = "pruthi_2020"
@@ -40,7 +40,7 @@ _NUMBERS = (
     Column("attention-proof texts", "attention_proof"),
     Column("NAOPC of attention, removal", "naopc_removal"),
     Column("entropy of attention", "importance_entropy"),
-    Column("tau of attention with leave-one-out", "attention_correlation", "attention~leave_one_out", ends=TAU),
+    Column("tau of attention with leave-one-out", "attention_correlation", "attention~leave_one_out"),
     Column("items removed until the decision flips, by attention", "decision_flip"),
 )
 

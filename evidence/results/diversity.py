@@ -8,7 +8,7 @@ from evidence.cells import CellSummary
 from evidence.claims import Claim
 from evidence.datasets import PRINTED
 from evidence.markdown import claims_table, number, table
-from evidence.measured import ACCURACY, TAU, Column, about, between, cells_of, measured_table, with_interval
+from evidence.measured import ACCURACY, Column, about, between, cells_of, measured_table, with_interval
 from evidence.printed import expected_of
 
 PAPER = "mohankumar_2020"
@@ -18,7 +18,7 @@ ENCODERS = ("plain", "diversity", "orthogonal")
 CONICITY = Column("conicity", "conicity", digits=3)
 PEOPLE = Column("AUPRC of attention", "plausibility", digits=3)
 FLIPS = Column("items removed until the decision flips", "decision_flip", digits=3)
-GRADIENT = Column("tau with input x gradient", "attention_correlation", "attention~input_x_gradient", 3, TAU)
+GRADIENT = Column("tau with input x gradient", "attention_correlation", "attention~input_x_gradient", 3)
 _NEVER = Column("no removal flips it", "flip_never", "smallest_set", 3)
 _CHANCE = Column("AUPRC of a random order", "plausibility", "random", 3)
 

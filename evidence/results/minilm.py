@@ -8,7 +8,7 @@ from evidence.cells import CellSummary
 from evidence.claims import Claim
 from evidence.earlier import earlier_table
 from evidence.markdown import claims_table, table
-from evidence.measured import TAU, Column, about, cells_of, gap, sources_of, with_interval
+from evidence.measured import Column, about, cells_of, gap, sources_of, with_interval
 from evidence.results.shown_sst import LINE, recommended
 
 SHOWN, SOURCES = "shown_minilm", "sources_minilm"
@@ -41,10 +41,10 @@ def _sources_table() -> str:
     lines = []
     for source, cells in _of_sources():
         columns = (
-            Column("", "tau", f"{source}~{_LEFT_OUT}", 3, TAU),
-            Column("", "tau", f"{source}~{_SIGNED}", 3, TAU),
-            Column("", _COMPREHENSIVE, source, 3, TAU),
-            Column("", _SUFFICIENT, source, 3, TAU),
+            Column("", "tau", f"{source}~{_LEFT_OUT}", 3),
+            Column("", "tau", f"{source}~{_SIGNED}", 3),
+            Column("", _COMPREHENSIVE, source, 3),
+            Column("", _SUFFICIENT, source, 3),
         )
         lines.append([_title(source), *(with_interval(column.of(cells), 3) for column in columns)])
     return table(["source", "tau, leave-one-out", "tau, signed", "comprehensiveness", "sufficiency"], lines)
@@ -65,12 +65,12 @@ def _shown_table(asked: str) -> str:
     order.sort(key=lambda source: -Column("", "naopc", source).of(cells).value)
     lines = []
     for source in order:
-        stable = "" if source == "random" else with_interval(Column("", "stability_tau", source, ends=TAU).of(cells))
+        stable = "" if source == "random" else with_interval(Column("", "stability_tau", source).of(cells))
         lines.append(
             [
                 _title(source),
                 with_interval(Column("", "naopc", source).of(cells)),
-                with_interval(Column("", _COMPREHENSIVE, source, ends=TAU).of(cells)),
+                with_interval(Column("", _COMPREHENSIVE, source).of(cells)),
                 with_interval(Column("", "polarity_violation", source).of(cells)),
                 stable,
                 "" if source == "random" else _why_not(cells, source),
@@ -91,8 +91,8 @@ def _claims() -> list[Claim]:
     every, mean = cells_of(SHOWN, sources="all"), cells_of(SOURCES, heads="mean")
     best = Column("", "naopc", "signed_integrated_gradients").of(every)
     where = "SST, MiniLM"
-    heads, plain = (Column("", _COMPREHENSIVE, source, ends=TAU) for source in ("learned_heads", "attention"))
-    product = Column("", _COMPREHENSIVE, "attention_x_gradient", ends=TAU)
+    heads, plain = (Column("", _COMPREHENSIVE, source) for source in ("learned_heads", "attention"))
+    product = Column("", _COMPREHENSIVE, "attention_x_gradient")
     return [
         Claim(
             SHOWN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evidence.cells import CellSummary
 from evidence.markdown import table
-from evidence.measured import ACCURACY, TAU, Column, about, cells_of, with_interval
+from evidence.measured import ACCURACY, Column, about, cells_of, with_interval
 
 RECIPE = "faithful_attention"
 _OBJECTIVES = {
@@ -25,7 +25,7 @@ _ASKED = {  # what an objective itself asks for
     "stability": "stability_tau",
     "leverage": "attention_proof",
 }
-_TAU = Column("tau with input x gradient", "attention_correlation", "attention~input_x_gradient", ends=TAU)
+_TAU = Column("tau with input x gradient", "attention_correlation", "attention~input_x_gradient")
 _COLUMNS = (
     ACCURACY,
     Column("conicity", "conicity"),
@@ -35,7 +35,7 @@ _COLUMNS = (
     Column("removal", "polarity_violation_removal"),
     Column("NAOPC of attention", "naopc_removal"),
     Column("its gradient", "naopc_removal", "attention_gradient"),
-    Column("stability", "stability_tau", ends=TAU),
+    Column("stability", "stability_tau"),
     Column("AUPRC", "plausibility"),
     _TAU,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evidence.markdown import table
-from evidence.measured import TAU, Column, about, by_seed, cells_of, measured_table, with_interval
+from evidence.measured import Column, about, by_seed, cells_of, measured_table, with_interval
 
 TOPIC = "randomisation"
 _SOURCES = {
@@ -26,7 +26,7 @@ def _table(model: str, seed: int, parts: tuple[str, ...], single: tuple[str, ...
     lines = []
     for metric, of_metric, words in ((_CASCADING, parts, "down to"), (_SINGLE, single, "alone:")):
         for part in of_metric:
-            columns = [Column(title, metric, f"{source}@{part}", 3, TAU) for source, title in _SOURCES.items()]
+            columns = [Column(title, metric, f"{source}@{part}", 3) for source, title in _SOURCES.items()]
             lines.append([f"{words} {part}", *(with_interval(column.of(cells), 3) for column in columns)])
     head = ["drawn anew", *_SOURCES.values()]
     asked = [place for place in range(len(head)) if any(line[place] for line in lines)]
@@ -34,7 +34,7 @@ def _table(model: str, seed: int, parts: tuple[str, ...], single: tuple[str, ...
 
 
 def _of_trainings() -> str:
-    columns = [Column(title, "randomisation_tau", source, 3, TAU) for source, title in _SOURCES.items()]
+    columns = [Column(title, "randomisation_tau", source, 3) for source, title in _SOURCES.items()]
     return measured_table(
         "BiLSTM", by_seed(TOPIC, "model", ("lstm",)), [column for column in columns if column.title != "rollout"]
     )
@@ -47,7 +47,7 @@ def _of_draws() -> str:
         for source, title in _SOURCES.items():
             draws = []
             for draw in range(3):
-                draws.append(Column("", "randomisation_draw", f"{source}@{draw}", 3, TAU).of(cells))
+                draws.append(Column("", "randomisation_draw", f"{source}@{draw}", 3).of(cells))
             if any(draw.seeds for draw in draws):
                 lines.append([label, title, *(with_interval(draw, 3) for draw in draws)])
     return table(["model", "importance", "draw 1", "draw 2", "draw 3"], lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from evidence.measured import (
     ACCURACY,
-    TAU,
     Column,
     Rows,
     about,
@@ -15,11 +14,10 @@ from evidence.measured import (
 )
 
 STABILITY, SCALE = "stability", "lin_tasc"
-_LN2 = (0.0, 0.6931471805599453)
 
 AUC = Column("ROC-AUC", "base_roc_auc", "", 3)
-_TAU = Column("tau of attention with input x gradient", "attention_correlation", "attention~input_x_gradient", 3, TAU)
-_STABLE = Column("stability of attention", "stability_tau", digits=3, ends=TAU)
+_TAU = Column("tau of attention with input x gradient", "attention_correlation", "attention~input_x_gradient", 3)
+_STABLE = Column("stability of attention", "stability_tau", digits=3)
 _ENTROPY = Column("entropy of attention", "importance_entropy", digits=3)
 _VIOLATED = Column("polarity violated, attention", "polarity_violation", digits=3)
 _BY_CHANCE = Column("polarity violated, random", "polarity_violation", "random", 3)
@@ -31,7 +29,7 @@ _OF_SCALE = (
     Column("share, random", "decision_flip", "random_ranking", 3),
     Column("no set of items changes the decision", "flip_never", "smallest_set", 3),
     Column("attention-proof: no attention changes it", "attention_proof", digits=3),
-    Column("flip distance, JSD in nats", "flip_distance", digits=3, ends=_LN2),
+    Column("flip distance, JSD in nats", "flip_distance", digits=3),
     Column("polarity violated, attention x gradient", "polarity_violation", "attention_x_gradient", 3),
     _VIOLATED,
     _BY_CHANCE,
