@@ -61,3 +61,35 @@ def test_positions_that_are_no_items_keep_their_weight():
 def test_an_unknown_control_names_the_nearest():
     with pytest.raises(InputError, match="Did you mean 'uniform'"):
         controlled(random_block(), "unifrom")
+
+
+def with_slots(allowed, pooled):
+    """A text of four items and several slots: what each slot reaches, (S, 4), and the attention over all, (4,)."""
+    block = random_block((4,))
+    allowed = torch.nn.functional.pad(torch.tensor(allowed), (0, 1))[None]  # (1, S, 5), one position of padding
+    weights = torch.rand(allowed.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * allowed
+    attention = weights / weights.sum(-1, keepdim=True)
+    over_items = torch.tensor([[*pooled, 0.0]], dtype=torch.float64)
+
+    def decode(given):
+        return block.encoded.decode(given.mean(2, keepdim=True))
+
+    encoded = replace(
+        block.encoded, attention=attention, allowed=allowed, pooled=over_items, decode=decode, affine=None
+    )
+    return replace(block, encoded=encoded)
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_over_the_items_a_control_is_the_mean_of_its_heads(name):
+    block = with_slots([[True] * 4] * 3, [0.4, 0.3, 0.2, 0.1])
+    found = controlled(block, name).encoded
+    torch.testing.assert_close(found.over_items, found.attention.mean(1))
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_sentences_keep_their_share_of_the_text(name):
+    block = with_slots([[True, True, False, False], [False, False, True, True]], [0.6, 0.1, 0.1, 0.2])
+    over_items = controlled(block, name).encoded.over_items
+    assert over_items[0, :2].sum().item() == pytest.approx(0.7)
+    assert over_items[0, 2:].sum().item() == pytest.approx(0.3)

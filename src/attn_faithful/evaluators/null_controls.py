@@ -57,8 +57,9 @@ def controlled(block: Block, name: str) -> Block:
         logits = encoded.decode(attention[:, None])[:, 0]  # (B, C)
     pooled = encoded.pooled
     if pooled is not None:
-        # a slot keeps its share of the whole
-        slot_share = (pooled[:, None] * encoded.allowed).sum(-1, keepdim=True)  # (B, S, 1)
+        # a slot keeps its share of the whole; what several slots reach, as heads do, they share evenly
+        reached_by = encoded.allowed.sum(1).clamp(min=1)  # (B, T)
+        slot_share = ((pooled / reached_by)[:, None] * encoded.allowed).sum(-1, keepdim=True)  # (B, S, 1)
         pooled = (attention * slot_share).sum(1)  # (B, T)
     encoded = replace(
         encoded,
