@@ -53,7 +53,8 @@ class FineTuned:
         Raises:
             ValueError: there is none, or there are several, of other settings.
         """
-        found = sorted((output / MODELS).glob(f"{self.folder}-*/model"))
+        name = self.folder.replace("_", "-")  # as run folders are called
+        found = sorted((output / MODELS).glob(f"{name}-*/model"))
         if len(found) != 1:
             raise ValueError(f"expected one model of {self.folder} below {output / MODELS}, but got {len(found)}")
         return found[0]
