@@ -6,6 +6,7 @@ from evidence.cells import read_cells
 from evidence.claims_amini_kosseim import DATA, PAPER, claims, of_twins
 from evidence.markdown import claims_table, number, printed_table, table
 from evidence.printed import TWIN, printed_rows
+from evidence.published_faults.table import faults_table
 from evidence.schedule import read_schedule
 
 _TITLES = {
@@ -70,4 +71,5 @@ TABLES = {
     "twins": _twins,
     "by-twin": _by_twin,
     "ratios": _ratios,
+    "faults": lambda: faults_table(PAPER),
 }

@@ -9,6 +9,7 @@ from evidence.cells import read_cells
 from evidence.claims_wiegreffe_pinter import DATA, PAPER, TWIN, accuracies, claims
 from evidence.estimates import over_seeds
 from evidence.markdown import claims_table, interval, number, table
+from evidence.published_faults.table import faults_table
 
 _BASES = ("jain_wallace_2019", PAPER)  # recipes whose BiLSTMs have several seeds
 _MODELS = {
@@ -71,4 +72,5 @@ TABLES = {
     "claims": lambda: claims_table(claims(read_cells())),
     "accuracies": _accuracies,
     "twins": _twins,
+    "faults": lambda: faults_table(PAPER),
 }

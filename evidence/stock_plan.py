@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from attn_faithful.experiments.identity import slug
 from evidence.schedule import written
 
 PLAN = Path(__file__).with_name("stock.yaml")
@@ -53,7 +54,7 @@ class FineTuned:
         Raises:
             ValueError: there is none, or there are several, of other settings.
         """
-        name = self.folder.replace("_", "-")  # as run folders are called
+        name = slug([self.folder])
         found = sorted((output / MODELS).glob(f"{name}-*/model"))
         if len(found) != 1:
             raise ValueError(f"expected one model of {self.folder} below {output / MODELS}, but got {len(found)}")
