@@ -103,6 +103,7 @@ TOPICS = {
             "conicity": ("attention",),
         }
     ),
+    "projections": Topic({"decision_flip": ("attention",), "zero_attention": ("attention",)}),
     "mohankumar_2020": Topic(
         {
             "conicity": ("attention",),

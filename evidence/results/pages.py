@@ -1,10 +1,11 @@
-"""The pages of docs/results and their tables."""
+"""The pages of docs/results, and those of docs that have some of their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from evidence.results import (
+    bench,
     deception,
     diversity,
     leverage,
@@ -34,7 +35,9 @@ RESULTS: dict[str, dict[str, Callable[[], str]]] = {
     "results/plausibility.md": transcribed.PLAUSIBILITY_TABLES,
     "results/planted.md": transcribed.PLANTED_TABLES,
     "results/one_seed.md": transcribed.ONE_SEED_TABLES,
+    "bench.md": bench.TABLES,
     "results.md": {},
+    "guides/compare.md": trained.PROJECTION_TABLES,
     "guides/training.md": {},
     "tests/roar.md": {},
 }

@@ -1,4 +1,4 @@
-"""The tables of docs/results/stability.md and docs/results/lin_tasc.md: BiLSTMs that were trained in another way."""
+"""The tables of docs/results/stability.md and lin_tasc.md and docs/guides/compare.md: LSTMs made in another way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from evidence.measured import (
     Column,
     Rows,
     about,
+    by_label,
     by_seed,
     cells_of,
     measured_table,
     turned_table,
 )
 
-STABILITY, SCALE = "stability", "lin_tasc"
+STABILITY, SCALE, PROJECTION = "stability", "lin_tasc", "projections"
 
 AUC = Column("ROC-AUC", "base_roc_auc", "", 3)
 _TAU = Column("tau of attention with input x gradient", "attention_correlation", "attention~input_x_gradient", 3)
@@ -38,6 +39,11 @@ _OF_SCALE = (
     _ENTROPY,
     Column("conicity of the states", "conicity", digits=3),
 )
+_OF_PROJECTION = (
+    ACCURACY,
+    Column("share of the words removed until the decision flips", "decision_flip"),
+    Column("words without attention", "zero_attention"),
+)
 
 
 def _of_scale() -> Rows:
@@ -55,6 +61,11 @@ STABILITY_TABLES = {
     "about": lambda: about(cells_of(STABILITY)),
     "weights": lambda: measured_table(
         "weight", _of_stability(), (ACCURACY, AUC, _STABLE, _ENTROPY, _TAU, _VIOLATED, _BY_CHANCE)
+    ),
+}
+PROJECTION_TABLES = {
+    "projections": lambda: measured_table(
+        "projection", by_label(PROJECTION, "projection", ("softmax", "sparsemax")), _OF_PROJECTION
     ),
 }
 SCALE_TABLES = {
