@@ -29,10 +29,8 @@ ROAR_TABLES = {
     "cost": lambda: earlier_table("roar_cost"),
 }
 ONE_SEED_TABLES = {
-    "attefa": lambda: earlier_table("one_seed_attefa"),
     "correlation": lambda: earlier_table("one_seed_correlation"),
     "adversarial": lambda: earlier_table("one_seed_adversarial"),
-    "babi": lambda: earlier_table("one_seed_babi"),
     "yelp-single": lambda: earlier_table("one_seed_yelp_single"),
     "yelp-sets": lambda: earlier_table("one_seed_yelp_sets"),
     "sparsity": lambda: earlier_table("one_seed_sparsity"),
