@@ -26,7 +26,7 @@ def number(value: float, digits: int = 3) -> str:
     if math.isnan(value):
         return "undefined"
     text = f"{value:.{digits}f}"
-    return text.replace("-0.000", "0.000") if float(text) == 0 else text
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def interval(estimate: Estimate, digits: int = 3) -> str:

@@ -70,7 +70,7 @@ class Effect:
     Attributes:
         fault: its name.
         metric: what the number is.
-        unit: "percent", "nats", "probability" or "tau".
+        unit: "percent", "nats", "probability" or "tau"; "" for a ratio.
         texts: which texts of the test split.
         data, model: what it was measured on.
         seeds: of the models; numbers are means over them.

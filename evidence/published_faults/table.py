@@ -49,7 +49,7 @@ def _row(effect: Effect) -> list[str]:
     found = effect.comparison
     seeds = ", ".join(map(str, effect.seeds))
     return [
-        f"{effect.metric}, {effect.unit}",
+        f"{effect.metric}, {effect.unit}".removesuffix(", "),
         effect.texts,
         f"{effect.data} {effect.model}, seeds {seeds}",
         str(found.difference.n),

@@ -280,14 +280,16 @@ def test_effects_are_read_as_written_and_take_the_place_of_earlier_ones(tmp_path
 def test_the_table_shows_every_number_and_says_which_differ(tmp_path):
     path = tmp_path / "file.json"
     alone = Comparison(*[Estimate(0.5, math.nan, math.nan, 1)] * 3)
-    numbers = [effect(value=0.25), effect("random only", value=0.05), replace(effect("one"), comparison=alone)]
+    numbers = [effect(value=0.25), effect("random only", value=0.05), effect("neither", value=-0.001)]
+    numbers.append(replace(effect("one"), comparison=alone, unit=""))
     write_effects(numbers, FAULTS, path)
     text = faults_table("serrano_smith_2019", path)
     assert "| both flip, percent | all | Yelp flat rnn, seeds 2 | 9 | 0.35 (0.10 to 0.50) |" in text
     assert "| 0.25 (0.15 to 0.35) |" in text
     assert "| 0.05 (-0.05 to 0.15) |" in text
-    assert "1 of 3 numbers differ" in text
-    assert "| 0.50 (no interval) |" in text
+    assert "1 of 4 numbers differ" in text
+    assert "| 0.00 (-0.10 to 0.10) |" in text
+    assert "| one | all | Yelp flat rnn, seeds 2 | 1 | 0.5000 (no interval) |" in text
     nothing = faults_table("jain_wallace_2019", path)
     assert nothing.count("was not measured") == 3
     assert faults_table("meister_2021", path) == ""
