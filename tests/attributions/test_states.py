@@ -58,15 +58,16 @@ def test_a_state_left_out_equals_a_loop(projection):
 
 
 def test_hidden_gradient_says_how_spread_a_state_is():
-    model, batch = small_model(encoder="lstm"), small_batch((4, 1, 0))
+    model, batch = small_model(encoder="lstm"), small_batch((4, 3, 1, 0))
     found = ask("hidden_gradient", model, batch)
-    torch.testing.assert_close(found.values[0, :4].sum(), torch.tensor(1.0, dtype=torch.float64))
     shares, _ = hidden_gradient_importance(model, batch, model.encode(batch))
-    by_hand = sum(entropy(shares[0, p, :4].numpy()) / math.log(4) for p in range(4)) / 4
     spread = found.extra["hidden_entropy"].tolist()
-    assert spread[0] == pytest.approx(by_hand, abs=1e-10)
-    assert math.isnan(spread[1])  # of one token nothing can be said
-    assert math.isnan(spread[2])
+    for row, n in enumerate((4, 3)):  # the second is padded
+        torch.testing.assert_close(found.values[row, :n].sum(), torch.tensor(1.0, dtype=torch.float64))
+        by_hand = sum(entropy(shares[row, p, :n].numpy()) / math.log(n) for p in range(n)) / n
+        assert spread[row] == pytest.approx(by_hand, abs=1e-10)
+    assert math.isnan(spread[2])  # of one token nothing can be said
+    assert math.isnan(spread[3])
     alone = ask("hidden_gradient", small_model(encoder="mlp"), small_batch((4,)))
     assert float(alone.extra["hidden_entropy"][0]) == pytest.approx(0, abs=1e-12)
 

@@ -84,3 +84,11 @@ def test_bad_input():
         distribution(torch.ones(1, 2), torch.ones(1, 2))
     with pytest.raises(InputError, match="same shape"):
         distribution(torch.ones(1, 2), torch.ones(1, 3, dtype=torch.bool))
+
+
+def test_entropy_is_over_what_is_allowed():
+    """Outside stands whatever it may, as in rows that are padded; within, NaN makes the row undefined."""
+    allowed = torch.tensor([[True, True, False], [True, True, False]])
+    shares = torch.tensor([[0.5, 0.5, math.nan], [math.nan, 1.0, 0.0]])
+    assert normalized_entropy(shares[:1], allowed[:1])[0].tolist() == [1.0]
+    assert normalized_entropy(shares[1:], allowed[1:])[0].isnan().all()

@@ -81,7 +81,7 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons
     r"""Entropy as a share of its largest value: ``-sum_t p_t ln p_t / ln n`` for n allowed tokens.
 
     Args:
-        shares: (B, T), of :func:`distribution`.
+        shares: (B, T), of :func:`distribution`; ignored outside ``allowed``.
         allowed: (B, T), bool.
 
     Returns:
@@ -103,7 +103,8 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons
     counts = allowed.sum(-1)
     reasons = first_reasons({NO_TOKEN: counts == 0, TOO_SHORT: counts < 2})
     largest = counts.clamp(min=2).double().log()
-    share_of_largest = entropy(shares) / largest
+    on_allowed = torch.where(allowed, shares, 0.0)  # (B, T)
+    share_of_largest = entropy(on_allowed) / largest
     value = share_of_largest.clamp(max=1.0)
     return torch.where(counts > 1, value, math.nan), reasons
 
