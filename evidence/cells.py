@@ -93,8 +93,8 @@ class CellSummary:
 def write_cell(cell: CellSummary, folder: Path = SUMMARIES) -> Path:
     """Write a cell; the file is the same whenever the cell is. Numbers stand one a line."""
     content = {entry.name: getattr(cell, entry.name) for entry in fields(cell) if entry.name != "numbers"}
-    head = json.dumps(_rounded(content), indent=1, ensure_ascii=False)
-    lines = [json.dumps(_rounded(_short(number)), ensure_ascii=False) for number in cell.numbers]
+    head = json.dumps(rounded(content), indent=1, ensure_ascii=False)
+    lines = [json.dumps(rounded(_short(number)), ensure_ascii=False) for number in cell.numbers]
     text = head.removesuffix("\n}") + ',\n "numbers": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
     path = folder / cell.file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,14 +124,14 @@ def _short(number: Number) -> dict[str, Any]:
     return kept
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Numbers with as many digits as are kept; NaN as null."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _rounded(inner) for key, inner in value.items()}
+        return {key: rounded(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(inner) for inner in value]
+        return [rounded(inner) for inner in value]
     return value
 
 

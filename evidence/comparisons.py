@@ -15,9 +15,9 @@ PRODUCT = "attention_x_gradient"
 PAIRS = (
     (PRODUCT, "attention"),
     (PRODUCT, "attention_gradient"),
-    (PRODUCT, "random"),
+    (PRODUCT, "random_ranking"),
     ("attention_gradient", "attention"),
-    ("attention", "random"),
+    ("attention", "random_ranking"),
 )
 
 

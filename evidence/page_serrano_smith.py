@@ -19,7 +19,7 @@ _OUTCOMES = {
     "flip_random_only": "random only",
     "flip_neither": "neither",
 }
-_RANKINGS = ("attention", "attention_gradient", "attention_x_gradient", "random")
+_RANKINGS = ("attention", "attention_gradient", "attention_x_gradient", "random_ranking")
 
 
 def _rows() -> list[Row]:

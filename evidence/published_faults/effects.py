@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from evidence.cells import rounded
+
 SUMMARY = Path(__file__).parents[1] / "summaries" / "published_faults.json"
-_DIGITS = 6  # significant ones: more than any table shows
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Effect:
             if field.name not in ("fault", "comparison"):
                 entries[field.name] = getattr(self, field.name)
         entries |= asdict(self.comparison)
-        record: dict[str, Any] = _rounded(entries)
+        record: dict[str, Any] = rounded(entries)
         return record
 
     @classmethod
@@ -131,14 +132,3 @@ def write_effects(effects: Sequence[Effect], faults: Mapping[str, Fault], path: 
     records = [json.dumps(effect.as_json(faults[effect.fault]), ensure_ascii=False) for effect in kept]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[\n " + ",\n ".join(records) + "\n]\n", encoding="utf-8")
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers with as many digits as are kept; NaN as null."""
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(inner) for inner in value]
-    return value
