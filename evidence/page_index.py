@@ -50,24 +50,34 @@ def _run() -> str:
 
 
 def _not_run() -> str:
-    """Entries of the schedule with cells that are not finished, and what they would take."""
+    """What is not finished and what it would take; a row for all that has the same seeds and reason."""
     cells = read_cells()
-    lines = []
+    labels: dict[tuple[str, str, str], list[str]] = {}
+    minutes: dict[tuple[str, str, str], float] = {}
     for entry in read_schedule():
-        if entry.paper not in PAPERS:
-            continue
         missing = _missing(entry, cells)
-        if not missing:
+        if entry.paper not in PAPERS or not missing:
             continue
-        labels = [
-            " ".join(entry.only.values()),
-            *(f"{axis}: {', '.join(of_axis)}" for axis, of_axis in entry.vary.items()),
-        ]
         seeds = ", ".join(map(str, sorted({task.seed for task in missing})))
-        lines.append(
-            [PAPERS[entry.paper], "; ".join(labels), seeds, entry.left_out or "", hours(entry.minutes * len(missing))]
-        )
+        place = (PAPERS[entry.paper], seeds, entry.left_out or "time")
+        labels.setdefault(place, []).append(_called(missing))
+        minutes[place] = minutes.get(place, 0.0) + entry.minutes * len(missing)
+    lines = []
+    for place, called in labels.items():
+        paper, seeds, why = place
+        lines.append([paper, "; ".join(called), seeds, why, hours(minutes[place])])
     return table(["paper", "cells", "seeds", "why", "would take"], lines)
+
+
+def _called(missing: Sequence[Task]) -> str:
+    """The labels that tasks of one entry share, and those in which they differ."""
+    by_axis: dict[str, list[str]] = {}
+    for task in missing:
+        for axis, label in task.axes.items():
+            of_axis = by_axis.setdefault(axis, [])
+            if label not in of_axis:
+                of_axis.append(label)
+    return " ".join(", ".join(of_axis) for of_axis in by_axis.values())
 
 
 def _missing(entry: Entry, cells: Sequence[CellSummary]) -> list[Task]:

@@ -10,8 +10,8 @@ from evidence.cells import read_cells
 from evidence.claims_meister import DATA, ENCODERS, INPUTS, PAPER, STATES, claims, swept, with_lambda
 from evidence.estimates import over_seeds
 from evidence.markdown import claims_table, interval, number, printed_table, table
-from evidence.printed import printed_rows
-from evidence.schedule import read_schedule
+from evidence.printed import hours, printed_rows
+from evidence.schedule import cells_of, read_schedule
 
 PRINTED = Path(__file__).with_name("printed.yaml")
 _NUMBERS = {
@@ -43,8 +43,17 @@ def _correlations() -> str:
         if ours.seeds:
             lines.append([data, ENCODERS[encoder], number(paper), number(ours.value), interval(ours), str(ours.seeds)])
         else:
-            lines.append([data, ENCODERS[encoder], number(paper), "not run", "", ""])
+            lines.append([data, ENCODERS[encoder], number(paper), sweep_not_run(data, encoder), "", ""])
     return table(["data", "encoder", "paper", "ours", "95%", "seeds"], lines)
+
+
+def sweep_not_run(data: str, encoder: str) -> str:
+    """What the cells of a sweep would take."""
+    minutes = 0.0
+    for entry in read_schedule():
+        if entry.paper == PAPER and (entry.only["data"], entry.only["encoder"]) == (data, encoder):
+            minutes += entry.minutes * len(entry.seeds) * len(list(cells_of(entry)))
+    return f"not run: {hours(minutes)}"
 
 
 def _sweep(data: str, encoder: str) -> str:

@@ -21,6 +21,7 @@ class Entry:
         only: axis of the recipe's grid -> label.
         vary: one axis -> its labels, a cell each.
         seeds: a cell each.
+        later: further seeds, which are left out for want of time.
         minutes: that a cell is expected to take on one core.
         limit: split -> at most how many of its texts.
         vectors: whether the embeddings begin with word vectors.
@@ -32,6 +33,7 @@ class Entry:
     only: Mapping[str, str]
     seeds: Sequence[int]
     minutes: float
+    later: Sequence[int] = ()
     limit: Mapping[str, int] = field(default_factory=dict)
     vary: Mapping[str, Sequence[str]] = field(default_factory=dict)
     vectors: bool = True
@@ -85,13 +87,18 @@ def read_schedule(path: Path = SCHEDULE) -> list[Entry]:
 
 def tasks(entries: Sequence[Entry]) -> list[Task]:
     """The cells that are to run, in order."""
-    return list(all_tasks([entry for entry in entries if entry.left_out is None]))
+    return list(_tasks([entry for entry in entries if entry.left_out is None], later=False))
 
 
-def all_tasks(entries: Sequence[Entry]) -> Iterator[Task]:
+def all_tasks(entries: Sequence[Entry]) -> list[Task]:
     """The cells of entries, those that are left out too."""
+    return list(_tasks(entries, later=True))
+
+
+def _tasks(entries: Sequence[Entry], later: bool) -> Iterator[Task]:
     for entry in entries:
-        for seed in entry.seeds:
+        seeds = [*entry.seeds, *entry.later] if later else entry.seeds
+        for seed in seeds:
             for axes in cells_of(entry):
                 yield Task(entry, axes, seed)
 

@@ -40,6 +40,9 @@ def test_what_is_left_out_is_not_run():
     entry = Entry("p", {"data": "SST"}, [1, 2], 3.0, vary={"projection": ["a", "b"]}, left_out="time")
     assert [task.seed for task in all_tasks([entry])] == [1, 1, 2, 2]
     assert tasks([entry]) == []
+    entry = Entry("p", {"data": "SST"}, [1], 3.0, later=[2])
+    assert [task.seed for task in tasks([entry])] == [1]
+    assert [task.seed for task in all_tasks([entry])] == [1, 2]
 
 
 def test_settings_are_written_as_flags():

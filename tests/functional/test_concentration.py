@@ -92,3 +92,6 @@ def test_entropy_is_over_what_is_allowed():
     shares = torch.tensor([[0.5, 0.5, math.nan], [math.nan, 1.0, 0.0]])
     assert normalized_entropy(shares[:1], allowed[:1])[0].tolist() == [1.0]
     assert normalized_entropy(shares[1:], allowed[1:])[0].isnan().all()
+    value, reasons = normalized_entropy(torch.full((1, 3), math.nan), torch.zeros(1, 3, dtype=torch.bool))
+    assert value.isnan().all()
+    assert reasons == ["no content token"]

@@ -103,7 +103,8 @@ def normalized_entropy(shares: Tensor, allowed: Tensor) -> tuple[Tensor, Reasons
     counts = allowed.sum(-1)
     reasons = first_reasons({NO_TOKEN: counts == 0, TOO_SHORT: counts < 2})
     largest = counts.clamp(min=2).double().log()
-    on_allowed = torch.where(allowed, shares, 0.0)  # (B, T)
+    nothing = counts[:, None] == 0  # (B, 1), rows that are undefined as they are
+    on_allowed = torch.where(allowed | nothing, shares, 0.0)  # (B, T)
     share_of_largest = entropy(on_allowed) / largest
     value = share_of_largest.clamp(max=1.0)
     return torch.where(counts > 1, value, math.nan), reasons
