@@ -60,7 +60,7 @@ def _uniform_is_enough(cells: Sequence[CellSummary], data: str) -> Claim:
         "uniform attention does nearly as well, so attention is not needed",
         "F1 under uniform attention minus that of the base",
         data,
-        _differences(cells, data, "uniform~base"),
+        _differences(cells, data, "uniform~(base)"),
         above=-_NEARLY,
         zero=-1.0,
     )
