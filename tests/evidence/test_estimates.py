@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from evidence.cells import Number
-from evidence.estimates import Estimate, difference, over_seeds, rank_correlation
+from evidence.cells import Number, read_cells
+from evidence.estimates import Estimate, difference, over_seeds, range_of, rank_correlation
 
 from evidence import estimates
 
@@ -50,6 +50,22 @@ def test_intervals_are_cut_to_the_range():
     assert over_seeds(numbers).high == 1.0
     unknown = [Number("m", value=value, low=value, high=value, n=10) for value in (0.9, 1.0)]
     assert over_seeds(unknown).high > 1.0
+
+
+def test_a_difference_may_be_negative():
+    """Whatever the name begins with: only what lies between 0 and 1 ends there."""
+    numbers = [Number("control_f1_difference", value=value, low=value, high=value, n=10) for value in (-0.1, -0.2)]
+    estimate = over_seeds(numbers)
+    assert estimate.low < estimate.value < estimate.high
+    assert range_of("control_roc_auc") == (0.0, 1.0)
+
+
+def test_a_value_lies_in_its_interval_on_every_page():
+    """A wrong range would cut the mean off its interval."""
+    for cell in read_cells():
+        for number in cell.numbers:
+            low, high = range_of(number.metric)
+            assert math.isnan(number.value) or low - 1e-6 <= number.value <= high + 1e-6, (cell.file, number)
 
 
 def test_a_difference_has_the_variances_of_both():
