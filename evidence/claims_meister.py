@@ -11,6 +11,7 @@ from evidence.estimates import Estimate, over_seeds, rank_correlation
 PAPER = "meister_2021"
 DATA = ("SST", "IMDB", "20News")
 ENCODERS = {"lstm": "BiLSTM", "transformer": "Transformer"}
+SWEEP = 5  # fewest lambdas from which a tau-b is told
 _SWEPT = "sparsegen "  # how the labels of lambda begin
 INPUTS, STATES = "attention~saliency", "attention~state_saliency"
 
@@ -40,10 +41,10 @@ def swept(cells: Sequence[CellSummary], data: str, encoder: str) -> dict[int, di
 
 
 def with_lambda(cells: Sequence[CellSummary], data: str, encoder: str, metric: str, source: str) -> Estimate:
-    """Kendall's tau-b of lambda with a number, over seeds; nothing with fewer than five lambdas."""
+    """Kendall's tau-b of lambda with a number, over seeds; nothing with fewer lambdas than a sweep has."""
     by_seed = swept(cells, data, encoder)
     settings = sorted(next(iter(by_seed.values()), {}))
-    if len(settings) < 5:
+    if len(settings) < SWEEP:
         return Estimate()
     rows = []
     for by_lambda in by_seed.values():

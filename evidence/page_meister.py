@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from evidence.cells import read_cells
-from evidence.claims_meister import DATA, ENCODERS, INPUTS, PAPER, STATES, claims, swept, with_lambda
+from evidence.claims_meister import DATA, ENCODERS, INPUTS, PAPER, STATES, SWEEP, claims, swept, with_lambda
 from evidence.estimates import over_seeds
 from evidence.markdown import claims_table, interval, number, printed_table, table
 from evidence.printed import hours, printed_rows
@@ -61,6 +61,8 @@ def _sweep(data: str, encoder: str) -> str:
     cells = read_cells()
     by_seed = swept(cells, data, encoder)
     settings = sorted(next(iter(by_seed.values()), {}))
+    if len(settings) < SWEEP:
+        return f"{sweep_not_run(data, encoder).capitalize()}."
     lines = []
     for (metric, source), title in _NUMBERS.items():
         values = []
