@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,12 @@ def write_cell(cell: CellSummary, folder: Path = SUMMARIES) -> Path:
 def read_cells(folder: Path = SUMMARIES) -> list[CellSummary]:
     """All cells that are there, by file name."""
     return list(_read(folder))
+
+
+@cache
+def all_cells() -> tuple[CellSummary, ...]:
+    """The cells behind the documentation, read once a process."""
+    return tuple(read_cells())
 
 
 def _read(folder: Path) -> Iterator[CellSummary]:

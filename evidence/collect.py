@@ -20,6 +20,7 @@ from attn_faithful.functional.summaries import wilson
 from attn_faithful.records.scores import ScoreRecord
 from attn_faithful.records.twins import TwinRecord
 from attn_faithful.reports.control_differences import f1_differences
+from attn_faithful.reports.f1 import f1_of
 from attn_faithful.reports.run import Run
 from attn_faithful.store import SUMMARY
 from evidence.base_pairs import pairs_of, write_pairs
@@ -132,9 +133,9 @@ def f1_interval(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float
     n = len(labels)
     generator = np.random.default_rng(0)
     counts = generator.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES)  # (R, n)
-    right = counts @ (predicted & labels)  # (R,)
-    wrong = counts @ (predicted != labels)  # (R,)
-    values = 2 * right / (2 * right + wrong)
+    positive = np.stack([predicted & labels, predicted & ~labels, ~predicted & labels], axis=1)  # (n, 3)
+    totals = counts @ positive  # (R, 3)
+    values = f1_of(1, True)(totals[:, :, None])  # (R,), the mean over the one class that counts
     low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 

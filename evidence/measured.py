@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from evidence.cells import ALL, CellSummary, Number, read_cells
+from evidence.cells import ALL, CellSummary, Number, all_cells
 from evidence.estimates import Estimate, difference, over_seeds
 from evidence.markdown import number, table
 
@@ -44,15 +43,10 @@ class Column:
 ACCURACY = Column("accuracy", "base_accuracy", "", 3)
 
 
-@cache
-def _all_cells() -> tuple[CellSummary, ...]:
-    return tuple(read_cells())
-
-
 def cells_of(topic: str, **labels: str) -> list[CellSummary]:
     """The cells of a topic or recipe with these labels, by seed."""
     found = []
-    for cell in _all_cells():
+    for cell in all_cells():
         if cell.paper == topic and labels.items() <= dict(cell.axes).items():
             found.append(cell)
     return sorted(found, key=lambda cell: cell.seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evidence.cells import read_cells
+from evidence.cells import all_cells
 from evidence.claims_amini_kosseim import DATA, PAPER, claims, of_twins
 from evidence.markdown import claims_table, number, printed_table, table
 from evidence.printed import TWIN, printed_rows
@@ -19,12 +19,12 @@ _TITLES = {
 
 
 def _twins() -> str:
-    return printed_table(printed_rows(PAPER, read_cells(), read_schedule()), _TITLES, digits=3)
+    return printed_table(printed_rows(PAPER, all_cells(), read_schedule()), _TITLES, digits=3)
 
 
 def _by_twin() -> str:
     """A row a twin: what it reached, and whether it collapsed."""
-    cells = [cell for cell in read_cells() if cell.paper == PAPER]
+    cells = [cell for cell in all_cells() if cell.paper == PAPER]
     lines = []
     for cell in cells:
         for attefa in cell.of_twins("attefa", TWIN):
@@ -55,7 +55,7 @@ def _by_twin() -> str:
 
 def _ratios() -> str:
     """AtteFa of the MLP over that of the BiLSTM, ours and the paper's."""
-    cells = read_cells()
+    cells = all_cells()
     printed = {row.key: row.paper for row in printed_rows(PAPER, cells, read_schedule()) if row.metric == "attefa"}
     lines = []
     for data in DATA:
@@ -67,7 +67,7 @@ def _ratios() -> str:
 
 
 TABLES = {
-    "claims": lambda: claims_table(claims(read_cells())),
+    "claims": lambda: claims_table(claims(all_cells())),
     "twins": _twins,
     "by-twin": _by_twin,
     "ratios": _ratios,

@@ -11,7 +11,7 @@ from evidence import (
     claims_serrano_smith,
     claims_wiegreffe_pinter,
 )
-from evidence.cells import CellSummary, read_cells
+from evidence.cells import CellSummary, all_cells
 from evidence.markdown import table, verdicts_table
 from evidence.printed import hours
 from evidence.schedule import Entry, Task, all_tasks, read_schedule
@@ -33,13 +33,13 @@ _CLAIMS = {
 
 
 def _verdicts() -> str:
-    cells = read_cells()
+    cells = all_cells()
     return verdicts_table({PAPERS[paper]: claims(cells) for paper, claims in _CLAIMS.items()})
 
 
 def _run() -> str:
     """Cells that are finished, and the hours they took."""
-    cells = read_cells()
+    cells = all_cells()
     lines = []
     for paper, title in PAPERS.items():
         finished = [cell for cell in cells if cell.paper == paper]
@@ -51,7 +51,7 @@ def _run() -> str:
 
 def _not_run() -> str:
     """What is not finished and what it would take; a row for all that has the same seeds and reason."""
-    cells = read_cells()
+    cells = all_cells()
     labels: dict[tuple[str, str, str], list[str]] = {}
     minutes: dict[tuple[str, str, str], float] = {}
     for entry in read_schedule():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evidence.cells import read_cells
+from evidence.cells import all_cells
 from evidence.claims_jain_wallace import DATA, PAPER, claims, of_cells
 from evidence.datasets import datasets_table
 from evidence.markdown import claims_table, interval, number, printed_table, table
@@ -31,13 +31,13 @@ _TITLES = {
 
 
 def _performance_table() -> str:
-    return printed_table(printed_rows(PAPER, read_cells(), read_schedule()), _PERFORMANCE)
+    return printed_table(printed_rows(PAPER, all_cells(), read_schedule()), _PERFORMANCE)
 
 
 def _correlation_table() -> str:
     """Table 2: a row a model and predicted class."""
     rows = []
-    for row in printed_rows(PAPER, read_cells(), read_schedule()):
+    for row in printed_rows(PAPER, all_cells(), read_schedule()):
         metric, _, group = row.metric.rpartition(" ")
         if metric not in _TITLES:
             continue
@@ -50,7 +50,7 @@ def _correlation_table() -> str:
 
 def _other_attention() -> str:
     """Figures 6 to 8 in numbers: a row a BiLSTM."""
-    cells = read_cells()
+    cells = all_cells()
     lines = []
     for data in DATA:
         line = [data]
@@ -63,11 +63,11 @@ def _other_attention() -> str:
 
 
 def _claims() -> str:
-    return claims_table(claims(read_cells()))
+    return claims_table(claims(all_cells()))
 
 
 def _datasets() -> str:
-    return datasets_table(PAPER, read_cells())
+    return datasets_table(PAPER, all_cells())
 
 
 TABLES = {

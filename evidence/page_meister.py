@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from evidence.cells import read_cells
+from evidence.cells import all_cells
 from evidence.claims_meister import DATA, ENCODERS, INPUTS, PAPER, STATES, SWEEP, claims, swept, with_lambda
 from evidence.estimates import over_seeds
 from evidence.markdown import claims_table, interval, number, printed_table, table
@@ -28,14 +28,14 @@ _NUMBERS = {
 
 
 def _hidden() -> str:
-    rows = printed_rows(PAPER, read_cells(), read_schedule())
+    rows = printed_rows(PAPER, all_cells(), read_schedule())
     return printed_table(rows, {"hidden_entropy hidden_gradient all": "normalized entropy"}, digits=2)
 
 
 def _correlations() -> str:
     """Table 2: tau-b of lambda with the entropy of the inputs' importance."""
     printed = yaml.safe_load(PRINTED.read_text(encoding="utf-8"))["lambda_correlations"]
-    cells = read_cells()
+    cells = all_cells()
     lines = []
     for row, paper in printed.items():
         data, encoder = row.split(" ")
@@ -58,7 +58,7 @@ def sweep_not_run(data: str, encoder: str) -> str:
 
 def _sweep(data: str, encoder: str) -> str:
     """Every number against lambda, and its tau-b with it."""
-    cells = read_cells()
+    cells = all_cells()
     by_seed = swept(cells, data, encoder)
     settings = sorted(next(iter(by_seed.values()), {}))
     if len(settings) < SWEEP:
@@ -75,7 +75,7 @@ def _sweep(data: str, encoder: str) -> str:
 
 
 TABLES = {
-    "claims": lambda: claims_table(claims(read_cells())),
+    "claims": lambda: claims_table(claims(all_cells())),
     "hidden": _hidden,
     "correlations": _correlations,
     **{f"sweep-{data.lower()}": (lambda data=data: _sweep(data, "lstm")) for data in DATA if data != "IMDB"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evidence.cells import read_cells
+from evidence.cells import all_cells
 from evidence.claims_serrano_smith import MODELS, PAPER, claims, name_of, of_model
 from evidence.datasets import datasets_table
 from evidence.estimates import over_seeds
@@ -25,7 +25,7 @@ _RANKINGS = ("attention", "attention_gradient", "attention_x_gradient", "random_
 def _rows() -> list[Row]:
     """The printed rows, a model called as in the paper."""
     rows = []
-    for row in printed_rows(PAPER, read_cells(), read_schedule()):
+    for row in printed_rows(PAPER, all_cells(), read_schedule()):
         *data, architecture, encoder = row.key
         rows.append(replace(row, key=(" ".join(data), name_of((architecture, encoder)))))
     return rows
@@ -42,7 +42,7 @@ def _outcomes(ranking: str) -> str:
 
 def _removals() -> str:
     """Share of the items removed until the decision changes, by ranking."""
-    cells = read_cells()
+    cells = all_cells()
     lines = []
     for model in MODELS:
         line = [name_of(model)]
@@ -59,8 +59,8 @@ def _removals() -> str:
 
 
 TABLES = {
-    "claims": lambda: claims_table(claims(read_cells())),
-    "data": lambda: datasets_table(PAPER, read_cells()),
+    "claims": lambda: claims_table(claims(all_cells())),
+    "data": lambda: datasets_table(PAPER, all_cells()),
     "accuracy": _accuracy,
     "by-attention": lambda: _outcomes("attention"),
     "by-product": lambda: _outcomes("attention_x_gradient"),

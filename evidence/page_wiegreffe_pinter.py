@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evidence.base_pairs import read_pairs
-from evidence.cells import read_cells
+from evidence.cells import all_cells
 from evidence.claims_wiegreffe_pinter import DATA, PAPER, TWIN, accuracies, claims
 from evidence.estimates import over_seeds
 from evidence.markdown import claims_table, interval, number, table
@@ -24,7 +24,7 @@ _MODELS = {
 
 def _accuracies() -> str:
     """Diagnostics 1 and 3: a row a model, a column a data set."""
-    cells = read_cells()
+    cells = all_cells()
     lines = []
     for model, title in _MODELS.items():
         line = [title]
@@ -39,7 +39,7 @@ def _twins() -> str:
     """Diagnostic 4: how far the twin's attention and predictions are from the base's."""
     lines = []
     for data in DATA:
-        cells = [cell for cell in read_cells() if cell.paper == PAPER and cell.axes["data"] == data]
+        cells = [cell for cell in all_cells() if cell.paper == PAPER and cell.axes["data"] == data]
         if not cells:
             continue
         line = [data, str(len(cells)), str(cells[0].data["train"]["n"]), str(cells[0].data["test"]["n"])]
@@ -69,7 +69,7 @@ def _mean_and_range(values: Sequence[float]) -> str:
 
 TABLES = {
     "seeds": _seeds,
-    "claims": lambda: claims_table(claims(read_cells())),
+    "claims": lambda: claims_table(claims(all_cells())),
     "accuracies": _accuracies,
     "twins": _twins,
     "faults": lambda: faults_table(PAPER),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ class Task:
         return words
 
 
+@cache
 def read_schedule(path: Path = SCHEDULE) -> list[Entry]:
     """The entries of the schedule, in the order in which they run."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))

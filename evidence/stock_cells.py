@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from evidence.cells import CellSummary, Number, read_cells
+from evidence.cells import CellSummary, Number, all_cells
 from evidence.collect_stock import PAPER
 from evidence.markdown import number
 
 
 def cells_of(data: str) -> list[CellSummary]:
     """What is kept of a data set."""
-    return [cell for cell in read_cells() if cell.paper == PAPER and cell.axes["data"] == data]
+    return [cell for cell in all_cells() if cell.paper == PAPER and cell.axes["data"] == data]
 
 
 def cell_of(data: str, part: str) -> CellSummary | None:

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from evidence.cells import Number, read_cells
+from evidence.cells import Number, all_cells
 from evidence.estimates import Estimate, difference, over_seeds, range_of, rank_correlation
 
 from evidence import estimates
@@ -62,7 +62,7 @@ def test_a_difference_may_be_negative():
 
 def test_a_value_lies_in_its_interval_on_every_page():
     """A wrong range would cut the mean off its interval."""
-    for cell in read_cells():
+    for cell in all_cells():
         for number in cell.numbers:
             low, high = range_of(number.metric)
             assert math.isnan(number.value) or low - 1e-6 <= number.value <= high + 1e-6, (cell.file, number)

@@ -162,7 +162,7 @@ def cells(monkeypatch):
         pair = "leave_one_out~rollout"
         layers.append(Number("attention_correlation", pair, site=site, value=value, low=0.0, high=1.0, n=40))
     known = [cell("sources", sources), cell("layers", layers)]
-    monkeypatch.setattr(stock_cells, "read_cells", lambda: known)
+    monkeypatch.setattr(stock_cells, "all_cells", lambda: known)
 
 
 def rows(name):
